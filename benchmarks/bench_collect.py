@@ -1,4 +1,4 @@
-"""Errors, coverage, words found and speed of the randomisers of `spinewise.collect`.
+"""Errors, coverage and speed of the randomisers of `spinewise.collect`.
 
     python benchmarks/bench_collect.py [--reports 1000000] [--people 300000] [--repeats 3]
 
@@ -6,9 +6,6 @@ Errors: the root mean square error of debiased counts of 2,000 areas of 200 repo
 `unit_covariance` says, with the coverage of the 90 % intervals, for values of all shares together.
 A survey: every person of a synthetic state names one of 2,200 words, of which 2,000 are listed, by RAPPOR with 64
 cohorts of 64 bits; the same figures of the counts of all words at every level of its spine.
-Words: the setting of Erlingsson et al. 2014, section 5, as the simulation of its authors has it: q = 0.75, p = 0.5,
-f = 0.5, 2 hashes, 100 words of exponentially falling shares among as many absent ones or 1,900; how many are found of
-those whose share is above the threshold of the test, how many below it, and how many absent ones.
 Speed: answers randomised per second beside numpy's floating-point generator doing the same, and beside OpenDP, which
 randomises an answer per call; totals beside `numpy.add.at`. Medians of the repeats, by processor time.
 """
@@ -33,9 +30,7 @@ import pandas as pd
 from features.example.example import write_example
 from features.local.collect.areas import arrived, count_words
 from features.local.collect.bits import KeyedBytes, SystemBytes
-from features.local.collect.bloom import filters
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.finding import find_words
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.rappor import Rappor
 from features.local.collect.unary import OptimisedUnaryEncoding
@@ -113,49 +108,6 @@ def show_survey(people: int) -> None:
             (counts.counts - true)[asked],
             counts.errors[asked],
         )
-
-
-def totals_of(mechanism: Rappor, candidates: tuple[str, ...], counts: Counts, seed: int) -> tuple[Counts, Counts]:
-    """Totals as millions of respondents would give them: binomials of how many set each bit of each cohort."""
-    rng = np.random.default_rng(seed)
-    split = rng.multinomial(counts, np.full(mechanism.cohorts, 1 / mechanism.cohorts)).T
-    ones = filters(candidates, mechanism.cohorts, mechanism.bits, mechanism.hashes)
-    true = np.zeros((mechanism.cohorts, mechanism.bits), dtype=np.int64)
-    for cohort in range(mechanism.cohorts):
-        np.add.at(true[cohort], ones[cohort].reshape(-1), np.repeat(split[cohort], mechanism.hashes))
-    sizes = split.sum(axis=1)
-    drawn = rng.binomial(true, float(mechanism.q_star)) + rng.binomial(sizes[:, None] - true, float(mechanism.p_star))
-    return drawn.reshape(-1), sizes
-
-
-def show_words(n_reports: int, bits: int, cohorts: int, n_absent: int, repeats: int) -> None:
-    """One line: words above the threshold and those of them that are found, other words found, coverage, seconds."""
-    mechanism = Rappor(bits, 2, cohorts, HALF, HALF, Fraction(3, 4))
-    candidates = tuple(f"V_{number}" for number in range(100 + n_absent))
-    shares = np.append(np.exp(-np.linspace(0, 5, 100)), np.zeros(n_absent))
-    gap = float(mechanism.q_star - mechanism.p_star)
-    error = math.sqrt(n_reports * float(mechanism.p_star * (1 - mechanism.p_star)) / 2) / gap
-    threshold = error * NormalDist().inv_cdf(1 - 0.05 / len(candidates))
-    rows: list[tuple[float, ...]] = []
-    hits: list[bool] = []
-    for seed in range(repeats):
-        counts = np.random.default_rng(100 + seed).multinomial(n_reports, shares / shares.sum())
-        totals, sizes = totals_of(mechanism, candidates, counts, seed)
-        started = time.process_time()
-        found = find_words(mechanism, candidates, totals, sizes)
-        seconds = time.process_time() - started
-        numbers = np.array([int(word[2:]) for word in found.words], dtype=np.int64)
-        above = counts > threshold
-        low, high = found.interval()
-        clear = counts[numbers] > 2 * threshold
-        hits += ((low <= counts[numbers]) & (counts[numbers] <= high))[clear].tolist()
-        rows.append((above.sum(), above[numbers].sum(), (~above[numbers]).sum(), (numbers >= 100).sum(), seconds))
-    means = [statistics.fmean(column) for column in zip(*rows, strict=True)]
-    covered = f"{np.mean(hits):.0%}" if hits else "-"
-    print(
-        f"{n_reports:>12,} {bits:>5} {cohorts:>8} {len(candidates):>11,} {threshold / n_reports:>10.2%} "
-        f"{means[0]:>7.1f} {means[1]:>7.1f} {means[2]:>7.1f} {means[3]:>7.1f} {covered:>9} {means[4]:>8.2f}"
-    )
 
 
 def rate(action: Callable[[], Any], count: int, repeats: int) -> float:
@@ -238,15 +190,6 @@ def main() -> None:
     open_list = Rappor(64, 2, 64, quarter, quarter, rest)
     show_errors("rappor, 2,000 words and others", *errors_of_words(open_list, 2_000, 2_200, 0.8))
     show_survey(arguments.people)
-    print("Words found among candidates, means of surveys")
-    print(
-        f"{'reports':>12} {'bits':>5} {'cohorts':>8} {'candidates':>11} {'threshold':>10} {'above':>7} "
-        f"{'found':>7} {'below':>7} {'absent':>7} {'covered':>9} {'seconds':>8}"
-    )
-    for n_reports in (100_000, 1_000_000, 10_000_000):
-        show_words(n_reports, 128, 8, 100, 10)
-    show_words(1_000_000, 128, 64, 100, 10)
-    show_words(1_000_000, 32, 64, 1_900, 3)
     print(f"Speed, {arguments.reports:,} answers, one thread")
     show_speed(arguments.reports, arguments.repeats)
 

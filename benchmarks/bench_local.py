@@ -1,12 +1,11 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    python benchmarks/bench_local.py [--part state|mixed|words|many-words]
+    python benchmarks/bench_local.py [--part state|mixed|words]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
 for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. With `--part
 mixed`, the small surveys use counts of a central release above the blocks. With `--part words`, the example state
-answers with words, by RAPPOR. With `--part many-words`, many such surveys are drawn, each with words of its own, whose
-counts of the state and of counties are looked at. Writes bench/local.json, local_state.json and so on.
+answers with words, by RAPPOR. Writes bench/local.json, local_state.json and so on.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from local_held import held_if_large, shown_if_large
-from local_many_words import words_of_many
 from local_state import measured_state, of_totals
 from local_words import words_of_state
 from measured_run import PROJECT
@@ -44,7 +42,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("",
 from local_mixed import mixed  # noqa: E402 - uses what the tests share, as does the next
 from releases.survey import Survey, write_survey  # noqa: E402
 
-_PARTS: Final = ("state", "mixed", "words", "many-words")
+_PARTS: Final = ("state", "mixed", "words")
 #: Mechanism, number of answers, epsilon.
 CASES: Final = (
     ("randomised_response", 2, "1"),
@@ -93,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=("small", *_PARTS), default="small", help="which survey")
     parser.add_argument(
-        "--surveys", type=int, help="of each mechanism; 6 small ones by default, 5 of the state, 2 of words, 20 of many"
+        "--surveys", type=int, help="of each mechanism; 6 small ones by default, 5 of the state, 2 of words"
     )
     given = parser.parse_args()
     if given.part == "state":
@@ -102,8 +100,6 @@ def main() -> None:
         kept("local_mixed", mixed(CASES, given.surveys or 12))
     elif given.part == "words":
         kept("local_words", words_of_state(given.surveys or 2))
-    elif given.part == "many-words":
-        kept("local_many_words", words_of_many(given.surveys or 20))
     else:
         kept("local", small(given.surveys or 6))
 

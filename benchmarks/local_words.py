@@ -1,4 +1,4 @@
-"""The example state names words: which are found of 2,000 candidates, and their counts in releases, by level."""
+"""The example state names words, of which the most frequent are listed: their counts in releases, by level."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from survey_of_state import PEOPLE, SPEC
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.finding import find_words
 from features.local.collect.mechanism import Reports
 from features.local.collect.rappor import Rappor
 from features.local.collected_words import CollectedWords
@@ -35,8 +34,8 @@ from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 
 RAPPOR: Final = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
-#: Words that are said, and how many of them are candidates.
-SAID, CANDIDATES = 2_200, 2_000
+#: Words that are said, and how many of them are listed.
+SAID, LISTED = 2_200, 45
 #: Counts of words are told apart by these sizes.
 SIZES: Final = (1, 5, 20, 80)
 #: Shares fall by e in so many ranks.
@@ -83,12 +82,12 @@ def named(number: int) -> str:
     return f"word {number}"
 
 
-def _write(folder: Path, survey: StateWords, sent: Reports, found: tuple[str, ...]) -> Path:
+def _write(folder: Path, survey: StateWords, sent: Reports, words: tuple[str, ...]) -> Path:
     codes = survey.spine.leaf_level.geocodes[survey.blocks]
     columns = {"block": codes.tolist(), "cohort": sent[:, 0], "report": RAPPOR.encode(sent)}
     pq.write_table(pa.table(columns), folder / "reports.parquet")
     pq.write_table(survey.spine.to_table(), folder / "blocks.parquet")
-    answers = ", ".join(f'"{word}"' for word in (*found, "other"))
+    answers = ", ".join(f'"{word}"' for word in (*words, "other"))
     stated = ", ".join(f'{key} = "{value}"' for key, value in RAPPOR.parameters().items())
     spec = folder / "state.toml"
     text = SPEC.format(mechanism="rappor", epsilon="", answers=answers).replace('epsilon = ""', stated)
@@ -97,30 +96,20 @@ def _write(folder: Path, survey: StateWords, sent: Reports, found: tuple[str, ..
 
 
 def words_of_state(runs: int) -> list[dict[str, float | str]]:
-    """Print what is found in each survey, and the table of levels; its rows are returned."""
+    """Print the table of levels; its rows are returned."""
     survey, sums = StateWords.of(1), dict[str, list[Measures]]()
-    said = np.bincount(survey.said, minlength=SAID)
+    numbers = np.argsort(-np.bincount(survey.said, minlength=SAID), kind="stable")[:LISTED]
+    words = tuple(map(named, numbers.tolist()))
     for seed in range(1, runs + 1):
         texts = [named(number) for number in survey.said.tolist()]
         sent = RAPPOR.randomise(texts, KeyedBytes(b"words of the state %12d" % seed))
-        whole = np.zeros(len(sent), dtype=np.int64)
-        totals, sizes = RAPPOR.totals(sent, whole, 1)[0], RAPPOR.n_reports(sent, whole, 1)[0]
-        begun = time.perf_counter()
-        # Some of the candidates are said by hardly anybody: words of the end of the list.
-        found = find_words(RAPPOR, tuple(map(named, range(CANDIDATES))), totals, sizes)
-        seconds = time.perf_counter() - begun
-        numbers = np.array([int(word.split()[1]) for word in found.words])
-        rare = int((said[numbers] < PEOPLE / 1000).sum())
-        print(f"survey {seed}: {len(numbers)} words found in {seconds:.0f} s, the first {_unbroken(numbers, said)} in "
-              f"order of frequency among them, {rare} of words that fewer than 1 in 1,000 say; "
-              f"{said[numbers].sum() / PEOPLE:.1%} of all that is said", flush=True)  # fmt: skip
         with tempfile.TemporaryDirectory() as name:
-            spec = _write(Path(name), survey, sent, found.words)
+            spec = _write(Path(name), survey, sent, words)
             request = Request(spec=spec, out=Path(name) / "out", data=None, workers=2, key=KeySource())
             begun = time.perf_counter()
             run = RunDirectory(run_release(check_request(request), Silent()))
-            print(f"  release in {time.perf_counter() - begun:.0f} s", flush=True)
-            for level, one in _of_run(survey, run, numbers, found.words).items():
+            print(f"survey {seed}: release in {time.perf_counter() - begun:.0f} s", flush=True)
+            for level, one in _of_run(survey, run, numbers, words).items():
                 sums.setdefault(level, []).append(one)
     print(f"{'level':11} {'areas':>6}  words: covered  error: release / alone / theory   others: the same")
     rows: list[dict[str, float | str]] = []
@@ -144,12 +133,6 @@ def words_of_state(runs: int) -> list[dict[str, float | str]]:
         floats = {key: value for key, value in each_row.items() if isinstance(value, float)}
         print(f"{each_row['level']:11} {shown_inverted(floats)}", flush=True)
     return rows
-
-
-def _unbroken(found: NDArray[np.int64], said: NDArray[np.int64]) -> int:
-    """How many of the most frequent words are found, until the first that is not."""
-    order = np.argsort(-said, kind="stable")
-    return int(np.argmin(np.append(np.isin(order, found), False)))
 
 
 def _by_size(row: Mapping[str, float | str], of: str) -> str:

@@ -53,7 +53,7 @@ FEATURES: Final = (
     Feature("fitness", {"fitness": "features.fitness.command"}),
     Feature("imports", {"import": "features.imports.command"}),
     Feature("joins", keys=dict.fromkeys(("join", "household_tables"), ("features.joins.keys", "JoinsKeys"))),
-    Feature("local", {"words": "features.local.command"}, {"collect": ("features.local.keys", "LocalKeys")}),
+    Feature("local", keys={"collect": ("features.local.keys", "LocalKeys")}),
     Feature("marginals", keys={"marginals": ("features.marginals.keys", "MarginalsKeys")}),
     Feature("plan", {"plan": "features.plan.command"}),
     Feature(

@@ -63,7 +63,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Use one": ("query", "compare", "export", "fitness", "revise"),
     "Trust one": ("verify", "audit", "sign", "prove", "log", "ledger", "key"),
     "Operate": ("deploy", "worker", "doctor"),
-    "More": ("ask", "update", "series", "estimate", "words", "schema", "spine"),
+    "More": ("ask", "update", "series", "estimate", "schema", "spine"),
 }
 
 

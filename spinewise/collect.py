@@ -19,7 +19,6 @@ from features.local.device import (  # type: ignore[import-not-found, unused-ign
     Bound,
     Decoded,
     DirectEncoding,
-    FoundWords,
     KeyedBytes,
     LinearForm,
     ListedMechanism,
@@ -34,7 +33,6 @@ from features.local.device import (  # type: ignore[import-not-found, unused-ign
     WordList,
     arrived,
     count_words,
-    find_words,
     mechanism_of,
 )
 
@@ -46,7 +44,6 @@ __all__ = [
     "Bound",
     "Decoded",
     "DirectEncoding",
-    "FoundWords",
     "KeyedBytes",
     "LinearForm",
     "ListedMechanism",
@@ -61,6 +58,5 @@ __all__ = [
     "WordList",
     "arrived",
     "count_words",
-    "find_words",
     "mechanism_of",
 ]

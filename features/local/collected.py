@@ -41,10 +41,6 @@ class Collected(ABC):
         """By how much a report of one answer that is not listed typically moves a count; None where all are listed."""
         return None
 
-    def moved(self, generator: np.random.Generator) -> NDArray[np.float64]:  # noqa: ARG002
-        """`(n_cells,)` drawn: by what answers that are not listed move counts, all by the same for each report."""
-        return np.zeros(self.n_cells)
-
     @property
     @abstractmethod
     def noise_per_report(self) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Final
@@ -44,13 +44,11 @@ class CollectedWords(Collected):
         rappor: the mechanism.
         words: different texts.
         respondents: see `Collected`.
-        unlisted: the sum of the squares of the shares of words that are not listed; 0 where all of them are rare.
     """
 
     rappor: Rappor
     words: tuple[str, ...]
     respondents: int | None = None
-    unlisted: float = 0.0
 
     def __post_init__(self) -> None:
         most = min(MOST_WORDS, self.rappor.n_outputs // _BITS_OF_A_WORD)
@@ -99,25 +97,10 @@ class CollectedWords(Collected):
 
         That is a standard deviation over words. All reports of such a word have the same filters, of which only the
         mean over words tells nothing: with a share c of n reports it moves a count by c n times this, as n grows, where
-        noise grows as its root. Stated errors are of many rare words; `told` adds what the reports show of others. Each
-        cohort moves the count by a number of its own, with n free bits in all and w words 1 / (n - w) squared, as
-        `unit_variance`.
+        noise grows as its root. Stated errors are of many rare words. Each cohort moves the count by a number of its
+        own, with n free bits in all and w words 1 / (n - w) squared, as `unit_variance`.
         """
         return float(self.rappor.cohorts * (self.rappor.bits - 1) - len(self.words)) ** -0.5
-
-    def told(self, excess: float, reports: int) -> CollectedWords:
-        """The same, where counts of so many reports vary more than stated by a part, for words that are not listed.
-
-        Their shares c have the sum of squares that moves counts so much: reports^2 shift^2 sum c^2 is the part of
-        reports x unit_variance.
-        """
-        variance = max(0.0, excess) * float(self.unit_variance)
-        return replace(self, unlisted=variance / (reports * self.shift**2))
-
-    def moved(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """See `Collected.moved`: each word's count by a number of its own, and the rest by what is left."""
-        words = self.unlisted**0.5 * self.shift * generator.standard_normal(len(self.words))
-        return np.append(words, -words.sum())
 
     @property
     def noise_per_report(self) -> Fraction:
@@ -241,13 +224,12 @@ class CollectedWords(Collected):
         """See `Collected.own_errors`.
 
         Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
-        the answer has these. What has all words is certain. Unlisted words move counts as the number of reports.
+        the answer has these. What has all words is certain.
         """
         inside, outside = self._answers(answers)
         stated = self._stated(answers)
         share = np.clip(counts / np.maximum(reports, 1), 0, 1)
-        moved = reports * (self.shift**2 * self.unlisted / float(self.unit_variance)) * stated[cells]
-        variances = share * inside[cells] + (1 - share) * outside[cells] + moved
+        variances = share * inside[cells] + (1 - share) * outside[cells]
         known = stated[cells] > 0
         factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated[cells], 1))
         return factors

@@ -13,20 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Counts, Mechanism, Reports
+from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Mechanism, Reports
 from features.local.collect.several import GoodReport, OneOfEach
 from features.local.collected import Collected
-from features.local.collected_words import CollectedWords
 from features.local.public_input import CENTRAL
 from features.local.survey import survey_of
-from features.local.unlisted import UNLISTED, bits_of, remarks_of, unlisted_of
 from geography.codes import counted
 from geography.spine import Spine
 from pipeline.confidential.parts import Inspection
@@ -82,13 +80,12 @@ class RandomisedReports:
     def inspected(self, universe: Universe, spine: Spine) -> Inspection:
         """See `Inspecting.inspected`: every report, which cannot be used, and why."""
         records, collected = universe.require_input(), survey_of(universe).collected
-        found = count_reports(records, collected, spine, bytes(32), whole=bits_of(collected))  # the draw matters little
+        found = count_reports(records, collected, spine, bytes(32))  # the draw matters little
         used = int(found.reports.sum())
         remarks = []
         if records.bad_reports == "count":
             lines = found.log.lines()
             remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
-        remarks += [f"{records.file}: {one}" for one in remarks_of(collected, found.totals, found.whole)]
         mistakes = None if records.bad_reports == "count" else found.log
         return Inspection(mistakes, tuple(remarks), used + sum(found.unused.values()), used)
 
@@ -108,7 +105,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str,
     """
     records, collected = universe.require_input(), survey_of(universe).collected
     drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
-    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing), whole=bits_of(collected))
+    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing))
     if records.bad_reports != "count":
         found.log.raise_if_any()
     if not found.reports.any():
@@ -116,12 +113,12 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str,
     if (wrong := _contradiction(universe, job.spine, job.inputs.of(CENTRAL)[0], found.reports)) is not None:
         raise RecordsError(wrong)
     digest = hashlib.sha256(b"spinewise reports 1\0")
-    for part in (found.totals, found.reports, np.array(list(found.unused.values())), found.whole):
+    for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
         digest.update(np.array([*part.shape], dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
     fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
     if not is_of_others(job.run, universe.name, fingerprint):
-        _keep(job, universe, found, _beside(collected, found))
+        _keep(job, universe, found)
     unused = sum(found.unused.values())
     remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
     return fingerprint, remarks
@@ -145,19 +142,11 @@ def measure_reports(job: Job, universe: Universe, level: str) -> None:
     job.progress.advance(len(leaves))
 
 
-def _beside(collected: Collected, found: CountedReports) -> dict[str, object]:
-    """How many reports are used, and how many not; of words, whether frequent ones seem to be missing."""
-    numbers: dict[str, object] = {"used": int(found.reports.sum()), "not used": found.unused}
-    if not isinstance(collected, CollectedWords):
-        return numbers
-    unlisted = unlisted_of(collected, found.totals, found.whole)
-    return {**numbers, UNLISTED: None if unlisted is None else unlisted.data(collected)}
-
-
-def _keep(job: Job, universe: Universe, found: CountedReports, beside: Mapping[str, object]) -> None:
+def _keep(job: Job, universe: Universe, found: CountedReports) -> None:
     folder = job.folder(universe)
     for name, values in (("totals", found.totals), ("numbers", found.reports[:, None])):
         _write(job, folder.counted_reports(name), values)
+    beside = {"used": int(found.reports.sum()), "not used": found.unused}
     write_json(folder.counted_reports("beside"), beside, job.run.staging, private=True)
     job.progress.advance(job.n_geounits)
 
@@ -235,49 +224,30 @@ REASONS = {
 }
 
 
-class Counting(Protocol):
-    """What is counted of reports; see `collected.Collected`."""
-
-    @property
-    def mechanism(self) -> Mechanism:
-        """By which they were randomised."""
-
-    @property
-    def n_cells(self) -> int:
-        """Numbers that are counted."""
-
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
-        """Of the reports of each group, `(n_groups, n_cells)`."""
-
-
 @dataclass(frozen=True, eq=False)
 class CountedReports:
     """What is counted of the reports.
 
     Attributes:
-        totals: `(n_leaves, n_cells)` int64, of the reports that are used; `(1, n_cells)` of all leaves together.
-        reports: `(n_leaves,)` int64, how many these are; or `(1,)`.
+        totals: `(n_leaves, n_cells)` int64, of the reports that are used.
+        reports: `(n_leaves,)` int64, how many these are.
         unused: reason -> how many are not used, in the order of `REASONS`; without those whose leaf the spine leaves
             out, which are nobody's concern. Cohorts are among the reasons where the mechanism has several.
         log: the same with rows, and what was found.
-        whole: `(n,)` int64, what is counted of all of them together; empty where nothing is.
     """
 
     totals: NDArray[np.int64]
     reports: NDArray[np.int64]
     unused: dict[str, int]
     log: MistakeLog
-    whole: NDArray[np.int64]
 
 
 def count_reports(
     records: RecordSource,
-    counting: Counting,
+    collected: Collected,
     spine: Spine,
     key: bytes,
     *,
-    together: bool = False,
-    whole: Counting | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> CountedReports:
     """Count the reports of each leaf. A report with a fault is never used, whatever the fault is.
@@ -287,24 +257,21 @@ def count_reports(
 
     Args:
         records: the spec's [input], of the form "reports".
-        counting: how the answers were randomised, and what is counted.
+        collected: how the answers were randomised, and what is counted.
         spine: the geography; its leaves are the rows of the result.
         key: a secret of 16 to 64 bytes; the same key draws the same reports again, in whatever order rows stand.
-        together: all leaves are counted in one row.
-        whole: what is counted beside that, of all leaves together.
         chunk_rows: rows of a Parquet file in memory at a time.
 
     Raises:
         RecordsError: the file cannot be read, or lacks a column.
     """
-    report, mechanism = records.report or "report", counting.mechanism
+    report, mechanism = records.report or "report", collected.mechanism
     cohort = (records.cohort or "cohort") if mechanism.n_cohorts > 1 else None
     columns = [records.geocode, report, *(column for column in (cohort, records.respondent) if column is not None)]
     file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
-    rows_of = np.zeros(spine.n_leaves, dtype=np.int64) if together else np.arange(spine.n_leaves)
-    sums = _Sums(counting, 1 if together else spine.n_leaves, whole)
+    sums = _Sums(collected, spine.n_leaves)
     unused = {number: 0 for number in REASONS if number != COHORT or cohort is not None}
     drawing = OneOfEach(key)
     geocodes = spine.levels[-1].geocodes
@@ -327,30 +294,27 @@ def count_reports(
             _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
-        sums.add(decoded.reports[used], rows_of[leaves[decodable[used]]])
+        sums.add(decoded.reports[used], leaves[decodable[used]])
         for number in unused:
             unused[number] += int((faults == number).sum())
         first_row += chunk.num_rows
-    _exchange(drawing, spine, sums, rows_of)
+    _exchange(drawing, spine, sums)
     reasons = {REASONS[number]: count for number, count in unused.items()}
-    return CountedReports(sums.totals, sums.reports, reasons, log, sums.whole)
+    return CountedReports(sums.totals, sums.reports, reasons, log)
 
 
 class _Sums:
-    """Totals and numbers of reports, row by row, and what is counted of the whole."""
+    """Totals and numbers of reports, leaf by leaf."""
 
-    def __init__(self, counting: Counting, n_rows: int, of_whole: Counting | None) -> None:
-        self.counting, self._of_whole = counting, of_whole
-        self.whole = np.zeros(0 if of_whole is None else of_whole.n_cells, dtype=np.int64)
-        self.totals = np.zeros((n_rows, counting.n_cells), dtype=np.int64)
-        self.reports = np.zeros(n_rows, dtype=np.int64)
+    def __init__(self, collected: Collected, n_leaves: int) -> None:
+        self.collected = collected
+        self.totals = np.zeros((n_leaves, collected.n_cells), dtype=np.int64)
+        self.reports = np.zeros(n_leaves, dtype=np.int64)
 
-    def add(self, reports: Reports, rows: NDArray[np.int64], sign: int = 1) -> None:
-        """Count reports in their rows; with the sign -1 no longer."""
-        self.totals += sign * self.counting.totals(reports, rows, len(self.reports))
-        self.reports += sign * np.bincount(rows, minlength=len(self.reports))
-        if self._of_whole is not None:
-            self.whole += sign * self._of_whole.totals(reports, np.zeros(len(reports), dtype=np.int64), 1)[0]
+    def add(self, reports: Reports, leaves: NDArray[np.int64], sign: int = 1) -> None:
+        """Count reports in their leaves; with the sign -1 no longer."""
+        self.totals += sign * self.collected.totals(reports, leaves, len(self.reports))
+        self.reports += sign * np.bincount(leaves, minlength=len(self.reports))
 
 
 def _sent(
@@ -433,15 +397,15 @@ def _note_respondents(
         log.add(where, words, first_row + np.flatnonzero(faults == fault) + 1, (), allowed)
 
 
-def _exchange(drawing: OneOfEach, spine: Spine, sums: _Sums, rows_of: NDArray[np.int64]) -> None:
+def _exchange(drawing: OneOfEach, spine: Spine, sums: _Sums) -> None:
     """Count the reports that were drawn in the place of the first ones, which are counted already."""
     pairs = drawing.exchanged()
     if not pairs:
         return
-    mechanism = sums.counting.mechanism
+    mechanism = sums.collected.mechanism
     for number, sign in ((0, -1), (1, 1)):
         sent = [pair[number].sent for pair in pairs]
         leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, *_ in sent], dtype=str)), dtype=np.int64)
         cohorts = [cohort for _, _, *more in sent for cohort in more] if mechanism.n_cohorts > 1 else None
         decoded = mechanism.decode([text for _, text, *_ in sent], cohorts)
-        sums.add(decoded.reports, rows_of[leaves], sign)
+        sums.add(decoded.reports, leaves, sign)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from features.local.collect.areas import AreaCounts, ArrivedReports, arrived, count_words
 from features.local.collect.bits import KeyedBytes, RandomBytes, SystemBytes
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.finding import FoundWords, find_words
 from features.local.collect.mechanism import FAULTS, Bound, Decoded, LinearForm, ListedMechanism, Mechanism
 from features.local.collect.parameters import PARAMETERS, mechanism_of
 from features.local.collect.rappor import Rappor
@@ -21,7 +20,6 @@ __all__ = [
     "Bound",
     "Decoded",
     "DirectEncoding",
-    "FoundWords",
     "KeyedBytes",
     "LinearForm",
     "ListedMechanism",
@@ -36,6 +34,5 @@ __all__ = [
     "WordList",
     "arrived",
     "count_words",
-    "find_words",
     "mechanism_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from features.local.public_input import CentralInput
     from features.local.survey import Survey
     from pipeline.metadata.products import Product
-    from pipeline.release.published_files import PublishedFiles
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec
     from pipeline.spec.resolve import SourceScope
@@ -68,11 +67,3 @@ class LocalKeys(FeatureKeys):
         from features.local.audited import trials
 
         return trials(seed)
-
-    @classmethod
-    def remarks(cls, files: PublishedFiles) -> Sequence[str]:
-        """See `pipeline.execution.console.HasRemarks`."""
-        from features.local.unlisted import signs_in
-
-        path = files.run.reports
-        return signs_in(files.unchanged(path)) if files.run.name_of(path) in files.manifest.files else []

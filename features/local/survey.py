@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,10 +14,7 @@ from numpy.typing import NDArray
 
 from features.local.collect.mechanism import Mechanism
 from features.local.collected import Collected
-from features.local.collected_words import CollectedWords
-from features.local.unlisted import UNLISTED, Unlisted
 from geography.spine import Spine
-from pipeline.errors import ReleaseError
 from pipeline.model.allocation import Allocated, Allocation, Noise
 from pipeline.model.exact import epsilon_text
 from pipeline.model.public_key import public_key
@@ -149,10 +145,6 @@ class Survey(Source):
             marked("{query}: totals of randomised reports as they were published"),
             marked("Variance of each count that is made from them"),
         )
-
-    def informed(self, run: PublicFiles) -> Survey:
-        """See `Source.informed`: of words, what the reports show of words that are not listed."""
-        return replace(self, collected=told(self.collected, run.reports))
 
     def truth_for_simulation(self, spine: Spine, read: ReadStored, seed: int) -> tuple[sp.csr_array, ...]:
         """Answers that stand in for the truth, see `stand_ins`."""
@@ -298,40 +290,14 @@ class SimulatedReports:
 
         A cell that is the rest of the reports has 0.
         """
-        generator = self._generator("reports", replicate, first)
+        key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
         reports = counts.sum(axis=1)
         counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
-        counted = counted + reports[:, None] * self._moved(replicate)
         return np.where(self.collected.counted, counted, 0.0)
-
-    def _moved(self, replicate: int) -> NDArray[np.float64]:
-        """By what a report moves each count for answers that are not listed: the same everywhere in one run."""
-        return self.collected.moved(self._generator("words", replicate))
-
-    def _generator(self, what: str, *numbers: int) -> np.random.Generator:
-        key = public_key(f"spinewise simulated {what} 1", self.seed, self.universe, *numbers)
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
 
 
 # -- what the public file of reports says -----------------------------------------------------------------------------
-
-
-def told(collected: Collected, file: Path) -> Collected:
-    """How answers were randomised, with what the public file of the reports says of words that are not listed.
-
-    Raises:
-        ReleaseError: the file is not that of a release.
-    """
-    if not isinstance(collected, CollectedWords):
-        return collected
-    try:
-        found = json.loads(file.read_bytes())
-        if found[UNLISTED] is None:
-            return collected
-        unlisted = Unlisted.of_data(found[UNLISTED], int(found["used"]))
-        return collected.told(unlisted.excess, unlisted.reports)
-    except (OSError, ValueError, LookupError, TypeError, ArithmeticError) as error:
-        raise ReleaseError(f"{file}: not what a release says of its reports: {error!r}") from None
 
 
 @dataclass(frozen=True)
@@ -342,9 +308,6 @@ class CollectedView:
         epsilon: of one report.
         central: the name of the release whose counts are used too; empty for none.
         moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
-        tested: whether it is known if there are frequent words that are not listed.
-        like: reports of one word that does what all those seem to do; 0 where there are no signs of frequent ones.
-        larger: by how many percent this makes errors of counts of all reports larger.
     """
 
     used: int
@@ -353,16 +316,11 @@ class CollectedView:
     epsilon: str
     central: str = ""
     moved: int | None = None
-    tested: bool = True
-    like: int = 0
-    larger: int = 0
 
 
 def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> CollectedView:
     """The reports that a release is made from, for its own report, from their public file."""
     found = json.loads(file.read_bytes())
-    unlisted = found.get(UNLISTED)
-    signs = unlisted is not None and unlisted["signs of frequent ones"]
     return CollectedView(
         used=found["used"],
         unused=sum(found["not used"].values()),
@@ -370,7 +328,4 @@ def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> Co
         epsilon=epsilon_text(Fraction(collected.mechanism.epsilon)),
         central="".join(one.release.name for one in releases),
         moved=None if collected.shift is None else round(1000 * collected.shift),
-        tested=unlisted is not None,
-        like=unlisted["as of one word in"] if signs else 0,
-        larger=round(100 * (math.sqrt(1 + unlisted["excess variance"]) - 1)) if signs else 0,
     )

@@ -40,24 +40,19 @@ def check_constraints(release: Path, output: Output) -> None:
     from auditor.check.release import examine
     from auditor.reading.errors import FormError
     from pipeline.errors import InputError
-    from pipeline.execution.console import remarks_of_features, tell_problems
-    from pipeline.published import release_at
+    from pipeline.execution.console import tell_problems
 
     try:
         findings = examine(release)
     except FormError as error:
         raise InputError(str(error)) from None
     problems = [*findings.problems, *findings.changed]
-    remarks = [] if problems else remarks_of_features(release_at(release))
     if problems and not output.json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
     else:
-        for remark in remarks:
-            output.remark(f"Warning: {remark}")
         output.result(
             f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)",
-            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems}
-            | ({"remarks": remarks} if remarks else {}),
+            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
         )
     if problems:
         raise typer.Exit(1)

@@ -26,7 +26,7 @@ from pipeline.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
-from pipeline.model.source import CountErrors, Source
+from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
@@ -167,7 +167,7 @@ class Margins:
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._truth())
         rates, leaves = sampled.rates(), job.spine.n_levels - 1
-        reported = self._source.simulated(self.estimation.stated.seed, self.estimation.universe.name)
+        reported = self.estimation.universe.source.simulated(self.estimation.stated.seed, self.estimation.universe.name)
         tasks = [
             Simulation(replace(run, reported=reported, leaves=leaves, own=self._own), noise)
             for run in sampled.tasks(rates)
@@ -221,14 +221,9 @@ class Margins:
         return universe.source.truth_for_simulation(job.spine, read, self.estimation.stated.seed)
 
     @cached_property
-    def _source(self) -> Source:
-        """Where the numbers come from, with what the release's own files tell of their errors."""
-        return self.estimation.universe.source.informed(self.estimation.job.run)
-
-    @cached_property
     def _own(self) -> CountErrors | None:
         """How errors depend on the counts themselves, where they do."""
-        return self._source.errors()
+        return self.estimation.universe.source.errors()
 
     def rule(self, table: Table, level: int) -> IntervalRule | None:
         """The 90 % intervals of the released counts of a level, in persons; None if no margins are published.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, Task
@@ -20,9 +19,7 @@ from pipeline.execution.progress import FOUND, Counted, shown_time
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.release.published_files import PublishedFiles
 from pipeline.release.status import status
-from pipeline.spec.slots import installed_slots
 
 #: Seconds between two plain lines of one step.
 _QUIET = 10.0
@@ -192,27 +189,11 @@ def tell_problems(what: str, problems: Iterable[str]) -> None:
         console.print(f"  {problem}")
 
 
-@runtime_checkable
-class HasRemarks(Protocol):
-    """Keys of a feature with which a release may have files that its users have to know something of."""
-
-    def remarks(self, files: PublishedFiles) -> Sequence[str]:
-        """A sentence each; nothing where there is no such file. ChangedFileError where it is not the release's."""
-
-
-def remarks_of_features(run: RunDirectory) -> list[str]:
-    """What a release says of what features have added to it that its users have to know."""
-    features: Sequence[object] = installed_slots().features
-    files = PublishedFiles(run, read_manifest(run.manifest))
-    return [remark for keys in features if isinstance(keys, HasRemarks) for remark in keys.remarks(files)]
-
-
 def remarks_of_end(run: RunDirectory) -> list[str]:
     """What a person has to know of a run that has ended well."""
     remarks = []
     if run.remarks.exists():
         remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
-    remarks += [f"Warning: {one}" for one in remarks_of_features(run)]
     if run.warnings.exists():
         remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
     if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):

@@ -242,7 +242,7 @@ CONSTRAINTS: Final = Product(
 )
 REPORTS: Final = Product(
     "reports.json",
-    "of a release from randomised reports: how many were used, and not, and why; signs of unlisted words",
+    "of a release from randomised reports: how many were used, and not, and why",
     "measured",
     _reports,
 )

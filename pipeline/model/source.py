@@ -194,10 +194,6 @@ class Source(ABC):
 
     # Margins.
 
-    def informed(self, run: PublicFiles) -> Source:  # noqa: ARG002
-        """The same with what the release's public files tell of its errors; ReleaseError where they are damaged."""
-        return self
-
     def truth_for_simulation(
         self,
         spine: Spine,  # noqa: ARG002

@@ -196,7 +196,7 @@ class RunDirectory:
 
     @property
     def reports(self) -> Path:
-        """Of a release from randomised reports: how many were used and not, and why, and signs of unlisted words."""
+        """Of a release from randomised reports: how many were used and not, and why."""
         return self.public / "reports.json"
 
     def answer(self, name: str) -> Path:

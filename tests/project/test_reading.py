@@ -44,7 +44,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     "what reads a `Readable`": (
         "pipeline/inputs/polygons.py", "pipeline/questions/tables.py", "pipeline/release/stated.py",
         "pipeline/signatures/answers.py", "pipeline/storage/files.py", "pipeline/storage/guard.py",
-        "features/local/unlisted.py", "spinewise/answers.py",
+        "spinewise/answers.py",
     ),
     "the manifest, which has its own hash; signatures, which have their own proof": (
         "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/notes.py",

@@ -17,15 +17,12 @@ from releases.command import feature_module, needs
 from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
-from typer.testing import CliRunner
 
 from features.local.collected_words import UNIT, CollectedWords
 from features.local.survey import survey_of
-from flows.cli import app
 from pipeline.errors import RefusedError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.estimation.margins import Margins
-from pipeline.execution.console import remarks_of_end, remarks_of_features
 from pipeline.model.exact import epsilon_text
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
@@ -132,43 +129,6 @@ def test_the_report_says_what_a_frequent_word_does_that_is_not_listed(released: 
     assert "1,000 reports of one such word typically move the count of a listed word by 45 up or down" in report
 
 
-@needs("report")
-def test_no_signs_are_told_where_other_words_are_rare(released: RunDirectory) -> None:
-    """Twenty of them, each of 1.5 %."""
-    found = json.loads(released.reports.read_bytes())["unlisted words"]
-    assert found["degrees of freedom"] == 16 * 31 - 4
-    assert -0.2 < found["excess variance"] < found["limit"]
-    assert not found["signs of frequent ones"]
-    assert "The reports show no signs of frequent ones." in released.report.read_text("utf-8")
-    assert remarks_of_features(released) == []
-
-
-@needs("report")
-def test_a_frequent_word_that_is_not_listed_is_told_everywhere_and_intervals_allow_for_it(tmp_path: Path) -> None:
-    """One of 30 % of 3,500 reports: its signs are in the release, its report, at the end of a run, and in checks."""
-    survey = write_words(tmp_path, n_others=1, most=100)
-    released = RunDirectory(run(survey.spec, tmp_path / "out"))
-    found = json.loads(released.reports.read_bytes())["unlisted words"]
-    assert found["signs of frequent ones"]
-    said = int(survey.truth[:, -1].sum())
-    assert 0.7 * said < found["as of one word in"] < 1.3 * said
-    report = released.report.read_text("utf-8")
-    assert f"not listed, such as one word in {found['as of one word in']:,} of them." in report
-    (remark,) = remarks_of_features(released)
-    assert f"Warning: {remark}" in remarks_of_end(released)
-    shown = CliRunner().invoke(app, ["check", str(released.root)])
-    assert f"Warning: {remark}" in shown.output
-    reports = survey.truth.reshape(2, -1).sum(axis=1)
-    tables = pd.read_parquet(released.main.table("answer", "county"))
-    width = np.array([(tables[f"{name}:high90"] - tables[f"{name}:low90"]).mean() for name in NAMES[:4]]).mean()
-    unit = float(collected_of(survey).unit_variance)
-    stated = 2 * 1.645 * np.sqrt(reports * unit).mean()
-    # Half of the reports are a county's, and so is half of the excess.
-    allowed = 2 * 1.645 * np.sqrt(reports * unit * (1 + found["excess variance"] * reports / reports.sum())).mean()
-    assert allowed > 1.1 * stated
-    assert width == pytest.approx(allowed, rel=0.06)
-
-
 def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path: Path) -> None:
     with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
         assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
@@ -183,7 +143,7 @@ def test_areas_are_compared_by_their_own_reports(survey: Survey, released: RunDi
     two = Marginal("two", (np.array([0, 0, 1, 1, 1]),))
     with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
         margins = Margins(estimation_of(job, job.universes[0]))
-        errors = margins._source.errors()
+        errors = margins.estimation.universe.source.errors()
         assert errors is not None
         for level, (blocks, rows) in enumerate(((36, slice(1, 2)), (12, slice(2, 5)), (1, slice(0, 72)))):
             of_level = expected.reshape(-1, blocks, 5).sum(axis=1)[rows]
