@@ -13,9 +13,7 @@ class Layout(StrEnum):
     """The layouts on offer."""
 
     pl94171 = "pl94171"
-    mdf = "mdf"
     nmf = "nmf"
-    activitysim = "activitysim"
     csv = "csv"
     xlsx = "xlsx"
     parquet = "parquet"
@@ -47,12 +45,11 @@ def export(
     """Write a release in another layout, from its public files alone, and print the folder.
 
     pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, if the areas are census
-    areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
-    2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
-    it. activitysim: persons and the households that they live in, as micro-simulations read them. csv, xlsx, parquet:
-    the release's tables with their margins of error; csv and parquet with a description of their columns. sdmx: the
-    tables as SDMX-CSV with their structure as SDMX-ML. duckdb: all tables in one database. gpkg, geoparquet: the tables
-    of levels with polygons, for maps. dp-registry: an entry for the registry of differential privacy deployments.
+    areas, as summary files with a geographic header. nmf: the noisy measurements, in the layout of those that the
+    Census Bureau published; spinewise estimate reads it. csv, xlsx, parquet: the release's tables with their margins of
+    error; csv and parquet with a description of their columns. sdmx: the tables as SDMX-CSV with their structure as
+    SDMX-ML. duckdb: all tables in one database. gpkg, geoparquet: the tables of levels with polygons, for maps.
+    dp-registry: an entry for the registry of differential privacy deployments.
 
     Example:
 

@@ -13,11 +13,9 @@ from features.exports.chosen import Choice, chosen_files
 from features.exports.database import write_database
 from features.exports.facts import write_status
 from features.exports.maps import write_geopackage, write_geoparquet
-from features.exports.mdf import DetailFile, person_attributes, unit_attributes
 from features.exports.pl94171 import CensusTables, column_names
 from features.exports.pl94171_files import SummaryFiles, census_levels
 from features.exports.plain_files import write_csv_files, write_parquet_files
-from features.exports.population import write_population
 from features.exports.registry import write_registry_entry
 from features.exports.sdmx.files import write_sdmx
 from features.exports.words import area_names
@@ -30,7 +28,7 @@ from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
 from pipeline.storage.files import new_folder
-from pipeline.storage.plain_tables import CsvFiles, write_csv
+from pipeline.storage.plain_tables import CsvFiles
 
 #: Geounits worked on at a time.
 _AT_ONCE = 20_000
@@ -77,30 +75,6 @@ def export_release(
 
 def _folder(folder: Path, universe: Universe) -> Path:
     return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
-
-
-def _mdf(release: PublishedRelease, folder: Path) -> None:
-    leaves = release.spine.leaf_level
-    lengths = np.strings.str_len(leaves.geocodes)
-    if (lengths != 15).any():
-        raise InputError(
-            f"--format mdf: the geocodes of level {leaves.name!r} are not the 15 characters of a census block (first "
-            f"{str(leaves.geocodes[int(np.argmax(lengths != 15))])!r}); --format csv writes any release's microdata"
-        )
-    main, *others = release.universes
-    files = [(main, DetailFile(main.schema, person_attributes(main.schema), "person"), "mdf_person.csv")]
-    for universe in others:
-        if attributes := unit_attributes(universe.schema):
-            files.append((universe, DetailFile(universe.schema, attributes, "unit"), "mdf_unit.csv"))
-    for universe, layout, name in files[:2]:
-        write_csv(folder / name, _detail_rows(release, universe, layout))
-
-
-def _detail_rows(release: PublishedRelease, universe: Universe, layout: DetailFile) -> Iterator[pa.Table]:
-    leaves = release.spine.leaf_level
-    counts = release.histogram(universe, leaves)
-    for start in range(0, len(leaves), _AT_ONCE):
-        yield layout.rows(leaves.geocodes[start : start + _AT_ONCE], counts[start : start + _AT_ONCE])
 
 
 def _pl94171(release: PublishedRelease, folder: Path) -> None:
@@ -194,9 +168,7 @@ _WITH_RECORDS = ("csv", "parquet")
 #: Other layouts, none of which has a place for the status of a release -> what writes them.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
     "pl94171": _pl94171,
-    "mdf": _mdf,
     "nmf": _nmf,
-    "activitysim": write_population,
     "dp-registry": write_registry_entry,
 }
 #: All formats.

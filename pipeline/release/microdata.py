@@ -1,4 +1,4 @@
-"""The microdata detail file (MDF): the released histogram as one row for each person.
+"""The microdata: the released histogram as one row for each person.
 
 Columns: geocode of the leaf, one for each attribute; all are dictionaries, which pandas reads as categories. Rows are
 in the order of leaves, then of cells, so that the file reveals no more than the histogram does.

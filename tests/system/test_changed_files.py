@@ -36,7 +36,7 @@ def _fresh(folder: Path) -> Callable[[], Path]:
     return lambda: folder / str(next(numbers))
 
 
-_EXPORTS = ("csv", "xlsx", "parquet", "sdmx", "nmf", "activitysim", "duckdb", "gpkg", "geoparquet", "dp-registry")
+_EXPORTS = ("csv", "xlsx", "parquet", "sdmx", "nmf", "duckdb", "gpkg", "geoparquet", "dp-registry")
 #: Commands on a release, with how many of its files each opens at least.
 _COMMANDS: dict[str, tuple[int, list[str]]] = {
     "query a table": (2, ["query", "RELEASE", "--table", "detailed", "--at", "tract"]),

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from features.exports.mdf import DetailFile, person_attributes, unit_attributes
 from features.exports.pl94171 import VALUES, CensusTables, column_names
 from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles, census_levels
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import SINGLE_RACES
-from pipeline.model.schema import Attribute, Schema
 from pipeline.spec.release_spec import parse_spec
 
 SPEC = """
@@ -142,43 +140,3 @@ def test_summary_files_have_the_layout_of_2020(tmp_path: Path) -> None:
         assert [line[4] for line in lines] == numbers
         assert {len(line) for line in lines} == {5 + width}
     assert lines[0][:4] == ["PLST", "RI", "000", "03"]
-
-
-def test_detail_files_have_the_codes_of_2020() -> None:
-    schema = Schema(
-        tuple(
-            Attribute(name, VALUES[name] if name != "hispanic" else tuple(reversed(VALUES[name])))
-            for name in ("hhgq", "votingage", "hispanic", "cenrace")
-        ),
-        (),
-    )
-    counts = np.zeros((2, schema.n_cells), dtype=np.int64)
-    shape = schema.shape
-    counts[0, np.ravel_multi_index((0, 0, 1, 0), shape)] = 2  # household, under 18, not Hispanic, white
-    counts[1, np.ravel_multi_index((7, 1, 0, 62), shape)] = 1  # other noninstitutional, adult, Hispanic, all six
-    layout = DetailFile(schema, person_attributes(schema), "person")
-    rows = layout.rows(np.array(["440070001011000", "440070001022003"]), sp.csr_array(counts)).to_pylist()
-    assert list(rows[0]) == [
-        *("SCHEMA_TYPE_CODE", "SCHEMA_BUILD_ID", "TABBLKST", "TABBLKCOU", "TABTRACTCE", "TABBLKGRPCE", "TABBLK"),
-        *("EPNUM", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE"),
-    ]
-    assert len(rows) == 3
-    assert [rows[0][k] for k in ("TABBLK", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")] == [
-        *("1000", "3", "0", "1", "1", "01"),
-    ]
-    assert [rows[2][k] for k in ("TABBLKGRPCE", "RTYPE", "GQTYPE_PL", "VOTING_AGE", "CENHISP", "CENRACE")] == [
-        *("2", "5", "7", "2", "2", "63"),
-    ]
-    units = Schema((Attribute("status", ("vacant", "occupied")),), ())
-    layout = DetailFile(units, unit_attributes(units), "unit")
-    (row,) = layout.rows(np.array(["440070001011000"]), sp.csr_array(np.array([[1, 0]]))).to_pylist()
-    assert (row["SCHEMA_TYPE_CODE"], row["RTYPE"], row["HH_STATUS"]) == ("MUD", "2", "2")
-    without = Schema((Attribute("votingage", VALUES["votingage"]),), ())
-    (row,) = (
-        DetailFile(without, person_attributes(without), "person")
-        .rows(np.array(["440070001011000"]), sp.csr_array(np.array([[0, 1]])))
-        .to_pylist()
-    )
-    assert (row["GQTYPE_PL"], row["VOTING_AGE"], row["CENRACE"]) == ("9", "2", "9")
-    with pytest.raises(InputError, match="the attribute age has no column in the layout of 2020"):
-        person_attributes(Schema((Attribute("age", ("a", "b")),), ()))

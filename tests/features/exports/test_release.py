@@ -210,8 +210,6 @@ def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, 
         export(town, "csv", tmp_path / "x", tables=["x"])
     with pytest.raises(InputError, match="--format nmf: --table and --level choose among tables of csv"):
         export(town, "nmf", tmp_path / "x", tables=["total"])
-    with pytest.raises(InputError, match="are not the 15 characters of a census block"):
-        export(town, "mdf", tmp_path / "x")
     with pytest.raises(InputError, match="has no attribute votingage"):
         export(town, "pl94171", tmp_path / "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "nmf"]

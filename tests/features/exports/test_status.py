@@ -20,7 +20,7 @@ from flows.cli import app
 from pipeline.published import open_finished
 
 #: Layouts of census tables or areas, which the town does not have: their own files are left out here.
-_REFUSED = ("pl94171", "mdf")
+_REFUSED = ("pl94171",)
 
 
 def _said(layout: str, folder: Path) -> list[str]:

@@ -72,7 +72,7 @@ def _readers(town: Town, rng: random.Random, out: Path) -> list[tuple[object, ..
         ("query", root, "--table", "detail", "--at", "block", "--csv"),
         ("query", root, "status", "--at", "tract", "--companion", "units", "--json"),
         ("compare", *rng.choice(((root, whole), (whole, root))), "--html", out / "page.html"),
-        ("export", root, "--format", rng.choice(("csv", "nmf", "mdf", "parquet", "xlsx")), "--out", out / "export"),
+        ("export", root, "--format", rng.choice(("csv", "nmf", "parquet", "xlsx")), "--out", out / "export"),
         ("key", "show-commitment", root),
     ]
     if rng.random() < 0.03:

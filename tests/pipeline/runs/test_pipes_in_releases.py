@@ -82,7 +82,7 @@ def lines(root: Path, out: Path) -> list[tuple[object, ...]]:
         ("query", root, "status", "--at", "tract", "--companion", "units", "--json"),
         ("compare", root, root),
         ("key", "show-commitment", root),
-        *(("export", root, "--format", kind, "--out", out / kind) for kind in ("csv", "nmf", "mdf", "parquet", "xlsx")),
+        *(("export", root, "--format", kind, "--out", out / kind) for kind in ("csv", "nmf", "parquet", "xlsx")),
         ("verify", root, "--workers", 1),
         ("rerun", root, "--out", out / "again", "--workers", 1),
     ]
