@@ -12,8 +12,6 @@ import typer
 from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
-    from features.fitness.district_plan import DistrictPlan
-    from features.fitness.plans import Group
     from pipeline.reading.reader import Reader
 
 
@@ -31,21 +29,6 @@ def fitness(
         bool,
         typer.Option("--compare", help="Also protect the same counts in other ways; requires --truth."),
     ] = False,
-    plan: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV file with a district for every geounit of the lowest level."),
-    ] = None,
-    minority: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TERM=VALUES",
-            help="A group that may have a majority in a district, such as race=black; repeatable.",
-        ),
-    ] = None,
-    among: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TERM=VALUES", help="Majorities of these people, such as votingage=18plus; repeatable."),
-    ] = None,
     threshold: Annotated[
         list[int] | None, typer.Option(min=1, help="A number of people on which funding depends; repeatable.")
     ] = None,
@@ -64,15 +47,12 @@ def fitness(
     intervals and draws: only public files are read, and the result may be published. With --truth they are measured
     against the true counts; fitness.html and fitness.json are written to restricted/, and none of it is printed.
 
-    --plan: how equal in population the districts of a plan are, and how likely it is that noise decides which group has
-    the majority. --threshold: areas that may be on the wrong side of it. --compare: what the true counts would look
-    like if they were protected by the other estimator, by noise on every table, by cell keys or by swapping.
+    --threshold: areas that may be on the wrong side of it. --compare: what the true counts would look like if they were
+    protected by the other estimator, by noise on every table, by cell keys or by swapping.
 
     Example:
 
         spinewise fitness releases/example --threshold 1000 --at tract
-
-        spinewise fitness releases/example --plan districts.csv --minority race=hispanic --among votingage=18plus
 
         spinewise fitness releases/example --truth --compare
     """
@@ -85,21 +65,15 @@ def fitness(
         raise InputError("--compare: other ways protect true counts, and it requires --truth")
     if truth and (html is not None or json):
         raise InputError("--truth: the page and the data go to restricted/ only; leave out --html and --json")
-    if (minority or among) and plan is None:
-        raise InputError("found --minority or --among, and no --plan; majorities are those of a plan's districts")
-    if among and not minority:
-        raise InputError("--among: a group is needed whose majority is of interest, by --minority")
     if html is not None:
         check_page_file("--html", html)
     opened = open_reader(release)
-    districts = _districts(plan, opened)
-    groups = [_group(opened, text, among or ()) for text in minority or ()]
     levels = tuple(at or opened.levels)
     for level in levels:
         opened.index_of(level)
     releases = [opened, *(opened.companion(name) for name in opened.companions)]
     if not truth:
-        _public(releases, tuple(threshold or ()), levels, districts, groups, html, json)
+        _public(releases, tuple(threshold or ()), levels, html, json)
         return
     output = Output(quiet)
     others = None
@@ -110,7 +84,7 @@ def fitness(
 
         processes = load_settings(workers=workers).workers or default_workers()
         others = estimated_otherwise(opened.run, processes, output.progress())
-    write_fitness(releases, tuple(threshold or ()), levels, districts, groups, others)
+    write_fitness(releases, tuple(threshold or ()), levels, others)
     typer.echo(str(opened.run.fitness_page))
 
 
@@ -118,14 +92,11 @@ def _public(
     releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
-    plan: DistrictPlan | None,
-    groups: Sequence[Group],
     html: Path | None,
     json: bool,
 ) -> None:
     from features.fitness.fitness import Fitness
     from features.fitness.from_public import public_tables, public_thresholds
-    from features.fitness.plans import plan_fitness
     from features.fitness.shown import show_fitness
     from pipeline.errors import InputError
     from pipeline.model.texts.catalogue import texts_in
@@ -144,7 +115,6 @@ def _public(
         restricted=False,
         tables=tables,
         thresholds=tuple(public_thresholds(own, thresholds, levels, {})),
-        plan=None if plan is None else plan_fitness(own, plan, groups),
     )
     if html is not None:
         write_page_file("--html", html, found.page(texts_in(own.spec.report.language)))
@@ -154,31 +124,3 @@ def _public(
     show_fitness(found)
     if html is not None:
         typer.echo(f"Page written to {html}")
-
-
-def _districts(path: Path | None, opened: Reader) -> DistrictPlan | None:
-    from features.fitness.district_plan import read_plan
-
-    return None if path is None else read_plan(path, opened.spine)
-
-
-def _group(opened: Reader, text: str, among: Sequence[str]) -> Group:
-    """A group, and among whom its majority is."""
-    from features.fitness.plans import Group
-
-    everybody = opened.query("total")
-    for other in among:
-        term, values = _condition("--among", other)
-        everybody = everybody.where(**{term: values})
-    term, values = _condition("--minority", text)
-    name = ", ".join(values) + (f" among {', '.join(among)}" if among else "")
-    return Group(name, everybody.where(**{term: values}), everybody)
-
-
-def _condition(option: str, text: str) -> tuple[str, list[str]]:
-    from pipeline.errors import InputError
-
-    term, equals, values = text.partition("=")
-    if not equals or not term.strip() or not values.strip():
-        raise InputError(f"{option}: found {text!r}; TERM=VALUES is needed, such as race=black")
-    return term.strip(), [value.strip() for value in values.split(",")]

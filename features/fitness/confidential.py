@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.fitness.district_plan import DistrictPlan
 from features.fitness.fitness import Compared, Fitness
 from features.fitness.from_public import public_thresholds
 from features.fitness.methods.apart import Apart
@@ -17,7 +16,6 @@ from features.fitness.methods.cell_keys import CellKeys
 from features.fitness.methods.opendp import opendp_noise
 from features.fitness.methods.swapping import swapping
 from features.fitness.methods.way import Histograms, Way
-from features.fitness.plans import Group, plan_fitness
 from features.fitness.table import TableFitness, empty_fitness
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
@@ -41,8 +39,6 @@ def write_fitness(
     releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
-    plan: DistrictPlan | None,
-    groups: Sequence[Group],
     others: Estimates | None,
 ) -> None:
     """Judge a release by its true counts, and write what is found to restricted/.
@@ -50,7 +46,6 @@ def write_fitness(
     Args:
         releases: the release's own universe first, then its companions.
         thresholds: people, at each of `levels`.
-        plan: of districts, with `groups` whose majorities are of interest.
         others: name and description of ways whose histograms are public; None for no comparison with other ways.
 
     Raises:
@@ -67,7 +62,7 @@ def write_fitness(
     make_restricted(run.staging)
 
     def judge() -> None:
-        found = _judged(releases, thresholds, levels, plan, groups, others)
+        found = _judged(releases, thresholds, levels, others)
         write_json(run.fitness, found.data(), run.staging, private=True)
         write_bytes(
             run.fitness_page, found.page(texts_in(releases[0].spec.report.language)).encode(), run.staging, private=True
@@ -80,8 +75,6 @@ def _judged(
     releases: Sequence[Reader],
     thresholds: Sequence[int],
     levels: Sequence[str],
-    plan: DistrictPlan | None,
-    groups: Sequence[Group],
     others: Estimates | None,
 ) -> Fitness:
     own = releases[0]
@@ -108,7 +101,6 @@ def _judged(
         restricted=True,
         tables=tuple(tables),
         thresholds=tuple(public_thresholds(own, thresholds, levels, people)),
-        plan=None if plan is None else plan_fitness(own, plan, groups, truths[0][-1]),
         compared=tuple(
             Compared(name, about, tuple(found)) for name, (about, found) in compared.items() if len(found) == counts
         ),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from features.fitness.decisions import Threshold
-from features.fitness.districts import EQUAL, PlanFitness
 from features.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
@@ -46,7 +45,6 @@ class Fitness:
     restricted: bool
     tables: tuple[TableFitness, ...]
     thresholds: tuple[Threshold, ...] = ()
-    plan: PlanFitness | None = None
     compared: tuple[Compared, ...] = ()
 
     @property
@@ -80,7 +78,6 @@ class Fitness:
             "restricted": self.restricted,
             "tables": [table.data() for table in self.tables],
             "thresholds": [vars(one) | {"listed": [vars(area) for area in one.listed]} for one in self.thresholds],
-            "plan": None if self.plan is None else self.plan.data(),
             "compared": [
                 {"way": str(way.name), "about": str(way.about), "tables": [table.data() for table in way.tables]}
                 for way in self.compared
@@ -98,6 +95,5 @@ class Fitness:
             points=POINTS,
             percent_of_areas=round(100 * SHARE),
             people=PEOPLE,
-            equal=EQUAL,
             sizes=dict(zip((ALL, *SIZE_LABELS), (texts(ALL), *size_labels(texts, SIZES)), strict=True)),
         )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from features.fitness.districts import EQUAL, PlanFitness
 from features.fitness.fitness import Fitness
 
 
 def show_fitness(fitness: Fitness) -> None:
-    """Errors of all tables, thresholds and districts."""
+    """Errors of all tables, and thresholds."""
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 140
@@ -26,8 +25,6 @@ def show_fitness(fitness: Fitness) -> None:
         )
     if fitness.thresholds:
         console.print(_thresholds(fitness))
-    if fitness.plan is not None:
-        _show_plan(fitness.plan, console)
 
 
 def _columns(text: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
@@ -69,26 +66,6 @@ def _thresholds(fitness: Fitness) -> Table:
             f"{one.doubtful:,}",
         )
     return table
-
-
-def _show_plan(plan: PlanFitness, console: Console) -> None:
-    sure = "" if plan.low is None else f", truly between {plan.low:.2f} % and {plan.high:.2f} % with 90 %"
-    console.print(
-        f"\n{plan.source}: {len(plan.districts)} districts, total deviation {plan.deviation:.2f} %{sure}; above "
-        f"{EQUAL:g} % with a probability of {'?' if plan.unequal is None else f'{plan.unequal:.1%}'}",
-        soft_wrap=True,
-    )
-    if plan.majorities:
-        table = _columns(("group", "district"), ("share", "majority", "noise decides"))
-        for one in plan.majorities:
-            table.add_row(
-                one.group,
-                one.district,
-                f"{one.share:.2f} %",
-                "yes" if one.share > 50 else "no",
-                "?" if one.flip is None else f"{one.flip:.1%}",
-            )
-        console.print(table)
 
 
 def _number(value: float | None, sign: str = "") -> str:
