@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from features.fitness.fitness import Compared, Fitness
 from features.fitness.from_public import public_thresholds
-from features.fitness.methods.apart import Apart
-from features.fitness.methods.cell_keys import CellKeys
-from features.fitness.methods.opendp import opendp_noise
-from features.fitness.methods.swapping import swapping
-from features.fitness.methods.way import Histograms, Way
+from features.fitness.methods import Apart, CellKeys, Histograms, Way, opendp_noise, swapping
 from features.fitness.table import TableFitness, empty_fitness
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError

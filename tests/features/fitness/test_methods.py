@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from features.fitness.methods.apart import Apart
-from features.fitness.methods.cell_keys import CellKeyParameters, CellKeys, probabilities
-from features.fitness.methods.swapping import swapped, swapping
-from features.fitness.methods.way import summed_up
+from features.fitness.methods import Apart, CellKeyParameters, CellKeys, probabilities, summed_up, swapped, swapping
 from geography.spine import Level, Spine
 from pipeline.errors import InputError
 from pipeline.model.query import Query
@@ -188,7 +185,7 @@ def test_noise_apart_has_the_scale_that_its_budget_buys(truth: list[sp.csr_array
 def test_opendp_has_the_same_budget_by_its_own_account(truth: list[sp.csr_array], framework: str) -> None:
     """OpenDP's privacy maps of all tables add up to the release's budget, and its errors have the scale of ours."""
     pytest.importorskip("opendp")
-    from features.fitness.methods.opendp import mechanism, opendp_noise
+    from features.fitness.methods import mechanism, opendp_noise
 
     spec = SPEC.replace('rho = "1/2"', 'framework = "pure"\nepsilon = "1/2"') if framework == "pure" else SPEC
     universe = parse_spec(spec).universes()[0]

@@ -1,0 +1,373 @@
+"""Other ways to protect the same counts, for comparison; all of them work on true counts.
+
+Noise on every table apart is what a library of mechanisms such as OpenDP gives, without any estimation. Each table of
+each level gets the same part of the release's budget, discrete Gaussian or Laplace noise of the scale that this part
+buys (as `make_gaussian` and `make_laplace` of OpenDP on whole numbers, whose distribution is the same), and what is
+below 0 is published as 0. Nothing adds up, and no invariant is kept. Where OpenDP is installed, the same noise is drawn
+by itself, too: it draws without a seed, so that the figures differ a little from run to run.
+
+Cell-key perturbation is used by statistical offices in Australia and Europe for census tables. Every record has a
+random key. The key of a table's cell is the sum of the keys of the records that it counts, without the whole part; it
+decides how much is added to the count, by a table of probabilities. The same records are therefore published with the
+same error wherever they are counted, but tables do not add up (Fraser and Wooton 2005, Australian Bureau of
+Statistics). The probabilities are those of maximum entropy with mean 0, a variance of at most V and errors of at most
+D, such that no count is below 0 or from 1 to js (Giessing 2016, doi:10.1007/978-3-319-45381-1_18; the R packages ptable
+and cellKey, whose parameters have the same names). Empty cells stay empty.
+
+Record swapping: some records change places with others nearby, and are counted as if nothing had happened. So the US
+Census Bureau protected the censuses of 1990 to 2010; its rates and rules are secret (McKenna 2018, "Disclosure
+Avoidance Techniques Used for the 1970 through 2010 Decennial Censuses"). Here the records of a universe are swapped one
+by one, at random: every area keeps its number of records, and what is exchanged are their attributes. A histogram does
+not say who lives with whom, so that households of several persons are not kept together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib.util import find_spec
+from typing import Final, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from geography.spine import Spine
+from pipeline.errors import InputError
+from pipeline.model.texts.message import Message, message
+from pipeline.model.universe import Table, Universe
+from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.privacy.noise.sampler import sampler_for
+
+
+class Way(Protocol):
+    """One way to protect the counts of a universe."""
+
+    @property
+    def name(self) -> Message:
+        """Short, for a column."""
+
+    @property
+    def about(self) -> Message:
+        """What it is, with its parameters, and what it promises."""
+
+    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+        """Published numbers `(n, size)` of a table for some geounits of a level."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms:
+    """A way that gives protected records, from which all tables are counted.
+
+    Attributes:
+        levels: `(n_geounits, n_cells)` of each level.
+    """
+
+    name: Message
+    about: Message
+    levels: Sequence[sp.csr_array]
+
+    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+        """Published numbers `(n, size)`, counted from the histograms."""
+        return table.query.answer_csr(self.levels[level][rows])
+
+
+def summed_up(leaves: sp.csr_array, spine: Spine) -> list[sp.csr_array]:
+    """The histograms of all levels, top first, from those of the leaves `(n_leaves, n_cells)`."""
+    found = []
+    for number, level in enumerate(spine.levels):
+        offsets = spine.leaf_offsets(number)
+        ones = np.ones(spine.n_leaves, dtype=leaves.dtype)
+        below = sp.csr_array(
+            (ones, np.arange(spine.n_leaves), offsets), shape=(len(level), spine.n_leaves), dtype=leaves.dtype
+        )
+        found.append(sp.csr_array(below @ leaves))
+    return found
+
+
+# -- noise on every table ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Apart:
+    """The true counts of a universe with noise on every table.
+
+    Attributes:
+        universe: whose budget is divided.
+        truth: histograms of each level `(n_geounits, n_cells)`.
+        seed: of the noise, which protects nothing: its sums are for the agency alone.
+    """
+
+    universe: Universe
+    truth: Sequence[sp.csr_array]
+    seed: int
+
+    @property
+    def noise(self) -> NoiseSpec:
+        """The noise of every number."""
+        tables = sum(len(table.levels) for table in self.universe.tables)
+        one = self.universe
+        return noise_for(one.framework, one.record_budget, Fraction(1, tables), Fraction(1), one.neighbours)
+
+    @property
+    def name(self) -> Message:
+        """Short, for a column."""
+        return message("noise apart")
+
+    @property
+    def about(self) -> Message:
+        """What it is, with its parameters, and what it promises."""
+        return message(
+            "Noise on every table of every level apart, as OpenDP draws it, with the release's own budget divided "
+            "evenly ({noise}); negative numbers are published as 0. The same promise as the release, without "
+            "invariants. Numbers do not add up.",
+            noise=str(self.noise),
+        )
+
+    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+        """Published numbers `(n, size)`: true ones with noise, at least 0."""
+        counts = table.query.answer_csr(self.truth[level][rows])
+        label = f"fitness {self.seed} {self.universe.name} {level} {table.name}"
+        key = hashlib.sha256(label.encode()).digest()
+        drawn = sampler_for(self.noise).draw(key, rows.start * table.query.size, counts.size)
+        return np.maximum(counts + drawn.reshape(counts.shape), 0)
+
+
+# -- the same noise by OpenDP ------------------------------------------------------------------------------------------
+
+
+#: Numbers that OpenDP is given at a time: its vectors are lists of Python.
+_AT_ONCE = 1 << 20
+_NAME = Message("OpenDP")
+
+
+def opendp_noise(universe: Universe, truth: Sequence[sp.csr_array]) -> OpenDP | None:
+    """The way, if OpenDP is installed."""
+    return OpenDP(Apart(universe, truth, 0)) if find_spec("opendp") else None
+
+
+@dataclass(eq=False)
+class OpenDP:
+    """The true counts of a universe with OpenDP's noise on every table.
+
+    Attributes:
+        apart: the budget of each table.
+        drawn: the numbers of the table and level that were asked for last: asked again, they are the same.
+    """
+
+    apart: Apart
+    drawn: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
+    name: Message = _NAME
+
+    @property
+    def about(self) -> Message:
+        """What it is, with its parameters, and what it promises."""
+        return message(
+            "OpenDP's own {noise} on every table of every level apart, with the release's budget divided "
+            "evenly; negative numbers are published as 0. The same promise as the release, without invariants. Numbers "
+            "do not add up. Drawn without a seed: figures differ a little when they are computed again.",
+            noise=str(self.apart.noise),
+        )
+
+    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+        """Published numbers `(n, size)`: true ones with noise, at least 0."""
+        key = table.name, level
+        if key not in self.drawn:
+            counts = table.query.answer_csr(self.apart.truth[level])
+            self.drawn = {key: np.maximum(self._with_noise(counts.ravel()), 0).reshape(counts.shape)}
+        return self.drawn[key][rows]
+
+    def _with_noise(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        parts = [counts[at : at + _AT_ONCE] for at in range(0, len(counts), _AT_ONCE)]
+        return np.concatenate([np.array(mechanism(self.apart, len(part))(part.tolist())) for part in parts])
+
+
+def mechanism(apart: Apart, size: int):  # type: ignore[no-untyped-def]  # OpenDP's measurement has no public type
+    """OpenDP's measurement of a vector of so many whole numbers."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"), size=size)
+    if apart.noise.mechanism == "discrete_gaussian":
+        return dp.m.make_gaussian(domain, dp.l2_distance(T="f64"), scale=math.sqrt(apart.noise.scale))
+    return dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=float(apart.noise.scale))
+
+
+# -- cell keys ---------------------------------------------------------------------------------------------------------
+
+
+#: Keys are fractions with so many bits.
+_BITS: Final = 32
+_WHOLE: Final = 1 << _BITS
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CellKeyParameters:
+    """Parameters of the perturbation.
+
+    Attributes:
+        most: D, the largest error, persons.
+        variance: V, the largest variance of an error, persons squared.
+        unpublished: js; counts from 1 to this are not published.
+
+    Raises:
+        InputError: no distribution has these parameters.
+    """
+
+    most: int = 5
+    variance: float = 3.0
+    unpublished: int = 2
+
+    def __post_init__(self) -> None:
+        least = max((i * (self.unpublished + 1 - i) for i in range(1, self.unpublished + 1)), default=0)
+        if self.most < 1 or not 0 <= self.unpublished < self.most or not self.variance > 0 or self.variance < least:
+            raise InputError(
+                f"cell keys: found D = {self.most}, V = {self.variance:g}, js = {self.unpublished}; D must be at least "
+                f"1, js from 0 to D - 1, and V above 0 and, with this js, at least {least}"
+            )
+
+
+def probabilities(count: int, parameters: CellKeyParameters) -> tuple[NDArray[np.int64], Floats]:
+    """Errors that a count may get, and their probabilities: p(v) = exp(a v - b v^2) with b >= 0, normalised.
+
+    a is such that the mean is 0. b is 0 if the variance is within V then, else such that it is V.
+    """
+    if count == 0:
+        return np.zeros(1, dtype=np.int64), np.ones(1)
+    errors = np.arange(-min(count, parameters.most), parameters.most + 1)
+    errors = errors[(count + errors == 0) | (count + errors > parameters.unpublished)]
+
+    def of(b: float) -> Floats:
+        def weights(a: float) -> Floats:
+            exponents = a * errors - b * errors**2
+            raw = np.exp(exponents - exponents.max())
+            return np.asarray(raw / raw.sum())
+
+        end = 60.0 + 2 * b * parameters.most
+        slope = float(brentq(lambda a: float(weights(a) @ errors), -end, end, xtol=1e-14))
+        return weights(slope)
+
+    found = of(0.0)
+    if found @ errors**2 > parameters.variance:
+        found = of(float(brentq(lambda b: float(of(b) @ errors**2) - parameters.variance, 0.0, 30.0, xtol=1e-14)))
+    return errors, found
+
+
+@dataclass(frozen=True, eq=False)
+class CellKeys:
+    """The true counts of a universe, perturbed.
+
+    Attributes:
+        parameters: D, V and js.
+        counts, keys: of each level, histograms of true counts and of cell keys `(n_geounits, n_cells)`.
+    """
+
+    parameters: CellKeyParameters
+    counts: Sequence[sp.csr_array]
+    keys: Sequence[sp.csr_array]
+
+    @classmethod
+    def of(
+        cls, truth: Sequence[sp.csr_array], spine: Spine, seed: int, parameters: CellKeyParameters | None = None
+    ) -> CellKeys:
+        """Perturb the true histograms of all levels, with keys that `seed` gives."""
+        leaves = truth[-1]
+        # The sum of the uniform keys of one record or more is uniform, so that one key for them all will do.
+        drawn = np.random.default_rng(seed).integers(0, _WHOLE, len(leaves.data), dtype=np.int64)
+        keys = summed_up(sp.csr_array((drawn, leaves.indices, leaves.indptr), shape=leaves.shape), spine)
+        return cls(parameters or CellKeyParameters(), truth, keys)
+
+    @property
+    def name(self) -> Message:
+        """Short, for a column."""
+        return message("cell keys")
+
+    @property
+    def about(self) -> Message:
+        """What it is, with its parameters, and what it promises."""
+        one = self.parameters
+        return message(
+            "Cell-key perturbation with D = {most}, V = {variance}, js = {unpublished}: the error of each number is "
+            "determined by the records that it counts. Numbers do not add up. There is no bound on what many "
+            "tables together reveal about a person.",
+            most=one.most,
+            variance=f"{one.variance:g}",
+            unpublished=one.unpublished,
+        )
+
+    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+        """Published numbers `(n, size)`: true ones with their errors."""
+        counts = table.query.answer_csr(self.counts[level][rows])
+        keys = table.query.answer_csr(self.keys[level][rows]) % _WHOLE
+        plain = self.parameters.most + self.parameters.unpublished + 1
+        out = counts.copy()
+        for count in np.unique(np.minimum(counts, plain)).tolist():
+            errors, shares = probabilities(count, self.parameters)
+            where = np.minimum(counts, plain) == count
+            ends = np.ceil(np.cumsum(shares) * _WHOLE)
+            ends[-1] = math.inf
+            out[where] += errors[np.searchsorted(ends, keys[where], side="right")]
+        return out
+
+
+# -- swapping ----------------------------------------------------------------------------------------------------------
+
+
+#: Records that are swapped, and the most records that it is done with.
+RATE, MOST_RECORDS = 0.1, 50_000_000
+
+
+def swapped(leaves: sp.csr_array, spine: Spine, within: int, rate: float, seed: int) -> sp.csr_array:
+    """The histograms of leaves `(n_leaves, n_cells)` after a part of their records changed places.
+
+    Args:
+        leaves: true counts.
+        spine: of the leaves.
+        within: number of the level whose geounits no record leaves.
+        rate: share of records that move, above 0 and at most 1.
+        seed: decides which.
+    """
+    rng = np.random.default_rng(seed)
+    leaf = np.repeat(np.repeat(np.arange(leaves.shape[0]), np.diff(leaves.indptr)), leaves.data)
+    cell = np.repeat(leaves.indices, leaves.data)
+    chosen = np.flatnonzero(rng.random(len(leaf)) < rate)
+    region = spine.leaf_ancestors(within)[leaf[chosen]]
+    # By region, then leaf: half a region further is another leaf, unless one leaf has most of the region's records.
+    order = chosen[np.lexsort((rng.random(len(chosen)), leaf[chosen], region))]
+    taken = order.copy()
+    for part in _runs(np.sort(region)):
+        taken[part] = np.roll(order[part], (part.stop - part.start) // 2)
+    moved = cell.copy()
+    moved[order] = cell[taken]
+    ones = np.ones(len(leaf), dtype=np.int64)
+    return sp.csr_array(sp.coo_array((ones, (leaf, moved)), shape=leaves.shape).tocsr())
+
+
+def _runs(values: NDArray[np.int64]) -> list[slice]:
+    """The slices of equal values, of sorted ones."""
+    starts = np.flatnonzero(np.diff(values, prepend=-1))
+    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(values)], strict=True)]
+
+
+def swapping(leaves: sp.csr_array, spine: Spine, seed: int, rate: float = RATE) -> Histograms | None:
+    """All levels after swapping within the geounits of the level below the top; None where there are too many records.
+
+    With two levels or fewer, records may go anywhere.
+    """
+    if int(leaves.sum()) > MOST_RECORDS:
+        return None
+    within = 1 if spine.n_levels > 2 else 0
+    about = message(
+        "Record swapping: {percent} % of the records, chosen at random, change places with others of the same "
+        "{level}. Every area keeps its number of records. What it promises cannot be stated: it "
+        "rests on the rate and the rules being secret.",
+        percent=f"{100 * rate:g}",
+        level=spine.level_names[within],
+    )
+    return Histograms(message("swapping"), about, summed_up(swapped(leaves, spine, within, rate, seed), spine))
