@@ -28,13 +28,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from features.example.example import write_example
-from features.local.collect.areas import arrived, count_words
 from features.local.collect.bits import KeyedBytes, SystemBytes
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.rappor import Rappor
 from features.local.collect.unary import OptimisedUnaryEncoding
-from features.local.collect.words import WordList
+from features.local.collect.words import WordList, arrived, count_words
 
 KEY = bytes(range(32))
 AREAS, PEOPLE = 2_000, 200

@@ -28,7 +28,7 @@ from local_words import words_of_state
 from measured_run import PROJECT
 from survey_of_state import StateSurvey
 
-from features.local.collected_answers import CollectedAnswers
+from features.local.collected import CollectedAnswers
 from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
 from pipeline.confidential.custody import KeySource

@@ -24,7 +24,7 @@ from features.example.population import populate
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.mechanism import Reports
 from features.local.collect.rappor import Rappor
-from features.local.collected_words import CollectedWords
+from features.local.collected import CollectedWords
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource

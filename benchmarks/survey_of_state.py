@@ -16,7 +16,7 @@ from features.example.population import populate
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import mechanism_of
-from features.local.collected_answers import CollectedAnswers
+from features.local.collected import CollectedAnswers
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.bloom import positions
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import ListedMechanism, Mechanism
-from features.local.collect.rappor import Rappor
+from features.local.collect.rappor import Rappor, positions
 from features.local.collect.unary import OptimisedUnaryEncoding
 
 _SIZE: Final = 300_000

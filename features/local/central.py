@@ -1,11 +1,12 @@
-"""Counts that a central release has measured, from the directory that a spec names."""
+"""Counts of a central release as a public input of a release from reports: read, checked, published, described."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,10 @@ from features.local.survey import Survey
 from geography.codes import first_few
 from geography.spine import Spine
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
+from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
+from pipeline.metadata.contents import Contents, ProductFile
+from pipeline.metadata.datapackage import measured
+from pipeline.metadata.products import Description, Product, ReleaseScope, files_of
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
@@ -22,9 +27,11 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest
 from pipeline.release.measurements import MeasurementWriter, header_of, read_measurement
 from pipeline.release.provenance import CentralRelease, read_central_release
+from pipeline.release.published_files import PublishedFiles
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
-from pipeline.storage.files import sha256_file, write_json
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import json_sha256, sha256_file, write_json
 from pipeline.storage.readable import Readable, unchecked
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.
@@ -231,3 +238,90 @@ def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -
     if [stated.release] != names or stated.status not in (("official",) if official else ("official", EXAMPLE)):
         return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
     return []
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
+    for universe in of.universes:
+        for level, query in universe.source.given(universe.strategy):
+            yield ProductFile(
+                of.run.universe(universe.name).measurement(level, query.name), universe.name, level, query
+            )
+
+
+def _central(of: ReleaseScope) -> Iterator[ProductFile]:
+    if any(_central_counts(of)):
+        yield ProductFile(of.run.central)
+
+
+CENTRAL_RELEASE: Final = Product(
+    "central.json",
+    "in a mixed design: name, status and manifest's SHA-256 of the central release",
+    "input",
+    _central,
+    after="constraints/bound-N.parquet",
+)
+CENTRAL_COUNTS: Final = Product(
+    "measurements/LEVEL/QUERY.parquet",
+    "",
+    "input",
+    _central_counts,
+    Description((6, 1), Contents.measurement, measured),
+    after="measurements/LEVEL/QUERY.parquet",
+)
+
+
+# -- the public input --------------------------------------------------------------------------------------------------
+
+
+class CentralInput(PublicInput[CentralCounts]):
+    """Noisy counts that another release has published, used beside reports; central.json says where they are from."""
+
+    key = "central"
+    part = "central"
+    after = "bounds"
+    for_measuring = True
+
+    def read(self, scope: InputScope) -> CentralCounts:
+        """See `central.read_central`."""
+        found: list[CentralCounts] = [({}, None)]
+        with scope.noted():
+            found.append(read_central(scope.universes[0], scope.spine, example=scope.spec.purpose == "example"))
+        return found[-1]
+
+    def again(self, scope: InputScope, files: PublishedFiles) -> CentralCounts:
+        """See `PublicInput.again`."""
+        return read_public_central(files.run, files.unchanged, scope.universes[0])
+
+    def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
+        """See `PublicInput.write`."""
+        write_central(run, scope.universes, scope.spine, found)
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """See `PublicInput.files`."""
+        return files_of(ReleaseScope(spec, universes, run), CENTRAL_COUNTS, CENTRAL_RELEASE)
+
+    def identity(self, found: CentralCounts) -> Mapping[str, str]:
+        """See `PublicInput.identity`."""
+        counts, release = found
+        hashes = {}
+        if counts:
+            hashes["the central counts"] = json_sha256(
+                [[level, sha256_of_numbers(one)] for level, one in counts.items()]
+            )
+        if release is not None:
+            hashes["the central release"] = json_sha256(release.model_dump(mode="json"))
+        return hashes
+
+    def problems(self, scope: InputScope, run: RunDirectory, *, official: bool) -> list[str]:
+        """See `PublicInput.problems`."""
+        return central_problems(run, scope.universes[0], official=official)
+
+    def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str]:
+        """See `pipeline.inputs.public_input.OfRelease`."""
+        return central_differences(run, scope.universes[0], scope.spine, origin, status)
+
+
+CENTRAL: Final = CentralInput()

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from features.local.central import CENTRAL
 from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Mechanism, Reports
 from features.local.collect.several import GoodReport, OneOfEach
 from features.local.collected import Collected
-from features.local.public_input import CENTRAL
 from features.local.survey import survey_of
 from geography.codes import counted
 from geography.spine import Spine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from features.local.collect.areas import AreaCounts, ArrivedReports, arrived, count_words
 from features.local.collect.bits import KeyedBytes, RandomBytes, SystemBytes
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import FAULTS, Bound, Decoded, LinearForm, ListedMechanism, Mechanism
@@ -10,7 +9,7 @@ from features.local.collect.parameters import PARAMETERS, mechanism_of
 from features.local.collect.rappor import Rappor
 from features.local.collect.respondent import Respondent, Sent
 from features.local.collect.unary import OptimisedUnaryEncoding
-from features.local.collect.words import WordList
+from features.local.collect.words import AreaCounts, ArrivedReports, WordList, arrived, count_words
 
 __all__ = [
     "FAULTS",

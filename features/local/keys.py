@@ -11,7 +11,7 @@ from features.local.section import CollectSection, with_measured
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
-    from features.local.public_input import CentralInput
+    from features.local.central import CentralInput
     from features.local.survey import Survey
     from pipeline.metadata.products import Product
     from pipeline.spec.problems import Problems
@@ -50,14 +50,14 @@ class LocalKeys(FeatureKeys):
 
     def public_inputs(self) -> tuple[CentralInput, ...]:
         """See `pipeline.inputs.public_input.HasInputs`."""
-        from features.local.public_input import CENTRAL
+        from features.local.central import CENTRAL
 
         return (CENTRAL,)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
         """See `pipeline.metadata.products.HasProducts`."""
-        from features.local.files import CENTRAL_COUNTS, CENTRAL_RELEASE
+        from features.local.central import CENTRAL_COUNTS, CENTRAL_RELEASE
 
         return CENTRAL_RELEASE, CENTRAL_COUNTS
 

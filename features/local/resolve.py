@@ -8,9 +8,7 @@ from fractions import Fraction
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import PARAMETERS, mechanism_of
 from features.local.collect.rappor import Rappor
-from features.local.collected import Collected
-from features.local.collected_answers import CollectedAnswers
-from features.local.collected_words import CollectedWords
+from features.local.collected import Collected, CollectedAnswers, CollectedWords
 from features.local.section import CentralSection, CollectSection
 from features.local.survey import Survey
 from pipeline.errors import InputError

@@ -9,7 +9,7 @@ import pytest
 
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import mechanism_of
-from features.local.collected_answers import CollectedAnswers
+from features.local.collected import CollectedAnswers
 
 MECHANISMS = [
     ("randomised_response", {"p": "3/4"}),

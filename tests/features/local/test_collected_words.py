@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.bloom import positions
-from features.local.collect.rappor import Rappor
-from features.local.collected_words import UNIT, CollectedWords
+from features.local.collect.rappor import Rappor, positions
+from features.local.collected import UNIT, CollectedWords
 from pipeline.errors import InputError
 
 RAPPOR = Rappor(32, 2, 16, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))

@@ -14,8 +14,7 @@ from releases.survey_of_words import rappor
 
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import mechanism_of
-from features.local.collected_answers import CollectedAnswers
-from features.local.collected_words import CollectedWords
+from features.local.collected import CollectedAnswers, CollectedWords
 from features.local.confidential import count_reports
 from features.local.survey import survey_of
 from geography.build import spine_from_prefixes

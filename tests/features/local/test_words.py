@@ -18,7 +18,7 @@ from releases.small import public_bytes, run
 from releases.survey import Survey
 from releases.survey_of_words import write_words
 
-from features.local.collected_words import UNIT, CollectedWords
+from features.local.collected import UNIT, CollectedWords
 from features.local.survey import survey_of
 from pipeline.errors import RefusedError, SpecError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of

@@ -7,10 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from features.local.collect.areas import arrived, count_words
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.rappor import Rappor
-from features.local.collect.words import WordList
+from features.local.collect.words import WordList, arrived, count_words
 from pipeline.errors import InputError
 
 KEY = b"a key of the tests, thirty-two b"

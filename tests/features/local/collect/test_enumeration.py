@@ -10,10 +10,9 @@ import pytest
 from oracles.randomisers import Distribution, distribution, largest_ratio, moments
 
 from features.local.collect.bits import events
-from features.local.collect.bloom import positions
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import ListedMechanism
-from features.local.collect.rappor import Rappor
+from features.local.collect.rappor import Rappor, positions
 from features.local.collect.unary import OptimisedUnaryEncoding
 
 #: A mechanism of listed values, and what one report draws: how many numbers, below what.

@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.bloom import positions
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import ListedMechanism, Mechanism
-from features.local.collect.rappor import Rappor
+from features.local.collect.rappor import Rappor, positions
 from features.local.collect.unary import OptimisedUnaryEncoding
 from pipeline.errors import InputError
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.bloom import filters, positions
-from features.local.collect.rappor import Rappor
+from features.local.collect.rappor import Rappor, filters, positions
 from features.local.collect.words import WordList
 from pipeline.errors import InputError
 
