@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from features.exports.chosen import Choice, chosen_files
 from features.exports.database import write_database
 from features.exports.facts import write_status
 from features.exports.maps import write_geopackage, write_geoparquet
-from features.exports.pl94171 import CensusTables, column_names
-from features.exports.pl94171_files import SummaryFiles, census_levels
+from features.exports.pl94171 import write_pl94171
 from features.exports.plain_files import write_csv_files, write_parquet_files
 from features.exports.registry import write_registry_entry
 from features.exports.sdmx.files import write_sdmx
-from features.exports.words import area_names
 from features.exports.workbooks import write_workbooks
-from geography.spine import Level
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import write_nmf
 from pipeline.metadata.contents import DataFile
@@ -28,10 +21,6 @@ from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
 from pipeline.storage.files import new_folder
-from pipeline.storage.plain_tables import CsvFiles
-
-#: Geounits worked on at a time.
-_AT_ONCE = 20_000
 
 
 def export_release(
@@ -75,49 +64,6 @@ def export_release(
 
 def _folder(folder: Path, universe: Universe) -> Path:
     return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
-
-
-def _pl94171(release: PublishedRelease, folder: Path) -> None:
-    tables = CensusTables.of(release.universes)
-    summary = census_levels(release.spine)
-    with CsvFiles(folder / "tables") as csv, SummaryFiles(folder, tables.names) as files:
-        for level in release.spine.levels:
-            names = area_names(release, level.name)
-            for start, counts in _census_counts(release, tables, level):
-                geocodes = level.geocodes[start : start + len(counts["P1"])]
-                for name in tables.names:
-                    csv.write(name.lower(), _census_part(level.name, summary, geocodes, name, counts[name]))
-                if level.name in summary:
-                    own = None if names is None else names[start : start + len(geocodes)]
-                    files.write(summary[level.name], geocodes, counts, own)
-
-
-def _census_counts(
-    release: PublishedRelease, tables: CensusTables, level: Level
-) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
-    """Every table for the geounits of a level, some at a time."""
-    histograms = {
-        universe.name: release.histogram(universe, level)
-        for universe in release.universes
-        if universe.name in tables.universes
-    }
-    for start in range(0, len(level), _AT_ONCE):
-        yield start, tables.tables({name: counts[start : start + _AT_ONCE] for name, counts in histograms.items()})
-
-
-def _census_part(
-    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: NDArray[np.int64]
-) -> pa.Table:
-    """Rows of one table, `(n, columns)`, under their census names."""
-    n = len(geocodes)
-    columns = {
-        "LEVEL": pa.array([level] * n, pa.string()),
-        "SUMLEV": pa.array([summary.get(level, "")] * n, pa.string()),
-        "GEOCODE": pa.array(geocodes.tolist(), pa.string()),
-    }
-    for name, column in zip(column_names(table), counts.T, strict=True):
-        columns[name] = pa.array(column)
-    return pa.table(columns)
 
 
 def _nmf(release: PublishedRelease, folder: Path) -> None:
@@ -167,7 +113,7 @@ TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], Non
 _WITH_RECORDS = ("csv", "parquet")
 #: Other layouts, none of which has a place for the status of a release -> what writes them.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
-    "pl94171": _pl94171,
+    "pl94171": write_pl94171,
     "nmf": _nmf,
     "dp-registry": write_registry_entry,
 }

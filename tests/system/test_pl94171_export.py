@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from releases.small import run
 
-from features.exports.pl94171 import VALUES, column_names
-from features.exports.pl94171_files import GEO_FIELDS
+from features.exports.pl94171 import GEO_FIELDS, VALUES, column_names
 from features.exports.release import export_release
 from pipeline.published import open_finished
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from features.exports.pl94171 import VALUES, CensusTables, column_names
-from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles, census_levels
+from features.exports.pl94171 import GEO_FIELDS, VALUES, CensusTables, SummaryFiles, census_levels, column_names
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import SINGLE_RACES

@@ -14,7 +14,7 @@ import pytest
 from releases.command import needs, printed, spinewise
 from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
 
-from features.exports.pl94171_files import GEO_FIELDS, SummaryFiles
+from features.exports.pl94171 import GEO_FIELDS, SummaryFiles
 from features.exports.release import export_release
 from pipeline.errors import InputError
 from pipeline.published import open_finished
