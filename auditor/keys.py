@@ -78,12 +78,10 @@ class KeyedStream:
         secret: the master key.
         context: keyed fingerprint of the records, fingerprints of the spine and of the privacy-relevant spec.
         level, query: which query; for a choice "select NAME", for what was chosen "selected NAME".
-        beacon: randomness of the public round that the manifest names; "" where it names none.
     """
 
-    def __init__(self, secret: bytes, context: Sequence[str], level: str, query: str, beacon: str = "") -> None:
-        purpose = ["stream at beacon", beacon] if beacon else ["stream"]
-        key = derived(secret, *purpose, *context, level, query)
+    def __init__(self, secret: bytes, context: Sequence[str], level: str, query: str) -> None:
+        key = derived(secret, "stream", *context, level, query)
         self._first, self._further = Aes256(derived(key, "draws")), Aes256(derived(key, "refinement"))
 
     def words(self, position: int) -> Iterator[int]:

@@ -65,9 +65,7 @@ def _wrong(
     flat = residuals.ravel()
     picked = set(np.argsort(-np.abs(flat))[:_EXTREMES].tolist())
     picked |= set(range(flat.size)) if flat.size <= each else {secrets.randbelow(flat.size) for _ in range(each)}
-    stream = KeyedStream(
-        secret, context_of(release, secret, due.universe), due.level.name, due.query.name, release.beacon
-    )
+    stream = KeyedStream(secret, context_of(release, secret, due.universe), due.level.name, due.query.name)
     size, wrong = due.query.size, 0
     for place in sorted(picked):
         row, answer = divmod(place, size)
@@ -89,8 +87,8 @@ def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice
     exact = [truth.answers(query).dense(np.arange(n)) for query in choice.versions]
     names, size = [query.name for query in choice.versions], choice.versions[-1].size
     context = context_of(release, secret, universe)
-    choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}", release.beacon)
-    noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}", release.beacon)
+    choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
+    noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}")
     if codes != list(level.texts):
         return holds("choices redrawn", choice.name, [f"the geounits are not those of {choice.level}"])
     chance = min(1.0, _REDRAWN / max(1, n * size))

@@ -75,7 +75,7 @@ def _redrawn(
     few = residuals.size <= _REDRAWN
     picked |= set(range(residuals.size)) if few else {secrets.randbelow(residuals.size) for _ in range(_REDRAWN)}
     context = context_of(release, secret, due.universe)
-    stream = KeyedStream(secret, context, due.level.name, due.query.name, release.beacon)
+    stream = KeyedStream(secret, context, due.level.name, due.query.name)
     wrong = sum(
         not fits(due.universe.mechanism, due.scales[0], int(residuals[at]), stream.words(int(keys[at])))
         for at in sorted(picked)

@@ -114,11 +114,6 @@ class Release:
         """Of what the manifest publishes of key and records; "" where it has none."""
         return str(self.manifest.get("key_salt") or "")
 
-    @property
-    def beacon(self) -> str:
-        """The public randomness that the streams depend on; "" where there is none."""
-        return str((self.manifest.get("beacon") or {}).get("randomness", ""))
-
     @cached_property
     def spine_fingerprint(self) -> str:
         """The fingerprint of the public spine."""

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.draws import DrawLedger
 from pipeline.privacy.ledger.events import Group, over_series
 from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse
 
 REPEAT = 15
@@ -59,19 +59,19 @@ def measured(work: Callable[[], object]) -> tuple[float, float]:
 
 def measured_series(url: str, state: Path, periods: int) -> dict[str, float]:
     """CPU seconds of the last charges of a series in a ledger of its own, and of its verification."""
-    with DrawLedger.open(url, create=True, state=state) as ledger:
+    with Ledger.open(url, create=True, state=state) as ledger:
         ledger.open_dataset("people", population="all", framework="zcdp", budget=Fraction(1), neighbours="change-one")
     for start in range(0, periods - REPEAT, AT_ONCE):
-        with DrawLedger.open(url, state=state) as ledger:
+        with Ledger.open(url, state=state) as ledger:
             charges = [period_of(number, periods) for number in range(start, min(start + AT_ONCE, periods - REPEAT))]
-            ledger.commit(super(DrawLedger, ledger).reserve(*charges))
+            ledger.commit(ledger.reserve(*charges))
 
     def charge(number: int) -> None:
-        with DrawLedger.open(url, state=state) as ledger:
+        with Ledger.open(url, state=state) as ledger:
             ledger.commit(ledger.reserve(period_of(number, periods)))
 
     times = [measured(lambda number=number: charge(number))[1] for number in range(periods - REPEAT, periods)]  # type: ignore[misc]
-    with DrawLedger.open(url, state=state) as ledger:
+    with Ledger.open(url, state=state) as ledger:
         _, verify = measured(ledger.verify)
         drawn = ledger.dataset("people").periods["daily"]
     assert len(drawn) == periods
@@ -91,11 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         state, url = Path(folder) / "state", options.url or str(Path(folder) / "ledger.sqlite")
 
         def charge(*runs: int) -> None:
-            with DrawLedger.open(url, state=state) as ledger:
+            with Ledger.open(url, state=state) as ledger:
                 for run in runs:
                     ledger.commit(ledger.reserve(charge_of(run)))
 
-        with DrawLedger.open(url, create=True, state=state) as ledger:
+        with Ledger.open(url, create=True, state=state) as ledger:
             ledger.open_dataset(
                 "people", population="all", framework="zcdp", budget=Fraction(10**6), neighbours="change-one"
             )
@@ -105,13 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done, rows = 0, []
         for target in sorted(options.charges):
             for start in range(done, target, AT_ONCE):
-                with DrawLedger.open(url, state=state) as ledger:
+                with Ledger.open(url, state=state) as ledger:
                     charges = [charge_of(run) for run in range(start, min(start + AT_ONCE, target))]
-                    reservation = super(DrawLedger, ledger).reserve(*charges)
+                    reservation = ledger.reserve(*charges)
                     ledger.commit(reservation)
             times = [measured(lambda run=run: charge(run)) for run in range(target, target + REPEAT)]  # type: ignore[misc]
             done = target + REPEAT
-            with DrawLedger.open(url, state=state) as ledger:
+            with Ledger.open(url, state=state) as ledger:
                 first = measured(ledger.verify)
             rows.append(
                 {

@@ -61,7 +61,6 @@ FEATURES: Final = (
     ),
     Feature("report", pages={"report.html": ("features.report.added", "REPORT")}),
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
-    Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
     Feature(
         "years",
         {"series": "features.years.series_command", "revise": "features.years.revise_command"},

@@ -61,7 +61,7 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Make a release": ("run", "plan", "validate", "import", "example"),
     "Use one": ("query", "compare", "export", "fitness", "revise"),
-    "Trust one": ("verify", "audit", "sign", "prove", "log", "ledger", "key"),
+    "Trust one": ("verify", "audit", "sign", "ledger", "key"),
     "Operate": ("deploy", "worker", "doctor"),
     "More": ("ask", "update", "series", "estimate", "schema", "spine"),
 }

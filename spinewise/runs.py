@@ -15,7 +15,6 @@ from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.beacons import beacon_of_settings
 from pipeline.runs.from_measurements import estimate_release
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
@@ -77,10 +76,7 @@ def run(  # noqa: PLR0913 - options, by keyword
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
-    beacon = beacon_of_settings(resolved, settings)
-    request = Request(
-        Path(resolved.source), settings.out, folder, count, key, i_know=i_know, beacon=beacon, period=period
-    )
+    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, period=period)
     checked = check_stated(request, resolved, tables)
     signer = signing_key(settings, None, None, None)
     if ledger is not None:

@@ -35,7 +35,6 @@ from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.draws import DrawLedger
 from pipeline.privacy.ledger.events import Group, by_losses, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
@@ -125,7 +124,7 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         keep_tables(work.run, tables.pairs)
         return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
     charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
-    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         own = read_note(restricted)
         noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
         reservation = ledger.reserve(charge, noted=noted)

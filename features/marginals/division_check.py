@@ -213,8 +213,6 @@ def _note_choice(
     """Note what does not go with cliques that are chosen, or not together with those that are declared."""
     if (stated.choose is None) != (stated.budget is None) or (stated.choose is None and stated.chosen is not None):
         problems.add("marginals.choose", "what is chosen has a budget, and what is not chosen has none")
-    elif stated.choose is not None and spec.privacy.beacon is not None:
-        problems.add("privacy.beacon", "not together with [marginals.choose] yet; leave one of the two out")
     elif stated.choose is not None and stated.budget is not None:
         values = _values(sections)
         terms = stated_terms(

@@ -25,7 +25,6 @@ from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.draws import DrawLedger
 from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
@@ -101,7 +100,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
     record_input(work.run, {"question": fingerprint})
     _keep(work, counts, units)
     settings, restricted = load_settings(), work.run.restricted
-    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         own = read_note(restricted)
         noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
         reservation = ledger.reserve(charge, noted=noted)

@@ -372,9 +372,6 @@ def _told(report: dict[str, object]) -> list[str]:
         left, total = (amount_text(Fraction(one[key])) for key in ("left", "budget"))
         what = f"for {one['for']}" if one["for"] else "for nothing by name"
         lines.append(f"  {what}: {unit} = {left} left of {total}")
-    redraws = report["redraws"]
-    assert isinstance(redraws, list)
-    lines += [f"  REFUSED a second draw of {attempt}" for attempt in redraws]
     series = report.get("series", [])
     assert isinstance(series, list)
     for one in series:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from pipeline.execution.options import (
-    BeaconCommandOption,
-    BeaconFileOption,
     DataOption,
     JsonOption,
     KeyCommandOption,
@@ -55,8 +53,6 @@ def run(
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
-    beacon_file: BeaconFileOption = None,
-    beacon_command: BeaconCommandOption = None,
     sign_key_file: SignKeyFileOption = None,
     sign_key_fd: SignKeyDescriptorOption = None,
     sign_key_command: SignKeyCommandOption = None,
@@ -129,7 +125,6 @@ def run(
     from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest
     from pipeline.runs.added_up import added_up
-    from pipeline.runs.beacons import beacon_of_settings, given_beacon
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
 
@@ -137,9 +132,8 @@ def run(
     key = given if given != KeySource() else configured_source(spec, settings)
     signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
     count = settings.workers or default_workers()
-    beacon = given_beacon(beacon_file, beacon_command) or beacon_of_settings(parsed, settings)
     way = Engine(engine, scheduler, scratch)
-    request = Request(spec, settings.out, data, count, key, way, i_know, beacon, period)
+    request = Request(spec, settings.out, data, count, key, way, i_know, period)
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -184,13 +178,13 @@ def _run_with_prefect(
 
 def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress, measured: Measured) -> None:
     """Run the flow in this process."""
-    from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
+    from flows.orchestration.release_flow import measured_of_run, release
     from flows.orchestration.tasks import is_time_up, progress_of_run
     from pipeline.execution.interrupts import tell_nothing_more
     from pipeline.execution.retries import timed_out
 
     request = checked.request
-    tokens = progress_of_run.set(progress), measured_of_run.set(measured), beacon_of_run.set(request.beacon)
+    tokens = progress_of_run.set(progress), measured_of_run.set(measured)
     try:
         release(
             spec=request.spec,
@@ -213,5 +207,4 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
     finally:
         progress_of_run.reset(tokens[0])
         measured_of_run.reset(tokens[1])
-        beacon_of_run.reset(tokens[2])
     raise timed_out(checked.run.root, timeout)  # here, where it is no error of what was interrupted

@@ -25,8 +25,7 @@ def sign(
 ) -> None:
     """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
 
-    The signature covers the manifest's hash, and with it every public file, and the root of the tables' rows, by which
-    spinewise prove shows that a row is in a table. Of the release only public/ is read.
+    The signature covers the manifest's hash, and with it every public file. Of the release only public/ is read.
 
     Example:
 

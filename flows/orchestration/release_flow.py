@@ -34,8 +34,6 @@ from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
-from pipeline.release.beacon import Beacon  # noqa: E402
-from pipeline.runs.beacons import beacon_of_settings  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.measured import measured_apart  # noqa: E402
 from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
@@ -48,9 +46,6 @@ from pipeline.spec.release_spec import load_spec  # noqa: E402
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
 #: would store.
 measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", default=None)
-
-#: The round of the beacon, likewise.
-beacon_of_run: ContextVar[Beacon | None] = ContextVar("beacon_of_run", default=None)
 
 
 def signer_of(settings: Settings) -> SigningKey | None:
@@ -126,7 +121,6 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         key=key,
         engine=Engine(engine, scheduler, scratch),
         i_know=i_know,
-        beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
         period=period,
     )
     if arrival is None:

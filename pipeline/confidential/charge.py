@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,17 +17,13 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.provenance import accepted_inputs
 from pipeline.publishing.public_inputs import BOUNDS
-from pipeline.release.beacon import BeaconAwaitedError, due
 from pipeline.release.receipts import ExactReceipt, Receipt
 
 if TYPE_CHECKING:
-    from pipeline.privacy.ledger.chain import Event
     from pipeline.privacy.ledger.charges import Charge, Charged
-    from pipeline.privacy.ledger.draws import DrawLedger
-    from pipeline.privacy.ledger.notes import Head
 
 
-def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
+def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
     """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, commit it.
 
     Repeating the same run costs nothing. If the spec names no dataset, nothing is charged. The ledger's address may
@@ -36,7 +31,6 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
 
     Args:
         job: the run.
-        key: the run's master key.
         charges: of `run_charges`; none if the spec names no dataset.
         drawn: the noise has been drawn.
 
@@ -48,26 +42,19 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
         InputError: there is no such ledger or dataset, or the key was used over other records; or an answer that chose
             the end of an amount was charged to another ledger.
         LedgerError: the ledger is damaged, or was restored from an older copy.
-        BeaconAwaitedError: the run is committed to a round of a beacon that is not published yet.
     """
     if not charges:
         return ()
     from pipeline.execution.settings import load_settings
-    from pipeline.privacy.ledger.draws import DrawLedger
+    from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
     restricted, settings = job.run.restricted, load_settings()
-    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()
         noted = [*([] if own is None else [own]), *beside]
-        if not drawn:
-            try:
-                commit_draw(job, key, ledger, charges, noted)
-            finally:
-                if job.spec.privacy.beacon is not None:
-                    note_event(restricted, ledger.head())
         reservation = ledger.reserve(*charges, noted=noted)
         note_event(restricted, reservation.head)
         if drawn:
@@ -149,48 +136,3 @@ def receipt_of(charged: Charged, earlier: Fraction = Fraction(0)) -> Receipt:
         cost=str(charged.cost + earlier),
         exact=tuple(ExactReceipt(universe=universe, what=str(subject)) for universe, subject in charged.exact),
     )
-
-
-# -- committing a run to its draw: in the ledger, then the round of a public beacon, then the noise -------------------
-
-
-def commit_draw(job: Job, key: MasterKey, ledger: DrawLedger, charges: Sequence[Charge], noted: Iterable[Head]) -> None:
-    """Commit the run to the round that its spec names, and go on only once that round is there.
-
-    Raises:
-        BeaconAwaitedError: the run is committed, and the round is not given.
-        RedrawnError: the release is committed to another draw; the attempt is recorded.
-        InputError: the round was published before the commitment.
-    """
-    named = job.spec.privacy.beacon
-    if named is None:
-        return
-    when = due(named.chain, named.round)
-    unknown = job.beacon is None and (when is None or when > ledger.now())
-    events = ledger.commit_draw(charges, named.text, first=unknown, noted=noted)
-    if job.beacon is None:
-        last = events[-1]
-        text = (
-            f"{when:%Y-%m-%d %H:%M:%S} UTC"
-            if when is not None
-            else "when the chain's clock says (it is none that is known here: whoever runs a chain knows its rounds)"
-        )
-        raise BeaconAwaitedError(
-            f"{job.spec.name}: committed to round {named.round} of the beacon {named.chain[:12]} by event "
-            f"{last.number} of the ledger ({last.hash}); nothing is drawn yet. The round is published {text}: run the "
-            "same again then, with --beacon-file or --beacon-command"
-        )
-    if not key.bound:
-        raise ValueError("a run with a beacon draws from a key that does not depend on it")
-    _check_order(events, job.beacon.published)
-
-
-def _check_order(events: Sequence[Event], published: datetime) -> None:
-    """InputError where the round was known when the release was committed to it."""
-    for event in events:
-        if datetime.fromisoformat(event.time) >= published:
-            raise InputError(
-                f"beacon: the round was published at {published:%Y-%m-%d %H:%M:%S} UTC, and the release was committed "
-                f"to it at {event.time} (event {event.number} of the ledger): too late, since it was known; name "
-                "another release and a later round; nothing was charged or drawn"
-            )

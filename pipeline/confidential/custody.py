@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 from pipeline.confidential.secret_source import SecretSource
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
-from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import held
-from pipeline.release.stated_beacon import stated_beacon
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
@@ -86,29 +84,12 @@ class Keyholder:
         given = self._handed_in()
         return "the run's own" if given is None else given.commitment()
 
-    def key(self, run: RunDirectory, beacon: Beacon | None = None) -> MasterKey:
+    def key(self, run: RunDirectory) -> MasterKey:
         """The key; the run's own is drawn if there is none yet.
-
-        Args:
-            run: the run.
-            beacon: the round on which its noise depends, too.
 
         Raises:
             InputError: a key cannot be read or written, or the run's own was destroyed.
         """
-        key = self._kept(run)
-        return key if beacon is None else key.at_beacon(beacon.randomness)
-
-    def present(self, run: RunDirectory) -> MasterKey | None:
-        """The key if there is one; none is drawn.
-
-        Raises:
-            InputError: a key cannot be read.
-        """
-        given = self._handed_in()
-        return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
-
-    def _kept(self, run: RunDirectory) -> MasterKey:
         given = self._handed_in()
         if given is not None and self._source != KeySource():
             return given
@@ -121,6 +102,15 @@ class Keyholder:
         key = MasterKey.generate() if given is None else given
         key.write(run.key)
         return key
+
+    def present(self, run: RunDirectory) -> MasterKey | None:
+        """The key if there is one; none is drawn.
+
+        Raises:
+            InputError: a key cannot be read.
+        """
+        given = self._handed_in()
+        return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
 
     def _handed_in(self) -> MasterKey | None:
         if not self._read:
@@ -146,7 +136,7 @@ def check_made_here(run: RunDirectory) -> None:
 
 
 def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
-    """The key that the release was made with: from `source`, or the one that the run kept; at the release's beacon.
+    """The key that the release was made with: from `source`, or the one that the run kept.
 
     Raises:
         InputError: there is none, or it is a different one.
@@ -172,8 +162,7 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
             f"the key is not the one that {run.root} was made with: its commitment begins with {own[:12]}, the "
             f"manifest's with {stated[:12]}"
         )
-    beacon = stated_beacon(read_manifest(run.manifest))
-    return key if beacon is None else key.at_beacon(beacon.randomness)
+    return key
 
 
 def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:

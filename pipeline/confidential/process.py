@@ -318,7 +318,7 @@ class _Server:
             key = self._key_of(work.again)
             self._steps = RepeatedSteps(work.again, job, key, installed_parts())
         else:
-            key = self._holder.key(job.run, job.beacon)
+            key = self._holder.key(job.run)
             self._steps = ConfidentialSteps(job, key, installed_parts())
         return {"insecure": key.insecure}
 

@@ -24,7 +24,7 @@ class Ingredients:
     """What a release follows from, beside its key.
 
     Attributes:
-        stated: the spec as it is read, how the records are read, the program, and the beacon's round; JSON.
+        stated: the spec as it is read, how the records are read, and the program; JSON.
         files: all that is read, confidential records among them.
         charged: whether a ledger counts the release.
     """
@@ -54,7 +54,7 @@ def seal_of(ingredients: Ingredients, key: MasterKey | None, origin: str) -> str
 def is_counted(run: RunDirectory) -> bool:
     """Whether the ledger of the settings is the one that the run was charged in, whole; nothing is charged."""
     from pipeline.execution.settings import load_settings
-    from pipeline.privacy.ledger.draws import DrawLedger
+    from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import read_note
 
     settings = load_settings()
@@ -62,6 +62,6 @@ def is_counted(run: RunDirectory) -> bool:
         note = read_note(run.restricted)
         if note is None:
             return False
-        with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
             return not ledger.verify([note])
     return False

@@ -53,7 +53,7 @@ class SecretSource:
         if self.descriptor is not None:
             where = f"{named[0]} {self.descriptor}"
             return _from_descriptor(self.descriptor, where, longest), where
-        return output_of(self.command or "", named[0], longest), named[0]
+        return _output_of(self.command or "", named[0], longest), named[0]
 
 
 def _from_descriptor(descriptor: int, where: str, longest: int) -> bytes:
@@ -66,14 +66,13 @@ def _from_descriptor(descriptor: int, where: str, longest: int) -> bytes:
         raise InputError(f"{where}: no file descriptor has this number") from None
 
 
-def output_of(command: str, where: str, longest: int, what: str = "key") -> bytes:
+def _output_of(command: str, where: str, longest: int) -> bytes:
     """What a command prints; its standard error goes to the terminal, its standard output only here.
 
     Args:
         command: split as a shell would split it, and run without a shell.
         where: it comes from, for messages.
         longest: bytes that are kept at most.
-        what: it is to print, for messages.
 
     Raises:
         InputError: it cannot be run, or ends with an error. The message does not show what it has printed.
@@ -81,7 +80,7 @@ def output_of(command: str, where: str, longest: int, what: str = "key") -> byte
     try:
         arguments = shlex.split(command)
         if not arguments:
-            raise InputError(f"{where}: is empty; a command that prints the {what} is needed")
+            raise InputError(f"{where}: is empty; a command that prints the key is needed")
         process = subprocess.run(arguments, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
     except ValueError as error:
         raise InputError(f"{where}: cannot be split into words ({error})") from None
@@ -89,7 +88,7 @@ def output_of(command: str, where: str, longest: int, what: str = "key") -> byte
         raise InputError(f"{where}: {arguments[0]} cannot be run ({error.strerror})") from None
     except subprocess.TimeoutExpired:
         # Not chained: the other error carries what the command wrote.
-        raise InputError(f"{where}: {arguments[0]} gave no {what} within {_PATIENCE} seconds") from None
+        raise InputError(f"{where}: {arguments[0]} gave no key within {_PATIENCE} seconds") from None
     if process.returncode:
         raise InputError(f"{where}: {arguments[0]} ended with status {process.returncode}")
     return process.stdout[:longest]

@@ -143,7 +143,7 @@ class ConfidentialSteps(MeasuringSteps):
         if task in ("charge", "close charge"):
             if self._charges is None:  # what they say of exact numbers takes a while on a large spine
                 self._charges = run_charges(self.job, self.key, self.fingerprints)
-            self.job.receipts[:] = charge_run(self.job, self.key, self._charges, drawn=task == "close charge")
+            self.job.receipts[:] = charge_run(self.job, self._charges, drawn=task == "close charge")
             return
         of = next(each for each in self.job.universes if each.name == universe)
         if task == "tabulate":

@@ -16,7 +16,6 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import OpenedInputs
 from pipeline.model.links.link import Link
 from pipeline.model.universe import Universe
-from pipeline.release.beacon import Beacon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.receipts import Receipt
@@ -47,7 +46,6 @@ class Job:
         begun: tasks that other processes work on already, before the step that needs them.
         worked_out: by name, what several steps need and is worked out once; public.
         receipts: of the run's charges, once it is charged; public.
-        beacon: the round of public randomness that the spec names, once it is known.
         readable: gives a public file to be read. A run's own, which it has written or taken over and no manifest lists
             yet, are read as they are; of a finished release it is `PublishedFiles.unchanged`.
         inputs: what the public inputs that the spec names hold; none once they are published, and in the process that
@@ -68,7 +66,6 @@ class Job:
     begun: dict[str, Sequence[Callable[[], Any]]] = field(default_factory=dict)
     worked_out: dict[str, Any] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
-    beacon: Beacon | None = None
     readable: Callable[[Path], Readable] = unchecked
     inputs: OpenedInputs = field(default_factory=OpenedInputs)
 

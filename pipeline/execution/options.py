@@ -46,12 +46,6 @@ KeyCommandOption = Annotated[
     str | None,
     typer.Option(help="Command that prints the master key, such as a query to a vault; run without a shell."),
 ]
-BeaconFileOption = Annotated[
-    Path | None, typer.Option(help="File with the beacon's round that the spec names, once it is published.")
-]
-BeaconCommandOption = Annotated[
-    str | None, typer.Option(help="Command that prints the beacon's round; run without a shell.")
-]
 SignKeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the key to sign with, made by spinewise key sign-new.")
 ]

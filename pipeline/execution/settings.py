@@ -49,8 +49,8 @@ def project_file() -> Path:
 HARMLESS: Final = ("workers", "memory", "retries", "retry_delay", "timeout")
 #: What only ever makes a run stricter: it holds if anybody says so, and nobody can take it back.
 REQUIREMENTS: Final = ("require_ledger",)
-#: What a folder may not set unless the user trusts it: commands and servers that are called; where keys, rounds of a
-#: beacon and budgets are looked for; where confidential files are written (`out`: true counts and a drawn key).
+#: What a folder may not set unless the user trusts it: commands and servers that are called; where keys and
+#: budgets are looked for; where confidential files are written (`out`: true counts and a drawn key).
 NEEDS_TRUST: Final = (
     "out",
     "ledger",
@@ -58,8 +58,6 @@ NEEDS_TRUST: Final = (
     "state",
     "key_file",
     "key_command",
-    "beacon_file",
-    "beacon_command",
     "sign_key_file",
     "sign_key_command",
     "work_pool",
@@ -95,8 +93,6 @@ class Settings(BaseSettings):
     key_command: str | None = Field(
         None, description="command that prints the master key, such as one that queries a vault"
     )
-    beacon_file: Path | None = Field(None, description="file with the beacon's round that a spec names")
-    beacon_command: str | None = Field(None, description="command that prints the beacon's round that a spec names")
     sign_key_file: Path | None = Field(
         None, description="file with the key that finished releases are signed with; by default they are not signed"
     )

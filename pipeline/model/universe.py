@@ -96,7 +96,6 @@ class Universe:
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
-        beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         facts: what public numbers of features say of it; no noise depends on them.
         source: where the noisy numbers come from: by default the run draws noise on true counts.
         measure: what each record adds to its cell.
@@ -125,7 +124,6 @@ class Universe:
     bypass: bool = False
     stated_selections: tuple[StatedSelection, ...] = ()
     population: int | None = None
-    beacon: str = ""
     facts: tuple[PublicFact, ...] = ()
     source: Source = OWN_NOISE
     measure: Measure = COUNTS
@@ -240,8 +238,8 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, what the measure adds, the round of a beacon, the answers that were added,
-        and the place in a series. The order of a level's queries does not matter.
+        records one person's change alters, what the measure adds, the answers that were added, and the place in
+        a series. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -274,8 +272,6 @@ class Universe:
         if self.unit.records > 1:
             content.append(["records per person", self.unit.records])
         content += self.measure.content()
-        if self.beacon:
-            content.append(["beacon", self.beacon])
         if self.added:
             content.append(["added", *(answer.sha256 for answer in self.added)])
         if self.series is not None:

@@ -5,7 +5,6 @@ the list by its own: two different lists are never the same bytes, whatever deli
 member states the purpose, so that no two purposes share a key:
 
     "stream"      the key of one (level, query), from the master key
-    "stream at beacon"  the same, from the master key and a round of public randomness
     "draws"       the AES key of the uniforms of one (level, query), from its stream key
     "refinement"  the AES key of the further words of undecidable draws, from the stream key
     "keyed hash"  the HMAC key of fingerprints of confidential things, from the master key
@@ -63,7 +62,7 @@ class MasterKey:
     `insecure` is true for a key made of a public number, which serves tests and benchmarks.
     """
 
-    __slots__ = ("_randomness", "_secret", "_text")
+    __slots__ = ("_secret", "_text")
 
     def __init__(self, secret: bytes) -> None:
         """Wrap 32 bytes that come from a cryptographic source.
@@ -73,7 +72,6 @@ class MasterKey:
         """
         self._secret: bytes = _checked(secret, "a master key")
         self._text: str | None = None  # of an insecure key only
-        self._randomness: str | None = None
 
     @classmethod
     def generate(cls) -> MasterKey:
@@ -184,35 +182,12 @@ class MasterKey:
         """
         if isinstance(context, str | bytes) or not context or not all(context):
             raise ValueError("stream key: the context must be a sequence of fingerprints, none of them empty")
-        if self._randomness is not None:
-            return _derive(self._secret, "stream at beacon", self._randomness, *context, level, query)
         return _derive(self._secret, "stream", *context, level, query)
-
-    def at_beacon(self, randomness: str) -> MasterKey:
-        """The key with streams that depend on a round of public randomness, too; all else is as before.
-
-        Args:
-            randomness: of the round; whoever has the key cannot choose it.
-
-        Raises:
-            ValueError: there is none.
-        """
-        if not randomness:
-            raise ValueError("a beacon's randomness is empty")
-        key = MasterKey(self._secret)
-        key._text, key._randomness = self._text, randomness
-        return key
-
-    @property
-    def bound(self) -> bool:
-        """Whether the streams depend on a round of public randomness."""
-        return self._randomness is not None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MasterKey):
             return NotImplemented
-        same = hmac.compare_digest(self._secret, other._secret)
-        return same and (self._text, self._randomness) == (other._text, other._randomness)
+        return hmac.compare_digest(self._secret, other._secret) and self._text == other._text
 
     def __hash__(self) -> int:
         return hash(self.commitment())

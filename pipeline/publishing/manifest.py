@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import cast
 
 from pydantic import JsonValue
@@ -13,9 +12,8 @@ from pipeline.execution.steps import Notes
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.said_before import promises_of
 from pipeline.release.key_statement import KeyStatement
-from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
+from pipeline.release.manifest import Manifest, public_files
 from pipeline.release.receipts import charging
-from pipeline.release.rows import release_root, table_leaf
 from pipeline.release.software import software
 
 
@@ -51,25 +49,4 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
-        rows=row_roots(job),
-        beacon=None if job.beacon is None else BeaconRound(**asdict(job.beacon)),
     )
-
-
-def begin_rows(job: Job) -> None:
-    """Begin in other processes the trees over the rows of the published tables, which are all written."""
-    folders = [(universe.name, job.folder(universe).public / "tables") for universe in job.universes]
-    job.begun["rows"] = [
-        job.workers.begin(table_leaf, job.readable(path), job.run.name_of(path), universe)
-        for universe, folder in folders
-        for path in sorted(folder.rglob("*.parquet"))
-    ]
-
-
-def row_roots(job: Job) -> RowRoots:
-    """The roots of the trees over the rows of all published tables."""
-    if "rows" not in job.begun:
-        begin_rows(job)
-    leaves = [leaf() for leaf in job.begun["rows"]]
-    tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
-    return RowRoots(root=release_root(leaves).hex(), tables=tables)

@@ -24,7 +24,6 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.linked import linked_records, linked_steps, record_files
-from pipeline.publishing.manifest import begin_rows
 from pipeline.publishing.said_before import promises_of
 from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
 from pipeline.storage.files import write_json
@@ -246,7 +245,6 @@ def last_steps(job: Job) -> list[Step]:
 def _describe(job: Job) -> None:
     for one in _made_last(job):
         one.begin_tables(job)
-    begin_rows(job)
     write_package(job)
     job.progress.advance(1)
 

@@ -39,41 +39,6 @@ class FileEntry(Stated):
     bytes: int
 
 
-class TableRoot(Stated):
-    """The Merkle tree of a table's rows: how many, and its root in hexadecimal."""
-
-    rows: int
-    root: str
-
-
-class RowRoots(Stated):
-    """The Merkle tree over all tables of a release; `pipeline.release.rows` says how rows and tables are hashed.
-
-    Attributes:
-        root: hexadecimal.
-        tables: path under public/ -> root of the table's own tree.
-    """
-
-    root: str
-    tables: dict[str, TableRoot]
-
-
-class BeaconRound(Stated):
-    """The round of public randomness that the noise depends on; `pipeline.release.beacon.Beacon` says what it holds."""
-
-    chain: str
-    round: int
-    randomness: str
-    signature: str
-    previous_signature: str
-    public_key: str
-    period: int
-    genesis_time: int
-    group_hash: str
-    scheme: str
-    name: str
-
-
 class Manifest(Stated):
     """Everything that the manifest states, except its own hash.
 
@@ -97,8 +62,6 @@ class Manifest(Stated):
         receipts: one for each dataset that was charged; none where nothing was.
         solver: what the solvers report, without durations.
         files: path under public/ with slashes -> hash and size; all of them but the manifest and its signature.
-        beacon: the round that the spec names; None where it names none.
-        rows: roots of Merkle trees over the tables' rows; None in a release made before there were any.
     """
 
     format: Literal[1] = FORMAT
@@ -120,8 +83,6 @@ class Manifest(Stated):
     receipts: tuple[Receipt, ...] = ()
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
-    rows: RowRoots | None = None
-    beacon: BeaconRound | None = None
 
     @property
     def promise(self) -> str:

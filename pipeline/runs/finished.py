@@ -1,7 +1,7 @@
 """A finished run that is started again: whether what is there is what the same request would give.
 
 It is recognised where all of the following are as they were when it was finished: the spec, every file that it reads,
-how and where the records are read, the key, the round of the beacon, the program with all that decides on a published
+how and where the records are read, the key, the program with all that decides on a published
 number, and every public file. Otherwise the run goes its usual way, which does again whatever is not whole.
 """
 
@@ -51,10 +51,7 @@ def ingredients_of(checked: CheckedRequest) -> Ingredients | None:
             files += _files(universe.require_input().file)
     except _NotFileError:
         return None
-    beacon = checked.request.beacon
-    text = canonical_json(
-        [stated, inputs_to_keep(checked.universes), None if beacon is None else str(beacon.randomness), _program()]
-    )
+    text = canonical_json([stated, inputs_to_keep(checked.universes), _program()])
     return Ingredients(text.decode(), tuple(files), any(universe.dataset for universe in checked.universes))
 
 

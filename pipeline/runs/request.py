@@ -20,12 +20,10 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
 from pipeline.publishing.provenance import check_accepted, check_inputs
 from pipeline.publishing.said_before import can_be_said
-from pipeline.release.beacon import Beacon
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels, long_terms
-from pipeline.runs.beacons import check_beacon
 from pipeline.runs.chosen_clips import check_chosen
 from pipeline.runs.given_records import require_given, with_given
 from pipeline.spec.input.section import read_expectation
@@ -73,7 +71,6 @@ class Request:
         key: where the master key is; nowhere if the run is to have its own.
         engine: what works on the parts of a large spine.
         i_know: run although something is beyond `pipeline.privacy.limits`.
-        beacon: the round that the spec names, once it is published.
         period: of a series, which one is released; None of a release that is alone, and where the spec says it.
     """
 
@@ -84,7 +81,6 @@ class Request:
     key: KeySource = field(default_factory=KeySource)
     engine: Engine = Engine()
     i_know: bool = False
-    beacon: Beacon | None = None
     period: str | None = None
 
 
@@ -130,7 +126,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     spec = at_period(spec, request.period, request.out)
     universes = with_given(with_data(spec.universes(), request.data), records or {})
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
-    for check in stated_checks(spec, universes, key=request.key, beacon=request.beacon, i_know=request.i_know):
+    for check in stated_checks(spec, universes, key=request.key, i_know=request.i_know):
         check()
     if request.engine.scheduler is not None and any(universe.strategy.where_positive for universe in universes):
         raise InputError(
@@ -145,7 +141,6 @@ def stated_checks(
     universes: Sequence[Universe],
     *,
     key: KeySource | None = None,
-    beacon: Beacon | None = None,
     i_know: bool = False,
 ) -> list[Callable[[], object]]:
     """All that is checked of a spec before a file is read: a run stops at the first that fails, `validate` tells all.
@@ -155,7 +150,7 @@ def stated_checks(
     Args:
         spec: that is to be run.
         universes: of the spec, with the records that the request names.
-        key, beacon: that the request names beside the spec.
+        key: that the request names beside the spec.
         i_know: what is beyond the usual limits is meant.
     """
     checks: list[Callable[[], object]] = []
@@ -166,7 +161,6 @@ def stated_checks(
         partial(check_inputs, spec),
         partial(check_accepted, spec),
         partial(check_chosen, spec, universes[0]),
-        partial(check_beacon, spec, beacon),
         partial(check_datasets, universes, insecure_key=spec.privacy.key is not None),
     ]
     if spec.privacy.key is not None:

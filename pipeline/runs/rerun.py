@@ -32,7 +32,6 @@ from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
-from pipeline.release.stated_beacon import stated_beacon
 from pipeline.runs.decided import DecidedFirst
 from pipeline.runs.drawn_before import refuse_other_run
 from pipeline.runs.open_public import PublicSide, open_published
@@ -240,7 +239,7 @@ def _compute(
     public = open_published(open_finished(run.root, check_hashes=False), universes)
     refuse_other_run(run, public)
     make_run_folders(again)
-    job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts), beacon=stated_beacon(manifest))
+    job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts))
     confidential = measured.repeat(run, job)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))

@@ -71,7 +71,7 @@ class MeasuredHere:
 
     def steps(self, job: Job) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), installed_parts())
+        return ConfidentialSteps(job, self._holder.key(job.run), installed_parts())
 
     def question(self, work: Question) -> Mapping[str, object]:
         """See `Measured.question`."""
@@ -270,7 +270,6 @@ def release_run(
         job = public.job(run, workers, Logged(progress, log), workers.kept)
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
-        job = replace(job, beacon=checked.request.beacon)
         say_before(job)
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)

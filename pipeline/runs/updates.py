@@ -36,7 +36,6 @@ from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import open_run, recorded_identity
-from pipeline.release.stated_beacon import stated_beacon
 from pipeline.release.versions.changes import Changes, read_changes
 from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
@@ -189,7 +188,6 @@ def update_release(
                 Job(run, spec, spec.universes(), before.spine, pool, progress, Batches(run)),
                 status=before.manifest.status,
                 receipts=list(before.manifest.receipts),
-                beacon=stated_beacon(before.manifest),
             )
             _take_over(job, before, given)
             progress.begin(tuple(public_steps(job)))
@@ -370,7 +368,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
             continue
         if of not in before.files or before.files[of].sha256 != manifest.files[name].sha256:
             yield f"public/{name} is not that of the version before"
-    for name in (*_KEPT, "beacon"):
+    for name in _KEPT:
         if getattr(before, name) != getattr(manifest, name):
             yield f"public/manifest.json: {name} is not that of the version before"
     used = used_answers(job.run, job.readable, job.spec)

@@ -24,7 +24,6 @@ from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.manifest import row_roots
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
 from pipeline.publishing.said_before import promises_of
@@ -35,7 +34,6 @@ from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.runs.beacons import beacon_problems
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.runs.versions import version_differences
@@ -150,7 +148,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             name not in computed or sha256_file(computed[name]) != manifest.files[name].sha256
         ):
             problems.append(f"public/{name} is not what its measurements give")
-    problems += selected_problems(job) + beacon_problems(manifest, job.spec)
+    problems += selected_problems(job)
     problems += [
         f"public/manifest.json: spec: {problem}"
         for part in job.spec.of_features
@@ -177,7 +175,6 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "households": manifest.households == promises.households,
         "provenance": manifest.provenance == provenance_of(job),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
-        "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }
     problems += [
         f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds

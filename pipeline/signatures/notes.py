@@ -2,7 +2,7 @@
 
     — <name> <base64 of four bytes that identify the key, and the signature>
 
-Lines of other keys are ignored, so that witnesses can add theirs; the lines of the key that is asked for must be there,
+Lines of other keys are ignored, so that others can sign too; the lines of the key that is asked for must be there,
 one for each of its algorithms, and hold.
 """
 

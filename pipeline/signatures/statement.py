@@ -1,34 +1,32 @@
-"""What an agency signs of a release: a few lines that pin down the manifest, and with it every public file.
+"""What an agency signs of a release or of an answer: a few lines that pin down the manifest, and so every public file.
 
-    spinewise.release/1
-    <name of the release>
-    status <as the manifest states it>
-    manifest <SHA-256 of public/manifest.json, hexadecimal>
-    rows <number of tables> <root of the tree over all tables, hexadecimal>
+    spinewise.release/1                 spinewise.answer/1
+    <name of the release>               <name of the answer>
+    status <as the manifest states it>  status official
+    manifest <SHA-256 of                manifest <SHA-256 of public/answer.json, hexadecimal>
+      public/manifest.json,             combined <SHA-256 of public/combined.json, hexadecimal>
+      hexadecimal>
 
-What is signed of an answer to a question is stated in `answers.py`; everything here takes both.
+The last line of an answer is there where it is combined with a release. Every answer is charged before it is drawn, so
+that there is no other status.
 
-The signed note is `public/manifest.sig`. It is a file of its own, so that no signature changes the manifest's bytes,
-and the one public file that the manifest does not list.
+The signed note is `public/manifest.sig` or `public/answer.sig`. It is a file of its own, so that no signature changes
+the manifest's bytes, and the one public file that the manifest does not list.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
-from typing import Final
 
 from pipeline.errors import ReleaseError
+from pipeline.questions.manifest import read_answer
+from pipeline.questions.released.combined import COMBINED, SUMMARY, read_combination
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest
-from pipeline.signatures.answers import answer_statement, changed_files
 from pipeline.signatures.notes import SignatureError, opened, read_note, signed, split_note
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
-from pipeline.storage.files import write_bytes
-
-#: First line of every statement. A log's checkpoint begins with its origin, which may not be this.
-STATEMENT: Final = "spinewise.release/1"
+from pipeline.storage.files import sha256_file, write_bytes
 
 
 def signature_of(run: RunDirectory) -> Path:
@@ -47,24 +45,28 @@ def is_signed(run: RunDirectory) -> bool:
 
 
 def statement_of(run: RunDirectory) -> str:
-    """The text that is signed for a finished release, or an answer.
-
-    Raises:
-        ReleaseError: the manifest is damaged, or is of a release from before there were trees of rows.
-    """
+    """The text that is signed for a finished release, or an answer; ReleaseError where its manifest is damaged."""
     if run.is_answer:
-        return answer_statement(run)
+        return _answer_statement(run)
     manifest = read_manifest(run.manifest)
-    if manifest.rows is None:
-        raise ReleaseError(f"{run.manifest} states no roots of rows: it is from before releases could be signed")
-    digest = hashlib.sha256(run.manifest.read_bytes()).hexdigest()
     lines = [
-        STATEMENT,
+        "spinewise.release/1",
         manifest.release,
         f"status {manifest.status}",
-        f"manifest {digest}",
-        f"rows {len(manifest.rows.tables)} {manifest.rows.root}",
+        f"manifest {sha256_file(run.manifest)}",
     ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _answer_statement(run: RunDirectory) -> str:
+    lines = [
+        "spinewise.answer/1",
+        read_answer(run).answer,
+        "status official",
+        f"manifest {sha256_file(run.answer_manifest)}",
+    ]
+    if (summary := run.public / SUMMARY).is_file():
+        lines.append(f"combined {sha256_file(summary)}")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -74,13 +76,25 @@ def sign_release(run: RunDirectory, key: SigningKey) -> None:
     Raises:
         ReleaseError: a public file is not as the manifest says, or the signature cannot be written.
     """
-    if problems := changed_files(run) if run.is_answer else check_public_files(run):
+    if problems := _changed_files(run) if run.is_answer else check_public_files(run):
         raise ReleaseError(f"{run.root} is not signed: {problems[0]}")
     target = signature_of(run)
     if target.exists() and not signature_problems(run, key.public()):
         return
     staging = run.staging if run.staging.is_dir() else run.public
     write_bytes(target, signed(statement_of(run), key), staging)
+
+
+def _changed_files(run: RunDirectory) -> list[str]:
+    """Public files of an answer that do not have the hash that its manifest states, a sentence each."""
+    stated = dict(read_answer(run).files)
+    if (run.public / SUMMARY).is_file():
+        stated |= {COMBINED: read_combination(run).files.get(COMBINED, "")}
+    return [
+        f"public/{name} is missing or was changed"
+        for name, digest in sorted(stated.items())
+        if "/" in name or not (run.public / name).is_file() or sha256_file(run.public / name) != digest
+    ]
 
 
 def signature_problems(run: RunDirectory, key: PublicKey) -> list[str]:

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from pipeline.spec.fields import Budget, Delta, Misfit, Section
-
-_CHAIN: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-class BeaconSection(Section):
-    """A round of a public beacon that the noise depends on, so that it cannot be drawn until it pleases."""
-
-    chain: str = Field(description="the hash of the chain, 64 hexadecimal digits")
-    round: Annotated[StrictInt, Field(ge=1)] = Field(
-        description="the round; it must be published after the run has committed itself in the ledger"
-    )
-
-    @field_validator("chain")
-    @classmethod
-    def _is_a_hash(cls, chain: str) -> str:
-        if not _CHAIN.fullmatch(chain):
-            raise ValueError("the hash of a chain is 64 hexadecimal digits, in small letters")
-        return chain
-
-    @property
-    def text(self) -> str:
-        """Chain and round, as fingerprints hold them."""
-        return f"{self.chain} {self.round}"
-
 
 #: Why framework "local" has no such key.
 _LOCAL = 'not with framework "local": each report has spent its own epsilon when it was sent; leave it out'
@@ -68,9 +44,6 @@ class PrivacySection(Section):
     dataset: str | None = Field(
         default=None, description="the ledger's name for what the records are about; the run is charged to it"
     )
-    beacon: BeaconSection | None = Field(
-        default=None, description="a round of public randomness, named in advance, that the noise depends on"
-    )
     unit: str | None = Field(
         default=None,
         min_length=1,
@@ -106,15 +79,13 @@ class PrivacySection(Section):
             raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
         if self.framework == "local":
             _check_local(self)
-        if self.beacon is not None and self.dataset is None:
-            raise Misfit(("beacon", "needs a dataset: the draw is committed to in its ledger"))
         _check_units(self)
         return self
 
 
 def _check_local(section: PrivacySection) -> None:
     """Raises Misfit where something is stated that only a budget of the release's own has."""
-    names = ("rho", "epsilon", "delta", "population", "dataset", "beacon", "unit")
+    names = ("rho", "epsilon", "delta", "population", "dataset", "unit")
     found = [(name, _LOCAL) for name in names if getattr(section, name) is not None]
     if section.neighbours != "change-one":
         found.append(("neighbours", 'with framework "local" it is "change-one": that one took part is not hidden'))

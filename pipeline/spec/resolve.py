@@ -229,7 +229,6 @@ class UniverseResolver:
             source=source,
             measure=self._measure,
             unit=self._unit,
-            beacon="" if privacy.beacon is None else privacy.beacon.text,
             added=added,
             **stated_values,
         )

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.command import needs
 from releases.small import QUICK, public_bytes, run, write_town
 
 from features.registry import installed_features
@@ -88,7 +87,6 @@ def test_a_key_is_a_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [".", "/"])
-@needs("witness")
 def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
     monkeypatch.chdir(tmp_path)
@@ -99,15 +97,13 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         ("ledger", "open", "persons", "--population", "all", "--rho", "3"),
         ("key", "new", "good.key"),
         ("key", "sign-new", "good.sign", "--name", "a.example/b"),
-        ("log", "new", "log", "--origin", "a.example/log", "--sign-key-file", "good.sign"),
         ("export", root, "--format", "nmf", "--out", "nmf"),
     ):
         assert spinewise(*line)[0] == 0
     sound = dict.fromkeys(("release", "first", "second", "answers"), str(root)) | {
         "spec": str(spec), "data": "in", "path": "in", "source": "in/persons.csv", "measurements": "nmf",
         "question": "count where sex is f", "signed_by": "good.sign.pub", "name": "a.example/b", "dataset": "persons",
-        "layout": "csv", "candidates": "in/blocks.csv", "origin": "x.example/log", "file": "new.key", "folder": "log",
-        "proof": "log/checkpoint", "out": "new",
+        "layout": "csv", "candidates": "in/blocks.csv", "file": "new.key", "out": "new",
     }  # fmt: skip
     usable = {
         *(("run", "out"), ("estimate", "out"), ("doctor", "out"), ("audit", "out")),
@@ -118,8 +114,6 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
             continue
         typed = line_with(words, parameter, value, sound)
-        if words == ("log", "check") and parameter.name == "since":
-            typed = ["log", "check", "log/checkpoint", "--signed-by", "good.sign.pub", "--since", value]
         status, printed = spinewise(*typed)
         assert status == 2, (typed, printed)
         assert "Traceback" not in printed

@@ -94,7 +94,6 @@ ROOMS = (
     Room("auditor/check", ("the independent check of a release, from public files",), 450, 938, 390, 54, _PUBLIC),
     Room("features/imports", ("other files to a spec",), 450, 1002, 190, 54),
     Room("features/example", ("a synthetic state",), 650, 1002, 190, 54),
-    Room("features/witness", ("proofs, the log of releases",), 20, 1005, 265, 54),
     # What all of it stands on.
     Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),
     Room("pipeline/spec", ("TOML to the model; every message",), 297, 1102, 266, 54),

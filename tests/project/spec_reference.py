@@ -23,7 +23,6 @@ _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false
 ANCHORS = {
     ROOT: "the-top-level",
     "PrivacySection": "privacy",
-    "BeaconSection": "privacybeacon",
     "SeriesSection": "series",
     "ChangeSection": "serieschange",
     "GeographySection": "geography",

@@ -34,7 +34,6 @@ NEEDS = {
     "a Prefect server": "system/test_operations.py",
     "episodes.toml of howto/episodes.md": "features/plan/test_caps.py",
     "episodes.toml and its amounts (amounts.md)": "features/plan/test_ends.py",
-    "a spec that names a round, and the beacon's round once it is out": "pipeline/release/test_beacon.py",
 }
 #: Pages whose shell is for other tests: `make`, and a walk with a server.
 ELSEWHERE = {PROJECT / "CONTRIBUTING.md", PROJECT / "docs" / "operations.md"}

@@ -27,7 +27,6 @@ UNCHECKED: Final[dict[str, tuple[int, str]]] = {
     "pipeline/runs/updates.py": (1, "the manifest of an answer, of which all files are verified next"),
     "features/questions/answering.py": (1, "an answer reads what was just drawn; its manifest follows"),
     "features/local/central.py": (2, "verify, which has compared every file before"),
-    "features/witness/proof.py": (2, "the root of the tree over all rows, which is compared, covers them"),
 }
 
 #: module -> how often it says of a path that it is readable, after it has compared a hash.
@@ -43,12 +42,12 @@ COMPARED: Final = {
 OPENERS: Final[dict[str, tuple[str, ...]]] = {
     "what reads a `Readable`": (
         "pipeline/inputs/polygons.py", "pipeline/questions/tables.py", "pipeline/release/stated.py",
-        "pipeline/signatures/answers.py", "pipeline/storage/files.py", "pipeline/storage/guard.py",
+        "pipeline/storage/files.py", "pipeline/storage/guard.py",
         "spinewise/answers.py",
     ),
     "the manifest, which has its own hash; signatures, which have their own proof": (
         "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/notes.py",
-        "pipeline/signatures/statement.py", "features/witness/entry.py",
+        "pipeline/signatures/statement.py",
     ),
     "verify and rerun, which compare bytes or say what differs": (
         "pipeline/runs/questions/combining.py", "pipeline/runs/questions/public_files.py", "pipeline/runs/rerun.py",
@@ -65,14 +64,14 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline/runs/kept_inputs.py", "features/local/confidential.py", "features/years/confidential.py",
         "spinewise/runs.py",
     ),
-    "files of others: records, lists of areas, measurements that were made elsewhere, plans, logs, proofs": (
+    "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
         "pipeline/records/strict_csv.py",
         "features/audit/trials.py", "features/imports/pl94171/files.py", "features/imports/pl94171/header.py",
         "features/imports/pl94171/read.py", "features/imports/tables/description.py",
         "features/imports/tables/files.py", "features/imports/tables/format.py", "features/imports/tables/sources.py",
         "features/imports/tables/workbook_child.py",
-        "features/plan/write_spec.py", "features/witness/check_proof.py", "features/witness/log.py",
+        "features/plan/write_spec.py",
     ),
     "an answer whose hash is compared there, and what a revision states of itself": (
         "features/amounts/section.py", "features/years/vintage.py",

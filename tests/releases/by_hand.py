@@ -7,12 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files, write_manifest
-from pipeline.release.rows import release_root, table_leaf
+from pipeline.release.manifest import Manifest, public_files, write_manifest
 from pipeline.release.software import software
 from pipeline.release.status import status
 from pipeline.release.tables import ReleasedTable, write_table
-from pipeline.storage.readable import unchecked
 
 
 def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows: int = 7) -> RunDirectory:
@@ -23,7 +21,6 @@ def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows:
     path.parent.mkdir(parents=True)
     path.write_text(noise)
     generator = np.random.default_rng(int(noise.split()[0]))
-    leaves = []
     for universe, table, level, with_margins in (
         ("", "race", "county", True),
         ("", "race", "tract", True),
@@ -39,8 +36,6 @@ def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows:
             margins[0, 0] = np.nan
             lows, highs = counts - margins, counts + 2 * margins
         write_table(target, run.staging, [ReleasedTable(table, level, table, codes, labels, counts, lows, highs)])
-        leaves.append(table_leaf(unchecked(target), run.name_of(target), universe))
-    tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
     manifest = Manifest(
         release=name,
         software=software(),
@@ -52,7 +47,6 @@ def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows:
         input_fingerprints={"": "fedcba9876543210" * 4},
         solver={},
         files=public_files(run),
-        rows=RowRoots(root=release_root(leaves).hex(), tables=tables),
     )
     write_manifest(run, manifest)
     return run

@@ -55,7 +55,6 @@ ALL_TASKS = {
         "features.report.table_numbers.packed_table",
         "features.report.ahead.alike_numbers",
     ),
-    "pipeline/publishing/manifest.py": ("pipeline.release.rows.table_leaf",),
 }
 #: The same without features whose folders are not there.
 TASKS = {module: tasks for module, tasks in ALL_TASKS.items() if (PROJECT / module).exists()}

@@ -19,7 +19,7 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 __all__ = ["BYPASSED", "Event", "EventKind", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
 
 EventKind = Literal[
-    "open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close", "purpose", "series", "period"
+    "open", "allow", "charge", "exact", "key", "commit", "close", "purpose", "series", "period"
 ]  # fmt: skip
 
 #: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
@@ -62,10 +62,9 @@ class Event:
         number: 1, 2, 3 ...
         kind: `open` or `close` a dataset; `allow` it an exact disclosure; before anything is drawn, `charge` it for one
             mechanism group of a run, record what the run discloses exactly (`exact`), and the `key` that it uses;
-            `commit`: the run has drawn all that it was charged for. Before it is charged, a release whose noise depends
-            on a beacon commits itself to its `draw`; a `redraw` is an attempt at another one, which was refused. A
-            `purpose` sets a part of a dataset's budget aside, by the name in `query`. A `series` of releases is opened
-            by the run of its first period, which is charged for all of them, and each `period` is drawn once.
+            `commit`: the run has drawn all that it was charged for. A `purpose` sets a part of a dataset's budget
+            aside, by the name in `query`. A `series` of releases is opened by the run of its first period, which is
+            charged for all of them, and each `period` is drawn once.
         time: of the event, UTC, ISO 8601.
         population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
@@ -75,8 +74,8 @@ class Event:
         previous: hash of the event before; the ledger's own id for the first.
         hash: SHA-256 over all of the other fields.
         details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
-            content of an `exact`; of a `key`, see `KeyUse`; of a `draw` and a `redraw`, see `Draw`; the share of a
-            `purpose`, and the purpose of a `charge` that is for one; of a `series` and a `period`, see `SeriesUse`.
+            content of an `exact`; of a `key`, see `KeyUse`; the share of a `purpose`, and the purpose of a `charge`
+            that is for one; of a `series` and a `period`, see `SeriesUse`.
     """
 
     number: int

@@ -33,8 +33,6 @@ class DatasetState:
         uses: commitment and universe of a key -> each way in which it is used, once.
         purposes: name -> the part of the budget that is set aside for it; the rest is for all that has no purpose.
         spent_for: purpose -> what was spent of it; "" for all that has none.
-        draws: release -> the `draw` that it is committed to.
-        redraws: attempts at other draws of these releases, by the number of the event.
         units: column of the units that every charge must be for, such as patients; "" where that was not declared.
         series: name -> the `series` that opened it; `periods`: name -> each `period` of it that was drawn, in order.
     """
@@ -56,8 +54,6 @@ class DatasetState:
     uses: MutableMapping[str, tuple[KeyUse, ...]] = field(default_factory=dict)
     purposes: dict[str, Fraction] = field(default_factory=dict)
     spent_for: dict[str, Fraction] = field(default_factory=dict)
-    draws: MutableMapping[str, Event] = field(default_factory=dict)
-    redraws: MutableMapping[str, Event] = field(default_factory=dict)
     units: str = ""
     series: MutableMapping[str, Event] = field(default_factory=dict)
     periods: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)

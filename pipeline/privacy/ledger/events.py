@@ -22,7 +22,6 @@ from pipeline.privacy.ledger.chain import BYPASSED, Event, Group, LedgerError, e
 from pipeline.privacy.ledger.dataset import ANSWER, QUESTIONS, DatasetState
 from pipeline.privacy.ledger.details import details_text, read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
-from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.series import apply_period, apply_series
 
@@ -212,9 +211,6 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
         raise LedgerError(f"overspends the budget of {event.dataset!r}")
     if state.left_for(purpose) < 0:
         raise LedgerError(f"overspends the budget of {state.named(purpose)!r}")
-    committed = state.draws.get(event.release)
-    if committed is not None and event.run not in Draw.parse(committed.details).runs:
-        raise LedgerError(f"charges the release {event.release!r} for another draw than it is committed to")
     if state.closed:
         raise LedgerError(f"charges {event.dataset!r}, which is closed")
 
@@ -256,22 +252,6 @@ def _commit(datasets: dict[str, DatasetState], event: Event) -> None:
     if event.run not in state.runs or event.run in state.committed:
         raise LedgerError(f"commits the run {event.run[:12]!r}, which was not charged, or is committed already")
     state.committed.add(event.run)
-
-
-def _draw(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, draw = _known(datasets, event), Draw.parse(event.details)
-    if event.release in state.draws:
-        raise LedgerError(f"commits the release {event.release!r} to a second draw")
-    if event.release in state.releases:
-        raise LedgerError(f"commits the release {event.release!r}, which was charged before, to its {draw}")
-    state.draws[event.release] = event
-
-
-def _redraw(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, _ = _known(datasets, event), Draw.parse(event.details)
-    state.redraws[str(event.number)] = event
-    if event.release not in state.draws:
-        raise LedgerError(f"refuses another draw of the release {event.release!r}, which is not committed to one")
 
 
 def _close(datasets: dict[str, DatasetState], event: Event) -> None:
@@ -351,8 +331,6 @@ _APPLY = {
     "charge": _charge,
     "exact": _exact_disclosure,
     "key": _key,
-    "draw": _draw,
-    "redraw": _redraw,
     "commit": _commit,
     "close": _close,
     "series": _series,

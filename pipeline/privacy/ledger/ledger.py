@@ -99,10 +99,6 @@ class Ledger:
         """The file or database, without a password."""
         return self._store.shown
 
-    def now(self) -> datetime:
-        """The time by the clock that dates its events."""
-        return self._store.clock()
-
     def __repr__(self) -> str:
         """The place, and what each dataset has left."""
         lines = [f"Ledger {self.place}"]

@@ -78,8 +78,6 @@ _FORMS: Final[Mapping[str, _Form[Any]]] = {
     "exact": _EVENTS,
     "keys": _USE,
     "uses": _USES,
-    "draws": _EVENT,
-    "redraws": _EVENT,
     "series": _EVENT,
     "periods": _EVENTS,
 }

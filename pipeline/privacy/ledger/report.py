@@ -18,7 +18,6 @@ from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.chain import is_typed
 from pipeline.privacy.ledger.disclosures import Exact
-from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
 from pipeline.privacy.ledger.series import names_of
 
@@ -87,7 +86,6 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "allowed": [str(subject) for subject in state.allowed],
         **({"series": _series(state)} if state.series else {}),
         "runs": runs,
-        "redraws": [f"{event.release}, {event.time}: {Draw.parse(event.details)}" for event in state.redraws.values()],
     }
 
 

@@ -90,7 +90,7 @@ def test_an_answer_is_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
 
 def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
     _, root = answer
-    key, private, _ = keys_in(tmp_path / "keys")
+    key, private, public = keys_in(tmp_path / "keys")
     run = RunDirectory(root)
     sign_release(run, key)
     before = run.answer_signature.read_bytes()
@@ -99,6 +99,12 @@ def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Pa
     (run.public / "answer.csv").write_text("county\n", "utf-8")
     refused = cli("sign", root, "--sign-key-file", private)
     assert (refused.exit_code, "answer.csv is missing or was changed" in refused.output) == (1, True)
+    refused = cli("verify", root, "--signed-by", public)
+    assert (refused.exit_code, "answer.csv" in refused.output) == (1, True)
+    drop_stale_signature(run)
+    assert run.answer_signature.exists()
+    stated = json.loads(run.answer_manifest.read_bytes())
+    run.answer_manifest.write_text(json.dumps(stated | {"key_salt": OTHER}) + "\n", "utf-8")
     drop_stale_signature(run)
     assert not run.answer_signature.exists()
 

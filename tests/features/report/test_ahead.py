@@ -17,7 +17,6 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
-from pipeline.publishing.manifest import begin_rows, row_roots
 from pipeline.release.tables import read_table
 from pipeline.storage.readable import unchecked
 
@@ -33,24 +32,21 @@ def job_of(root: Path, workers: Workers) -> Job:
     return Job(release.run, release.spec, release.universes, release.spine, workers, Silent())
 
 
-def test_the_report_and_the_rows_are_the_same(root: Path) -> None:
+def test_the_report_is_the_same(root: Path) -> None:
     """Alone; begun ahead in other processes, tables too; and begun with the report."""
     alone = job_of(root, Workers(1))
-    pages, rows = [report_page(report_sources(alone, Ahead(alone)))], [row_roots(alone)]
+    pages = [report_page(report_sources(alone, Ahead(alone)))]
     with Workers(2, start_after=0) as workers:
         workers.prepare("features.report.ahead")
         assert workers.started
         before, beside = job_of(root, workers), job_of(root, workers)
         begin_alike(before)
         begin_tables(before)
-        begin_rows(before)
         assert any(name.startswith("alike") for name in before.begun)
         assert any(name.startswith("table") for name in before.begun)
         for job in (before, beside):
             pages.append(report_page(report_sources(job, Ahead(job))))
-            rows.append(row_roots(job))
     assert pages[1:] == [pages[0]] * 2
-    assert rows[1:] == [rows[0]] * 2
     assert len([name for name in beside.begun if name.startswith("table")]) == 0
 
 

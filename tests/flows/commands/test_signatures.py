@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,9 @@ from releases.small import run as run_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.execution.progress import Silent
 from pipeline.published import release_at
-from pipeline.release.manifest import read_manifest
-from pipeline.runs.verify import verify_release
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.signatures.statement import sign_release, signature_problems
-from pipeline.storage.readable import unchecked
 
 
 @pytest.mark.slow
@@ -66,38 +61,6 @@ def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, 
     done = spinewise(*arguments, SPINEWISE_SIGN_KEY_COMMAND=command)
     assert done.returncode == 0, done.stderr
     assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
-
-
-def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
-    """A manifest whose roots are of other rows: what is proved against them would not be what is published."""
-    from pipeline.release.manifest import write_manifest
-
-    copy = tmp_path / "town"
-    shutil.copytree(town, copy)
-    run = release_at(copy)
-    manifest = read_manifest(run.manifest)
-    assert manifest.rows is not None
-    assert len(manifest.rows.tables) > 3
-    write_manifest(run, manifest.model_copy(update={"rows": manifest.rows.model_copy(update={"root": "00" * 32})}))
-    assert verify_release(run, 1, Silent()) == ["public/manifest.json: rows is not what the spec gives"]
-
-
-def test_roots_of_a_town_take_no_time(town: Path) -> None:
-    """The whole example is measured in docs/witness.md; this is the order of magnitude."""
-    from pipeline.release.rows import table_leaf
-
-    run = release_at(town)
-    start = time.process_time()
-    leaves = [
-        table_leaf(unchecked(path), run.name_of(path), "")
-        for path in sorted((run.public / "tables").rglob("*.parquet"))
-    ]
-    assert time.process_time() - start < 1
-    rows = read_manifest(run.manifest).rows
-    assert rows is not None
-    assert {leaf.file: leaf.root for leaf in leaves} == {
-        file: root.root for file, root in rows.tables.items() if not file.startswith("companions/")
-    }
 
 
 def test_verify_says_that_a_signature_was_not_checked(

@@ -226,7 +226,7 @@ def test_a_choice_that_is_not_charged_is_found(
     inputs = OpenedInputs({BOUNDS.key: {universe.name: ()}})
     charged = replace(job, universes=(replace(universe, dataset="people"),), inputs=inputs)
     key = key_of(job)
-    charge_run(charged, key, run_charges(charged, key, recorded(job)))
+    charge_run(charged, run_charges(charged, key, recorded(job)))
     findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
     assert {one.check for one in findings} == {"ledger"}
     assert f"{left_out} at block was not charged" in str([one.detail for one in findings])

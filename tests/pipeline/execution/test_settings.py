@@ -171,8 +171,6 @@ VALUES: dict[str, tuple[str, object]] = {
     "ledger_marks": ('"/elsewhere/marks"', "/elsewhere/marks"),
     "key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
     "key_command": ('"touch ran"', "touch ran"),
-    "beacon_file": ('"/elsewhere/round"', Path("/elsewhere/round")),
-    "beacon_command": ('"touch ran"', "touch ran"),
     "sign_key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
     "sign_key_command": ('"touch ran"', "touch ran"),
     "work_pool": ('"other"', "other"),

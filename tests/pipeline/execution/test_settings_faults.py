@@ -47,7 +47,7 @@ DEMAND, ROOT = "test_a_requirement_holds_whoever_makes_it", "test_trust_is_of_a_
 FAULTS = (
     *(
         Fault(f"{name} of any folder holds", *moved(name), KIND)
-        for name in ("sign_key_command", "beacon_command", "sign_key_file", "beacon_file", "state", "out", "work_pool")
+        for name in ("sign_key_command", "sign_key_file", "state", "out", "work_pool")
     ),
     Fault("a setting is in two lists", *moved("ledger"), LISTS),
     Fault("a setting is in no list", '    "on_failure_webhook",\n', "", LISTS),

@@ -53,7 +53,7 @@ def test_another_text_or_key_or_signature_does_not_hold(key: SigningKey) -> None
     namesake = SigningKey.generate(key.name)
     with pytest.raises(ReleaseError, match="no Ed25519 signature of this key"):
         opened(note, namesake.public(), "note")
-    opened(note + signed("a\n", namesake).partition(b"\n\n")[2], key.public(), "note")  # a witness's lines are ignored
+    opened(note + signed("a\n", namesake).partition(b"\n\n")[2], key.public(), "note")  # lines of others are ignored
     first = note.decode().splitlines()[2]
     other = signed("b\n", key).decode().splitlines()[2]
     with pytest.raises(ReleaseError, match="the Ed25519 signature of"):
