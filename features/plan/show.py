@@ -14,8 +14,7 @@ from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
 from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
-from pipeline.cost.fitting import Fitting
-from pipeline.cost.model import Cost
+from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import beside
 from pipeline.model.texts.catalogue import texts_in
@@ -25,7 +24,7 @@ from pipeline.release.area_sizes import SIZE_LABELS
 
 
 def show_plan(plan: Plan, console: Console) -> None:
-    """The plan of every universe, and its cost."""
+    """The plan of every universe, and the memory of a run."""
     console.print(levels_line(plan))
     if plan.undecided:
         console.print(plan.undecided, soft_wrap=True)
@@ -55,12 +54,12 @@ def show_plan(plan: Plan, console: Console) -> None:
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
     console.print(REMARK)
-    console.print(cost_line(plan.fitting.requested))
+    console.print(memory_line(plan.fitting.requested))
     console.print(way_line(plan.fitting))
 
 
 def show_asked(plan: Plan, console: Console) -> None:
-    """What options ask for beside the plan in a few lines, what a run takes, and where there is more."""
+    """What options ask for beside the plan in a few lines, the memory of a run, and where there is more."""
     if plan.sizes:
         _show_sizes(plan, console)
     if plan.local:
@@ -71,17 +70,8 @@ def show_asked(plan: Plan, console: Console) -> None:
         _show_ends(plan, console)
     if plan.caps and plan.caps[0].left_out is not None:
         _show_caps(plan, console)
-    console.print(f"{_short_cost(plan.fitting)} --details shows every query and level.", soft_wrap=True)
-
-
-def _short_cost(fit: Fitting) -> str:
-    cost = fit.requested
-    if not fit.fits:
-        return way_line(fit)
-    workers = f"{cost.workers} worker{'s' if cost.workers > 1 else ''}"
-    return (
-        f"A run takes about {_time(cost.seconds)} with {workers}, and at most {cost.peak_mb / 1000:.1f} GB of memory."
-    )
+    taken = memory_line(plan.fitting.requested) if plan.fitting.fits else way_line(plan.fitting)
+    console.print(f"{taken} --details shows every query and level.", soft_wrap=True)
 
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
@@ -353,20 +343,10 @@ def way_line(fit: Fitting) -> str:
     return f"How it would be done here: {fit.summary}."
 
 
-def cost_line(cost: Cost) -> str:
-    """What a run costs, in a sentence."""
-    margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
-    return (
-        f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
-        f"worker{'s' if cost.workers > 1 else ''} on as many free cores (within a factor of 1.5 in 20 measured runs), "
-        f"and at most {cost.peak_mb / 1000:.1f} GB of memory{margins}."
-    )
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def memory_line(memory: Memory) -> str:
+    """What a run takes, in a sentence."""
+    margins = f", {gigabytes(memory.margins_mb)} of it for the margins of error" if memory.margins_mb else ""
+    return f"A run takes at most {gigabytes(memory.peak_mb)} of memory with {counted_workers(memory.workers)}{margins}."
 
 
 def _unit(universe: Universe) -> str:

@@ -1,4 +1,4 @@
-"""A plan in a few lines: the budget, what it buys, and what the run costs; and what another division makes worse."""
+"""A plan in a few lines: the budget, what it buys, and the memory of its run; and what another division makes worse."""
 
 from __future__ import annotations
 
