@@ -18,7 +18,6 @@ A run that does not fit is worked on in parts and by fewer workers. No published
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
@@ -32,20 +31,18 @@ from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.samples import GROUP_CELLS, LEAST_RUNS, most_visits
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS
-from postprocess.downward.subtrees import HELD, MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of
-from postprocess.linear.draws import kept_by
+from postprocess.downward.simulated_margins import counting_bytes
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of, held_bytes, tops_bytes
+from postprocess.linear.draws import draw_bytes
 
 #: MB of the main process, of the engine's, and of each worker.
 MAIN_MB, ENGINE_MB, WORKER_MB = 240.0, 220.0, 95.0
 #: Bytes for each column of a table at a level (three of an answer with an interval), beyond those of the smallest runs.
 COLUMN_BYTES, COLUMNS = 8.0e3, 1000
 #: Bytes per geounit, measured number, cell that can have persons (a histogram, its copy, and the numbers of its rows
-#: and cells while it is written), cell above the leaves, number of the matrices, cell of a batch, number of its
-#: matrices, number of the largest table, and per square of the number of cells.
+#: and cells while it is written), cell above the leaves, number of the matrices, and number of the largest table.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 4_000.0, 2.0, 60.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, STACK_BYTES, TABLE_BYTES = 60.0, 140.0, 50.0, 36.0, 70.0
-SQUARE_BYTES, FAMILY_BYTES = 15.0, 4.5
+ABOVE_BYTES, MATRIX_BYTES, TABLE_BYTES = 60.0, 140.0, 70.0
 #: Numbers of a table with margins that are read at a time.
 MOST_READ = 1 << 24
 #: Squares of the positive cells of a wide schema, in those that are assumed.
@@ -55,22 +52,17 @@ POSITIVE_BYTES = 20.0
 #: Bytes per number of the matrices where nothing but estimates follows from them.
 ONLY_MATRIX_BYTES = 65.0
 #: Of a spine that is cut into subtrees: bytes per geounit while the records are counted and checked, and while parts
-#: are worked on (5.9 and 1.05 GB of 7.8 million); bytes per cell of the geounits at the cut, and per number of the
-#: matrices there, of which no two parts share any.
-CUT_COUNTED_BYTES, CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_MATRIX_BYTES = 720.0, 140.0, 110.0, 48.0
-#: Bytes of a number of the measurements that are held for all parts: most need two.
-VALUE_BYTES = 2.0
+#: are worked on (5.9 and 1.05 GB of 7.8 million).
+CUT_COUNTED_BYTES, CUT_GEOUNIT_BYTES = 720.0, 140.0
 #: Bytes per number with an interval around its unbiased estimate, in the part of a spine that is cut: an estimate and a
 #: variance, from subtrees and from all. Of a spine that is not cut few are held at a time.
 ESTIMATED_BYTES = 48.0
 #: Bytes per cell of all geounits of universes that are estimated together, and of a simulated run of these: every cell
 #: is there, in some arrays at a time. Of a run of 13 universes with 34 million cells (features/marginals/README.md).
 TOGETHER_BYTES, TOGETHER_SIMULATED_BYTES = 66.0, 72.0
-#: Arrays of `CHUNK_NUMBERS` while errors are counted.
-COUNTING = 1.3
-#: Bytes of a process with joint draws per number drawn above the lowest level, and per published number; and MB
-#: besides. MB at the cut of a spine that is cut: `MOST_AT_CUT` numbers, and what is made of them.
-DRAWN_BYTES, PUBLISHED_BYTES, BESIDE_MB, AT_CUT_MB = 24.0, 40.0, 60.0, 400.0
+#: MB of a process with joint draws besides these, and MB at the cut of a spine that is cut: `MOST_AT_CUT` numbers, and
+#: what is made of them.
+BESIDE_MB, AT_CUT_MB = 60.0, 400.0
 #: Leaf cells of the smallest parts that a spine is cut into to save memory.
 LEAST_PART_CELLS = 1 << 18
 
@@ -181,7 +173,7 @@ def _table(size: Size, *, intervals: bool) -> float:
 
 def _batches(size: Size, workers: int) -> float:
     """Bytes of the batches that so many processes work on."""
-    return workers * (BATCH_BYTES * size.batch + STACK_BYTES * size.stack)
+    return workers * (size.batch + size.stack)
 
 
 def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True) -> float:
@@ -201,7 +193,7 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
         + FILLED_BYTES * size.filled
         + ABOVE_BYTES * size.above
         + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices
-    ) + _largest_family(size, below, len(size.at_once))
+    ) + _largest_family(size, below, len(size.families))
 
 
 def _kept(size: Size) -> float:
@@ -211,8 +203,8 @@ def _kept(size: Size) -> float:
 
 def _largest_family(size: Size, above: int, below: int) -> float:
     """Bytes of the matrices of the largest family whose children are of the levels from `above` to before `below`."""
-    top = 0.0 if above else SQUARE_BYTES * size.top_matrix
-    largest = max(top, FAMILY_BYTES * max(size.at_once[above and above + 1 : below], default=0.0))
+    top = 0.0 if above else size.top
+    largest = max(top, *size.families[above and above + 1 : below], 0.0)
     return largest * (MORE_POSITIVE if size.at_top < size.possible else 1.0)
 
 
@@ -223,16 +215,15 @@ def _simulated(size: Size, spine: Spine, runs: int) -> float:
         largest = float(np.diff(spine.leaf_offsets(level)).max()) / spine.n_leaves
         visited = most_visits(spine.n_leaves, size.cells) / min(runs, LEAST_RUNS)
         share = min(1.0, max(largest, min(visited, GROUP_CELLS / (float(spine.n_leaves) * size.cells))))
-    errors = 48.0 * size.widest
-    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.simulated))
+    counted = counting_bytes(size.simulated, size.widest)
     upper = (1.0 - share) * ONLY_MATRIX_BYTES * size.upper
-    return _held(size, share, passes=False) + upper + max(_batches(size, 1), 2 * errors + counted)
+    return _held(size, share, passes=False) + upper + max(_batches(size, 1), counted)
 
 
 def _top_mb(sizes: tuple[Size, ...], n_subtrees: int) -> float:
     """MB of the process that hands out the parts of a spine that is cut, above them."""
-    each = max(CUT_TOP_BYTES * size.cells + CUT_MATRIX_BYTES * size.block for size in sizes)
-    return (CUT_GEOUNIT_BYTES * sizes[0].geounits + each * n_subtrees) / 1e6
+    tops = max(tops_bytes(n_subtrees, size.cells, size.block) for size in sizes)
+    return (CUT_GEOUNIT_BYTES * sizes[0].geounits + tops) / 1e6
 
 
 def _parts_mb(sizes: tuple[Size, ...], spine: Spine, cut: Cut, workers: int, *, passes: bool) -> float:
@@ -246,7 +237,7 @@ def _parts_mb(sizes: tuple[Size, ...], spine: Spine, cut: Cut, workers: int, *, 
         for size in sizes
     )
     above = max(_largest_family(size, 0, cut.level + 1) for size in sizes)
-    held = max(VALUE_BYTES * min(HELD * largest * size.cells, size.measured) for size in sizes)
+    held = max(held_bytes(largest, size.cells, size.measured) for size in sizes)
     return max(workers * (WORKER_MB + one / 1e6), above / 1e6) + held / 1e6
 
 
@@ -262,16 +253,9 @@ def _draws_mb(spec: ReleaseSpec, spine: Spine, workers: int, cut: Cut | None) ->
 
 
 def _drawn(universe: Universe, spine: Spine) -> float:
-    """Bytes of one draw of a universe: attributes that no table of a level or below keeps are summed out first."""
-    basis = basis_of_spec(universe)
+    """Bytes of one draw of a universe."""
     asked = [[table.query for table in universe.tables if level in table.levels] for level in spine.level_names]
-    drawn, published = [0], 0
-    for number, level in enumerate(spine.levels):
-        if below := [query for queries in asked[number:] for query in queries]:
-            kept = [n for n, keep in zip(basis.symmetric_shape, kept_by(basis, below), strict=True) if keep]
-            drawn.append(len(level) * basis.n_asymmetric * math.prod(kept))
-            published += len(level) * sum(query.size for query in asked[number])
-    return DRAWN_BYTES * sum(drawn[:-1]) + PUBLISHED_BYTES * published
+    return draw_bytes(basis_of_spec(universe), [len(level) for level in spine.levels], asked)
 
 
 @dataclass(frozen=True)

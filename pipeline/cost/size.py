@@ -1,4 +1,8 @@
-"""How large the arrays of a run are, from its spec and the spine alone: numbers of each kind, of each universe."""
+"""How large the arrays of a run are, from its spec and the spine alone: of each kind, of each universe.
+
+Bytes of an array are stated where it is made (`batch_bytes`, `family_bytes`, `matrix_numbers` and others); here is of
+what sizes they are.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,12 @@ from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
 from postprocess.downward.subtrees import cut_level
-from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
+from postprocess.downward.tasks import batch_bytes
 from postprocess.families.active_set import STACK_NUMBERS
+from postprocess.families.large import family_bytes
 from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.stack import ALONE, is_large
-from postprocess.families.wide import WIDE
+from postprocess.families.stack import ALONE, STACK_BYTES, is_large, matrix_numbers
+from postprocess.families.wide import SQUARE_BYTES, WIDE
 from postprocess.linear.alike import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
@@ -60,16 +65,15 @@ ON_CELLS, ON_SUMS = (7.0, 0.66), (34.0, 0.4)
 
 @dataclass(frozen=True)
 class Size:
-    """The sizes of the arrays of one universe, in numbers, not bytes.
+    """The sizes of the arrays of one universe, in numbers; in bytes where that is said, as their owners state them.
 
     Attributes:
         geounits: of all levels.
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
-        top_matrix: numbers of the matrix of that problem; 0 where its precision is weights on few sums.
-        at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
-            all its cells, and one of the positive cells of each child.
+        top: bytes of the matrix of that problem; 0 where its precision is weights on few sums.
+        families: bytes of the matrices of the largest family of a wide schema, by the level of the children.
         filled: cells that can have persons, of the level that has most, where those of the level above count a quarter:
             a histogram is held, and no copies of it.
         measured: noisy answers.
@@ -79,8 +83,8 @@ class Size:
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         upper: of these, those down to the level below which simulated runs are of a sample; 0 where they are not.
         final: numbers of the covariances after both passes, of two levels at a time.
-        batch: cells in the families of a batch at most, however many cells each family has.
-        stack: numbers of the matrices of the families that are solved together, or of the largest one.
+        batch: bytes of a batch of families.
+        stack: bytes of the matrices of the families that are solved together, or of the largest one.
         largest_table: numbers of the table that has most at a level, but for those that are long and sparse.
         simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
             beside them.
@@ -93,8 +97,8 @@ class Size:
     cells: int
     possible: int
     at_top: float
-    top_matrix: float
-    at_once: tuple[float, ...]
+    top: float
+    families: tuple[float, ...]
     filled: float
     measured: int
     positive: int
@@ -145,7 +149,7 @@ class Size:
             ]
         in_family = [at_top, *positive[:-1]]
         with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
-        together = [3 * k * k + n / above * own * own for n, above, k, own in with_parents] if wide else []
+        together = [family_bytes(k, n / above, own) for n, above, k, own in with_parents] if wide else []
         drawn = _drawn(universe, counts, in_family)
         tables = _published(universe, spine)
         return cls(
@@ -153,8 +157,8 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
-            top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
-            at_once=(0.0, *together),
+            top=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else SQUARE_BYTES * at_top**2,
+            families=(0.0, *together),
             filled=_at_most(possible, counts, people),
             measured=_everywhere(universe, counts) + sum(drawn),
             positive=max(drawn),
@@ -163,7 +167,7 @@ class Size:
             matrices=sum(upward) * block,
             upper=0 if cut is None else sum(upward[: cut + 1]) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
-            batch=_batch(spine, cells, at_top),
+            batch=batch_bytes(max(counts), _most_children(spine), cells, at_top),
             stack=_stack(
                 spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
             ),
@@ -218,8 +222,8 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         cells=universe.schema.n_cells,
         possible=possible,
         at_top=0.0,
-        top_matrix=0.0,
-        at_once=(0.0,),
+        top=0.0,
+        families=(0.0,),
         filled=_at_most(possible, counts, people),
         measured=_everywhere(universe, counts) + sum(drawn),
         positive=max(drawn),
@@ -261,17 +265,9 @@ def _records(leaves: int, people: float | None) -> float:
     return leaves * (WIDE_RECORDS if people is None else people)
 
 
-def _largest_family(spine: Spine) -> int:
+def _most_children(spine: Spine) -> int:
     """Children of the parent that has most."""
     return max((int(np.diff(spine.child_offsets(level)).max()) for level in range(spine.n_levels - 1)), default=1)
-
-
-def _batch(spine: Spine, cells: int, most: float) -> float:
-    """Cells in the families of a batch: `most` in each, or as many fewer as make it largest."""
-    k = np.arange(1, int(most) + 1, dtype=np.float64)
-    children = np.minimum(BATCH_CELLS / cells, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k)))
-    largest = max(len(level) for level in spine.levels)
-    return max(float((np.minimum(largest, children) * k).max()), _largest_family(spine) * most)
 
 
 def _stack(
@@ -283,7 +279,7 @@ def _stack(
     *,
     matrices: bool,
 ) -> float:
-    """Numbers of the matrices of the families that are solved together, or of the largest one, if that has more.
+    """Bytes of the matrices of the families that are solved together, or of the largest one, if that has more.
 
     Args:
         spine: the geography.
@@ -291,8 +287,7 @@ def _stack(
         people: records in a leaf, where their number is public.
         in_family: cells that are assumed to be in a family, by the level of the children.
         positive: of these, those of a child.
-        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
-            of the positive cells of each child.
+        matrices: whether large families have some that are not counted as `Size.families`.
     """
     most = float(STACK_NUMBERS)
     for level in range(1, spine.n_levels):
@@ -303,11 +298,8 @@ def _stack(
             most_children = int(children[powers == power].max())
             filled = max(in_family[level], _filled(possible, 2.0**power, people, common=False))
             k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * filled)
-            if not is_large(most_children, int(k), has_parent=True):
-                most = max(most, most_children * k * k)
-            elif matrices:
-                most = max(most, (3 * k * k + most_children * positive[level] ** 2) / 8)
-    return most
+            most = max(most, matrix_numbers(most_children, k, positive[level], matrices=matrices))
+    return STACK_BYTES * most
 
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:

@@ -8,7 +8,6 @@ import pytest
 from releases.small import write_town
 
 from geography.spine import Spine
-from pipeline.cost import memory
 from pipeline.cost.memory import memory_of
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -27,8 +26,8 @@ def drawn(count: int) -> tuple[str, str]:
 @pytest.fixture(autouse=True)
 def _heavy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
-    monkeypatch.setattr(memory, "DRAWN_BYTES", 1e6)
-    monkeypatch.setattr(memory, "PUBLISHED_BYTES", 1e6)
+    monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
+    monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
 
 
 def test_each_process_holds_one_draw_and_without_draws_there_is_none(tmp_path: Path) -> None:

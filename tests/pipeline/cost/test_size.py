@@ -47,7 +47,7 @@ def _size(n_ages: int, n_jobs: int, detail: str) -> Size:
 
 def test_up_to_a_limit_all_possible_cells_are_in_one_problem() -> None:
     size = _size(64, 64, "detailed")
-    assert (size.possible, size.at_top, size.at_once) == (WIDE, WIDE, (0,))
+    assert (size.possible, size.at_top, size.families) == (WIDE, WIDE, (0,))
 
 
 def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
@@ -55,7 +55,8 @@ def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
     assert size.possible == 46_400
     assert size.at_top == POSITIVE * (20 * WIDE_RECORDS) ** POWER
     # The top is alone; its family has three matrices of its cells, and one of its own for each of 20 areas.
-    assert list(size.at_once) == pytest.approx([0, 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2])
+    numbers = 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2
+    assert list(size.families) == pytest.approx([0, 4.5 * numbers])
 
 
 def test_the_population_counts_where_the_spec_states_it() -> None:
@@ -86,7 +87,7 @@ def test_what_runs_of_one_schema_and_two_populations_took() -> None:
 
 def test_where_it_is_not_persons_may_be_anywhere() -> None:
     size = _size(116, 400, "job")
-    assert (size.at_top, size.at_once) == (46_400, (0,))
+    assert (size.at_top, size.families) == (46_400, (0,))
 
 
 def test_where_two_attributes_are_measured_together_persons_are_in_all_cells_of_their_answers() -> None:
@@ -101,7 +102,7 @@ def test_where_two_attributes_are_measured_together_persons_are_in_all_cells_of_
 
 def test_persons_in_households_are_in_one_problem_all_the_same() -> None:
     size = Size.of(_spec(116, 400, "detailed").universes()[0], SPINE, moved=True)
-    assert (size.at_top, size.at_once) == (46_400, (0,))
+    assert (size.at_top, size.families) == (46_400, (0,))
 
 
 def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:
