@@ -314,8 +314,7 @@ def _propose(path: Path, options: PlanOptions, output: Output) -> None:
 
 def _best(planned: Plan, options: PlanOptions) -> Best:
     from features.plan.best import find_best
-    from features.plan.groups import worst_group_aims
-    from features.plan.targets import parse_targets, parse_weights
+    from features.plan.targets import parse_targets, parse_weights, worst_group_aims
     from pipeline.errors import InputError
 
     expectation = _universe_plan(planned, options.universe).expectation
@@ -361,9 +360,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
     from rich.console import Console
 
-    from features.plan.called import Called
-    from features.plan.show import show_asked, show_best, show_plan
-    from features.plan.summary import show_changes, show_summary
+    from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
