@@ -4,7 +4,7 @@
 
 For each share it makes up one n-th of a state of a million persons in 25,000 blocks, 800 block groups, 250 tracts and 5
 counties, releases it with the preset `dhc-persons-county`, or another, and prints time, peak memory of all processes,
-what the plan foretold, the L1 errors of the ten queries at each level, and how many answers were drawn where the area
+the plan's bound on it, the L1 errors of the ten queries at each level, and how many answers were drawn where the area
 above is positive. Households have one to seven members: a householder,
 a spouse or partner, children of ages that fit, other relatives; one block in eighty is a group quarter of one kind.
 Race and origin have shares of their own in each county and tract, and are those of the household; the public shares of
@@ -234,7 +234,7 @@ def drawn(release: Path) -> dict[str, int]:
 
 
 def measure(folder: Path, share: int, workers: int, strategy: str) -> None:
-    """One release: prints what it took, beside what was foretold, and its errors."""
+    """One release: prints what it took, beside the plan's bound on memory, and its errors."""
     spec = write_population(folder, share, strategy)
     measured_beside_plan(spec, folder / "out", f"1/{share}", workers)
     release = next(path for path in (folder / "out").iterdir() if path.is_dir())

@@ -3,8 +3,8 @@
     python benchmarks/bench_england.py [--share 64 32] [--without-margins] [--keep FOLDER]
 
 For each share it makes up the population of one n-th of the 35,000 leaves (LSOAs, of 1,700 persons on average, below
-MSOAs, authorities, regions and the country), releases it, and prints time, peak memory of all processes and what the
-plan foretold. In every authority the ethnic groups have shares of their own, which scatter from leaf to leaf: few of
+MSOAs, authorities, regions and the country), releases it, and prints time, and peak memory of all processes beside
+the plan's bound. In every authority the ethnic groups have shares of their own, which scatter from leaf to leaf: few of
 the 3,458 cells of a leaf have persons, and most cells of an authority. Figures are in docs/scaling.md: 1/128 takes
 about 16 core seconds, 1/32 about 28, 1/8 about 75 and the whole about 324.
 """
@@ -131,7 +131,7 @@ def spec_text(share: int, *, margins: bool) -> str:
 
 
 def measure(folder: Path, share: int, *, margins: bool) -> None:
-    """One release: prints what it took, beside what was foretold."""
+    """One release: prints what it took, beside the plan's bound on memory."""
     path = write_population(folder, share, margins=margins)
     measured_beside_plan(path, folder / "out", f"1/{share}, margins {margins}")
 

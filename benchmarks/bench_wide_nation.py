@@ -4,8 +4,8 @@
 
 The United States of 1940 as others have run it: 158,374 geounits of five levels, a nation, 49 states, 3,108 counties,
 3,500 supervisors' districts and 151,716 enumeration districts of 870 persons on average. For each share, one n-th of
-the areas and persons is made up, released with `strategy = "das-1940"`, and time, peak memory of all processes and what
-the plan foretold are printed, with the growth from one share to the next. Persons of a district are drawn from three
+the areas and persons is made up, released with `strategy = "das-1940"`, and time, peak memory of all processes and the
+plan's bound on it are printed, with the growth from one share to the next. Persons of a district are drawn from three
 districts of ../shared/data/wide_1940_like.parquet that its county is like, and from all of them; ages are shifted by up
 to two years, so that cells fill up as they do in a census; no more than 5,698 can. Without that file it says so and
 ends. Figures are in docs/scaling.md: 1/256 takes about 39 core seconds and 1/64 about 112.
@@ -83,7 +83,7 @@ def write_population(folder: Path, share: int, *, margins: bool) -> Path:
 
 
 def measure(folder: Path, share: int, *, margins: bool) -> Used:
-    """One release: prints what it took, beside what was foretold."""
+    """One release: prints what it took, beside the plan's bound on memory."""
     path = write_population(folder, share, margins=margins)
     return measured_beside_plan(path, folder / "out", f"1/{share}")
 

@@ -71,19 +71,18 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
 
 
 def measured_beside_plan(spec: Path, out: Path, what: str, workers: int = 2) -> Used:
-    """Run the spec; prints what it took beside what the plan foretold, after `what` and its leaves."""
-    from pipeline.cost.model import cost_of
+    """Run the spec; prints what it took, beside the memory that the plan says at most, after `what` and its leaves."""
+    from pipeline.cost.memory import memory_of as most_memory_of
     from pipeline.inputs.geography import read_spine
     from pipeline.spec.release_spec import load_spec
 
     stated = load_spec(spec)
     spine = read_spine(stated.geography)
-    foretold = cost_of(stated, spine, workers, engine=False)
+    most = most_memory_of(stated, spine, workers, engine=False).peak_mb
     used = measured_run(spec, out, workers)
     print(
-        f"{what}, {spine.n_leaves:,} leaves: {used.core_seconds:.0f} core seconds "
-        f"({foretold.core_seconds:.0f} foretold), {used.peak_mb:.0f} MB ({foretold.peak_mb:.0f} foretold), "
-        f"{used.seconds:.0f} s elapsed",
+        f"{what}, {spine.n_leaves:,} leaves: {used.core_seconds:.0f} core seconds, {used.seconds:.0f} s elapsed, "
+        f"{used.peak_mb:.0f} MB of at most {most:.0f}",
         flush=True,
     )
     return used

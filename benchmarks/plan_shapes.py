@@ -1,4 +1,4 @@
-"""Small runs of different shapes, on which the cost that `spinewise plan` foretells is fitted and tested."""
+"""Small runs of different shapes, whose memory is compared with what `spinewise plan` says it is at most."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ answer = ["never", "once", "often"]
 
 @dataclass(frozen=True)
 class PlanShape:
-    """A run that is foretold and measured.
+    """A run whose memory is bounded and measured.
 
     Attributes:
         shape: its spine and cells, and what `synthetic_spine` can state.
@@ -77,7 +77,6 @@ class PlanShape:
         publish: further lines of `[publish]`.
         tables: published tables, where these are not all that are measured: (query, levels from the top).
         workers: number of processes.
-        held_out: not fitted on.
     """
 
     shape: Shape
@@ -86,7 +85,6 @@ class PlanShape:
     publish: str = "microdata = false"
     tables: tuple[tuple[str, int], ...] = ()
     workers: int = 2
-    held_out: bool = False
 
     @property
     def name(self) -> str:
@@ -111,48 +109,44 @@ SHAPES: tuple[PlanShape, ...] = (
     PlanShape(_of("four-cells", (1, 10, 100), (2, 2)), publish=""),
     PlanShape(_of("four-cells-margins", (1, 100, 3000), (2, 2), margins=20), publish=""),
     PlanShape(_of("two-levels", (1, 300), (2, 8), margins=20), queries=2, workers=1),
-    PlanShape(_of("many-leaves", (1, 30, 900, 30000), (2, 2)), queries=2, held_out=True),
+    PlanShape(_of("many-leaves", (1, 30, 900, 30000), (2, 2)), queries=2),
     PlanShape(_of("many-leaves-margins", (1, 20, 600, 12000), (2, 3), margins=20)),
     PlanShape(_of("six-levels", (1, 3, 12, 60, 300, 1500), (5, 8), margins=20)),
     PlanShape(_of("ages", (1, 10, 100, 500), (91,), groups=19, people=1000.0), publish="", workers=1),
-    PlanShape(_of("ages-large", (1, 5, 100, 2000, 9000), (91,), groups=19, people=1000.0, margins=20), held_out=True),
+    PlanShape(_of("ages-large", (1, 5, 100, 2000, 9000), (91,), groups=19, people=1000.0, margins=20)),
     PlanShape(_of("ages-report", (1, 8, 80, 1600), (91,), groups=19, people=1000.0, margins=4)),
     PlanShape(_of("ages-sexes", (1, 5, 60), (91, 2), groups=19, people=1000.0, margins=4)),
-    PlanShape(_of("redistricting", (1, 10, 100, 500), (7, 9, 32)), held_out=True),
+    PlanShape(_of("redistricting", (1, 10, 100, 500), (7, 9, 32))),
     PlanShape(_of("redistricting-margins", (1, 5, 60), (7, 9, 32), margins=4)),
     PlanShape(_of("most-cells", (1, 5, 20, 100), (19, 7, 26)), publish="", workers=1),
     PlanShape(_of("eleven-queries", (1, 10, 100, 600), (2, 3, 4, 5), margins=20), queries=11),
     PlanShape(
         _of("few-tables", (1, 10, 100, 1500), (2, 8, 10), margins=20),
         tables=(("total", 4), ("a0 * a1", 2)),
-        held_out=True,
     ),
-    PlanShape(_of("units", (1, 10, 100, 800), (2, 8), margins=20), more="units", held_out=True),
+    PlanShape(_of("units", (1, 10, 100, 800), (2, 8), margins=20), more="units"),
     PlanShape(_of("wages", (1, 5, 50, 200), (2, 5), margins=20), more="wages"),
     PlanShape(_of("homes", (1, 4, 30, 300), (2, 2), margins=20), more="homes", publish=""),
     PlanShape(_of("survey", (1, 20, 2000), (3,), margins=20), more="survey"),
-    PlanShape(
-        _of("draws", (1, 10, 100, 1000), (2, 8), unbiased=True), publish="microdata = true\ndraws = 20", held_out=True
-    ),
+    PlanShape(_of("draws", (1, 10, 100, 1000), (2, 8), unbiased=True), publish="microdata = true\ndraws = 20"),
 )
 
 #: By whose peaks the bytes of an array were chosen: no run of these takes more memory than a plan says.
 BOUNDED: tuple[PlanShape, ...] = (
-    PlanShape(_of("leaves-25000", (1, 25, 1000, 25000), (4, 8, 8)), held_out=True),
-    PlanShape(_of("leaves-6000", (1, 10, 250, 6000), (4, 8, 8)), held_out=True),
-    PlanShape(_of("even-64", (1, 10, 100, 3000), (64,), people=600.0), held_out=True),
-    PlanShape(_of("pl-60", (1, 5, 60), (7, 9, 32), people=2000.0), held_out=True),
-    PlanShape(_of("narrow-20000", (1, 40, 1000, 20000), (2, 2)), held_out=True),
-    PlanShape(_of("margins-64", (1, 10, 300), (4, 4, 4), margins=20), held_out=True),
-    PlanShape(_of("fan", (1, 1500), (4, 4, 6)), workers=1, held_out=True),
-    PlanShape(_of("one-level", (1500,), (4, 4)), held_out=True),
-    PlanShape(_of("ages-300", (1, 5, 50, 300), (91,), groups=19, people=200.0), held_out=True),
-    PlanShape(_of("microdata", (1, 10, 100, 2000), (4, 4), people=100.0), publish="", held_out=True),
-    PlanShape(_of("homes-150", (1, 4, 20, 150), (2, 2), margins=4), more="homes", publish="", held_out=True),
+    PlanShape(_of("leaves-25000", (1, 25, 1000, 25000), (4, 8, 8))),
+    PlanShape(_of("leaves-6000", (1, 10, 250, 6000), (4, 8, 8))),
+    PlanShape(_of("even-64", (1, 10, 100, 3000), (64,), people=600.0)),
+    PlanShape(_of("pl-60", (1, 5, 60), (7, 9, 32), people=2000.0)),
+    PlanShape(_of("narrow-20000", (1, 40, 1000, 20000), (2, 2))),
+    PlanShape(_of("margins-64", (1, 10, 300), (4, 4, 4), margins=20)),
+    PlanShape(_of("fan", (1, 1500), (4, 4, 6)), workers=1),
+    PlanShape(_of("one-level", (1500,), (4, 4))),
+    PlanShape(_of("ages-300", (1, 5, 50, 300), (91,), groups=19, people=200.0)),
+    PlanShape(_of("microdata", (1, 10, 100, 2000), (4, 4), people=100.0), publish=""),
+    PlanShape(_of("homes-150", (1, 4, 20, 150), (2, 2), margins=4), more="homes", publish=""),
     PlanShape(
         _of("draws-800", (1, 10, 100, 800), (2, 8), unbiased=True),
         publish="microdata = true\ndraws = 20",
-        held_out=True,
     ),
 )
 

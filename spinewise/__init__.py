@@ -3,7 +3,7 @@
     import spinewise as sw
 
     spec = sw.Spec.read("release.toml")
-    sw.plan(spec)                                           # errors and cost, before anything is spent
+    sw.plan(spec)                                           # errors and memory, before anything is spent
     release = sw.run(spec, records=persons, areas=blocks)   # pandas, polars or Arrow tables, or paths
     release.table("race", level="county")                   # counts with their margins of error
     sw.verify(release.directory)

@@ -1,4 +1,4 @@
-"""What a release will promise, the errors to expect and its cost, before anything is spent.
+"""What a release will promise, the errors to expect and its memory, before anything is spent.
 
 This is the feature `plan`; without its folder, `spinewise` has neither name.
 """
@@ -29,13 +29,13 @@ def plan(
     records_per_unit: str | None = None,
     amounts: str | None = None,
 ) -> ReleasePlan:
-    """What a release will promise, how wrong its numbers will be, and what it will cost. No records are read.
+    """What a release will promise, how wrong its numbers will be, and the memory of its run. No records are read.
 
     Args:
         spec: the spec, or the path of its file.
         areas: the public list of areas, in memory or as a path; by default the file that the spec names.
         estimator: "full" or "topdown"; by default the spec's.
-        workers: processes of the run whose cost is estimated; by default that of the settings, or all cores.
+        workers: processes of the run whose memory is bounded; by default that of the settings, or all cores.
         shares_spread: a guess of how far areas are from their public shares, as `--shares-spread` of the command.
         like: an earlier release, for errors by size of area, and for how far areas were from the same shares.
         records_per_unit: how many units have how many records, as `--records-per-unit` of the command.

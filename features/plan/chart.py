@@ -12,8 +12,8 @@ from typing import Any
 from markupsafe import Markup
 
 from features.plan.best import Best
-from features.plan.called import Called
 from features.plan.release_plan import Plan, UniversePlan
+from features.plan.show import Called
 from features.plan.sizes import UNKNOWN
 from pipeline.errors import InputError
 from pipeline.missing import install_command

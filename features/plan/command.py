@@ -1,4 +1,4 @@
-"""`spinewise plan`: the guarantee, the errors and the cost of a release; and the best division of its budget."""
+"""`spinewise plan`: the guarantee, the errors and the memory of a release; and the best division of its budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN_WIDTH = 120
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan", short_help="Predict the errors and the cost of a release.")(plan)
+    app.command("plan", short_help="Predict the errors of a release and the memory of its run.")(plan)
 
 
 def plan(
@@ -133,11 +133,11 @@ def plan(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Predict the privacy guarantee, the errors and the cost of a release before it is run. Spends no budget.
+    """Predict the privacy guarantee and the errors of a release, and the memory of its run. Spends no budget.
 
     Reads no records: only the spec, the list of areas and public counts. Prints a few lines: the budget, the errors
-    that it buys, and the time and memory of the run. --details adds, for every query and level, the mean error of one
-    number, and the sum of the errors in one area, averaged over the level; both in persons.
+    that it buys, and the memory that the run takes at most. --details adds, for every query and level, the mean error
+    of one number, and the sum of the errors in one area, averaged over the level; both in persons.
 
     --target finds the smallest budget that keeps errors within limits, and its best division among levels and queries:
     "tract: race <= 8" limits the sum of the errors in a tract, "tract: race <= 2 each" the error of one number. --rho
@@ -314,8 +314,7 @@ def _propose(path: Path, options: PlanOptions, output: Output) -> None:
 
 def _best(planned: Plan, options: PlanOptions) -> Best:
     from features.plan.best import find_best
-    from features.plan.groups import worst_group_aims
-    from features.plan.targets import parse_targets, parse_weights
+    from features.plan.targets import parse_targets, parse_weights, worst_group_aims
     from pipeline.errors import InputError
 
     expectation = _universe_plan(planned, options.universe).expectation
@@ -361,9 +360,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
     from rich.console import Console
 
-    from features.plan.called import Called
-    from features.plan.show import show_asked, show_best, show_plan
-    from features.plan.summary import show_changes, show_summary
+    from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:

@@ -15,8 +15,8 @@ from features.plan.caps import RecordsPerUnit
 from features.plan.chart import check_chart, write_chart
 from features.plan.release_plan import REMARK, Plan, plan_release
 from features.plan.shares import SharedRow, SharesGuess
-from features.plan.show import cost_line, show_plan
-from pipeline.cost.model import Cost
+from features.plan.show import memory_line, show_plan
+from pipeline.cost.memory import Memory
 from pipeline.spec.release_spec import ReleaseSpec
 
 _WIDTH = 120
@@ -46,8 +46,8 @@ class ReleasePlan:
         return frame.astype(dict.fromkeys(("sigma", "per_number", "per_geounit", "margin90"), float))
 
     @property
-    def cost(self) -> Cost:
-        """Seconds and memory of a run."""
+    def memory(self) -> Memory:
+        """What a run takes at most."""
         return self._plan.fitting.requested
 
     @property
@@ -117,7 +117,7 @@ class ReleasePlan:
         )
         columns = [name for name in self.errors.columns if name != "universe" or len(self._plan.universes) > 1]
         table = self.errors[columns].to_html(index=False, na_rep="", float_format="{:,.2f}".format, border=0)
-        notes = f"<p>{html.escape(REMARK)}</p><p>{html.escape(cost_line(self.cost))}</p>"
+        notes = f"<p>{html.escape(REMARK)}</p><p>{html.escape(memory_line(self.memory))}</p>"
         return f"<p><strong>Plan of {name}</strong></p>{promises}{table}{notes}"
 
 

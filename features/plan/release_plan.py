@@ -14,8 +14,8 @@ from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_row
 from features.plan.shares import SharedRow, SharesGuess, names_of_shares, shared_rows
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
-from pipeline.cost.fitting import Fitting, fitting
 from pipeline.cost.limits import check_plan_size
+from pipeline.cost.memory import Fitting, fitting
 from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
@@ -146,7 +146,7 @@ class Plan:
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
             **({"ends": [row.data() for row in self.ends]} if self.held is not None else {}),
-            "cost": self.fitting.requested.data(),
+            "memory": vars(self.fitting.requested),
             "here": self.fitting.data(),
             "remark": REMARK,
         }

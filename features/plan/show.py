@@ -1,31 +1,132 @@
-"""A plan on the terminal."""
+"""A plan on the terminal: in a few lines, or with every query and level; and what another division makes worse."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
 from features.plan.amounts import RECORDS
 from features.plan.best import Best
-from features.plan.called import Called
 from features.plan.caps import levels_of
 from features.plan.joined import words_of_joins
 from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
 from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
-from pipeline.cost.fitting import Fitting
-from pipeline.cost.model import Cost
+from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
 from pipeline.model.exact import exact_text
-from pipeline.model.labels import beside
-from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.labels import Labels, beside
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
+from pipeline.spec.release_spec import ReleaseSpec
+
+#: Errors that become larger, or smaller, by less are not told.
+_NOTICED = 0.005
+#: Numbers that are named of those that become worse.
+_NAMED = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Called:
+    """What a plan calls levels and queries: by labels in pictures, and beside their names where names are needed.
+
+    Attributes:
+        labels: that the spec states.
+        schema: what queries are about.
+        texts: of the report's language.
+    """
+
+    labels: Labels
+    schema: Schema
+    texts: Texts
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, universe: Universe) -> Called:
+        """The words of a universe of a spec."""
+        return cls(spec.labels(universe.name), universe.schema, texts_in(spec.report.language))
+
+    def level(self, name: str) -> str:
+        """The label of a level."""
+        return self.labels.level(name)
+
+    def query(self, name: str) -> str:
+        """The labels of what a query is by; that without any is the total."""
+        terms = Query.parse(name, self.schema).terms
+        return " * ".join(self.labels.attribute(term) for term in terms) or self.texts("total")
+
+    def beside_query(self, name: str) -> str:
+        """The name of a query, with labels where any is stated of what it is by."""
+        stated = any(term in self.labels.attributes for term in Query.parse(name, self.schema).terms)
+        return beside(name, self.query(name)) if stated else name
+
+
+def show_summary(plan: Plan, console: Console) -> None:
+    """The plan in some six lines; of a companion two more."""
+    console.print(levels_line(plan), soft_wrap=True)
+    console.print(f"Budget: {_budget(plan.universes)}; {plan.promise}.", soft_wrap=True)
+    if plan.undecided:
+        console.print(plan.undecided, soft_wrap=True)
+    for each in plan.universes:
+        for line in _bought(each, Called.of(plan.spec, each.universe)):
+            console.print(line, soft_wrap=True)
+    held = [one for each in plan.universes for one in each.statement.invariants]
+    if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
+        console.print(f"Published exactly (not protected): {', '.join(exact)}.", soft_wrap=True)
+    for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
+        console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
+
+
+def _budget(plans: Sequence[UniversePlan]) -> str:
+    texts = []
+    for plan in plans:
+        universe = plan.universe
+        if universe.framework != "local":
+            name = "rho" if universe.framework == "zcdp" else "epsilon"
+            texts.append(f"{name} = {exact_text(universe.budget)}{f' of {universe.name}' if universe.name else ''}")
+    return ", ".join(texts) or "each respondent's own"
+
+
+def _bought(plan: UniversePlan, called: Called) -> list[str]:
+    """What the budget buys, of the coarsest and of the most detailed numbers: the mean error of one at each level."""
+    what = plan.universe.measure.counted(texts_in(None))
+    kinds = sorted({row.query: row.numbers for row in plan.rows}.items(), key=lambda one: one[1])
+    chosen = dict.fromkeys([kinds[0][0], kinds[-1][0]]) if kinds else {}
+    lines = []
+    for query in chosen:
+        errors = [
+            f"{row.level} {error_text(row.per_number, given_by=row.given_by)}"
+            for row in plan.rows
+            if row.query == query
+        ]
+        of = f"{plan.universe.name}: " if plan.universe.name else ""
+        lines.append(f"Mean error of one number of {of}{called.beside_query(query)}, in {what}: {', '.join(errors)}")
+    return lines
+
+
+def show_changes(own: UniversePlan, best: Best, console: Console) -> None:
+    """Which numbers the division that was found makes worse than the spec's, and how much; and how many better."""
+    before = {(row.level, row.query): row.per_number for row in own.rows}
+    worse, better = [], 0
+    for row in best.planned.rows:
+        old, new = before.get((row.level, row.query)), row.per_number
+        if old and new and new > old * (1 + _NOTICED):
+            worse.append((new / old, f"{row.level} {row.query} from {old:,.2f} to {new:,.2f} ({new / old - 1:+.0%})"))
+        better += bool(old and new and new < old * (1 - _NOTICED))
+    named = [text for _, text in sorted(worse, reverse=True)[:_NAMED]]
+    rest = f", and {len(worse) - _NAMED} more" if len(worse) > _NAMED else ""
+    said = f"become worse: {', '.join(named)}{rest}" if named else "none becomes worse"
+    console.print(f"Mean errors of one number, beside the spec as it is: {said}; {better} become better.")
 
 
 def show_plan(plan: Plan, console: Console) -> None:
-    """The plan of every universe, and its cost."""
+    """The plan of every universe, and the memory of a run."""
     console.print(levels_line(plan))
     if plan.undecided:
         console.print(plan.undecided, soft_wrap=True)
@@ -55,12 +156,12 @@ def show_plan(plan: Plan, console: Console) -> None:
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
     console.print(REMARK)
-    console.print(cost_line(plan.fitting.requested))
+    console.print(memory_line(plan.fitting.requested))
     console.print(way_line(plan.fitting))
 
 
 def show_asked(plan: Plan, console: Console) -> None:
-    """What options ask for beside the plan in a few lines, what a run takes, and where there is more."""
+    """What options ask for beside the plan in a few lines, the memory of a run, and where there is more."""
     if plan.sizes:
         _show_sizes(plan, console)
     if plan.local:
@@ -71,17 +172,8 @@ def show_asked(plan: Plan, console: Console) -> None:
         _show_ends(plan, console)
     if plan.caps and plan.caps[0].left_out is not None:
         _show_caps(plan, console)
-    console.print(f"{_short_cost(plan.fitting)} --details shows every query and level.", soft_wrap=True)
-
-
-def _short_cost(fit: Fitting) -> str:
-    cost = fit.requested
-    if not fit.fits:
-        return way_line(fit)
-    workers = f"{cost.workers} worker{'s' if cost.workers > 1 else ''}"
-    return (
-        f"A run takes about {_time(cost.seconds)} with {workers}, and at most {cost.peak_mb / 1000:.1f} GB of memory."
-    )
+    taken = memory_line(plan.fitting.requested) if plan.fitting.fits else way_line(plan.fitting)
+    console.print(f"{taken} --details shows every query and level.", soft_wrap=True)
 
 
 def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
@@ -353,20 +445,10 @@ def way_line(fit: Fitting) -> str:
     return f"How it would be done here: {fit.summary}."
 
 
-def cost_line(cost: Cost) -> str:
-    """What a run costs, in a sentence."""
-    margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
-    return (
-        f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
-        f"worker{'s' if cost.workers > 1 else ''} on as many free cores (within a factor of 1.5 in 20 measured runs), "
-        f"and at most {cost.peak_mb / 1000:.1f} GB of memory{margins}."
-    )
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+def memory_line(memory: Memory) -> str:
+    """What a run takes, in a sentence."""
+    margins = f", {gigabytes(memory.margins_mb)} of it for the margins of error" if memory.margins_mb else ""
+    return f"A run takes at most {gigabytes(memory.peak_mb)} of memory with {counted_workers(memory.workers)}{margins}."
 
 
 def _unit(universe: Universe) -> str:

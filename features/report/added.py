@@ -1,4 +1,4 @@
-"""What the feature adds to every release, whatever its spec states: files, the step that writes them, its cost."""
+"""What the feature adds to every release, whatever its spec states: files, the step that writes them, its memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from features.report.cost import Reported
     from geography.spine import Spine
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
@@ -52,11 +51,13 @@ class Report:
 
         return [report_step(job)]
 
-    def costs(self, spec: ReleaseSpec, spine: Spine) -> Sequence[Reported]:
-        """See `pipeline.cost.model.HasCosts`."""
+    def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:
+        """See `pipeline.cost.memory.HasMemory`."""
         from features.report.cost import Reported
 
-        return [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+        found = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
+        after = max((one.bytes for one in found if not one.ahead), default=0.0)
+        return sum(one.bytes for one in found if one.ahead), after
 
 
 REPORT: Final = Report()

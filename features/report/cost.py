@@ -1,7 +1,7 @@
-"""What the report costs: above all the covariances of its tables, by which a reader compares areas and adds them up.
+"""The memory of the report: of the covariances of its tables, by which a reader compares areas and adds them up.
 
 They are worked out for each class of alike areas, table by table and level by level, where margins are published (see
-`features/report/ahead.py`). The numbers of the tables themselves are part of what each published number costs.
+`features/report/ahead.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from postprocess.linear.pairs import rows_of
 MOST_HELD = 4_000_000_000
 #: Those up to which they are worked out beside other steps.
 MOST_AHEAD = 400_000_000
-#: Seconds per operation on matrices, and per factor.
-PER_INVERTED, PER_FACTOR = 1.8e-9, 3.8e-7
 #: Bytes per number of all matrices, and per factor of the table and level that has most: of 1/128 of England, as
 #: benchmarks/bench_england.py makes it, and of 1,689 areas with ages.
 HELD_BYTES, FACTOR_BYTES = 48.0, 72.0
@@ -37,16 +35,12 @@ class Reported:
 
     Attributes:
         matrices: numbers of the matrices of all classes of areas, upward and after both passes.
-        inverted: operations on these.
-        factors: numbers of the factors of all tables that the page shows at all levels: of each class, level above, and
-            row of the table.
-        widest: factors of the table and level that has most.
+        widest: numbers of the factors of the table and level that has most: of each class, level above, and row of the
+            table.
         ahead: whether they are worked out beside other steps.
     """
 
     matrices: int = 0
-    inverted: int = 0
-    factors: int = 0
     widest: int = 0
     ahead: bool = True
 
@@ -67,12 +61,7 @@ class Reported:
             for table in universe.tables
             if name in table.levels and not universe.measure.signed and not is_long(table.query.size)
         ]
-        return cls(matrices, matrices * a, sum(factors), max(factors, default=0), held <= MOST_AHEAD)
-
-    @property
-    def seconds(self) -> float:
-        """Predicted seconds of one core."""
-        return PER_INVERTED * self.inverted + PER_FACTOR * self.factors
+        return cls(matrices, max(factors, default=0), held <= MOST_AHEAD)
 
     @property
     def bytes(self) -> float:

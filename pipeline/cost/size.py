@@ -1,4 +1,8 @@
-"""The size of the work on a universe, from its spec and the spine alone, in the units of the cost model."""
+"""How large the arrays of a run are, from its spec and the spine alone: of each kind, of each universe.
+
+Bytes of an array are stated where it is made (`batch_bytes`, `family_bytes`, `matrix_numbers` and others); here is of
+what sizes they are.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,13 @@ from pipeline.estimation.by_sums import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
-from postprocess.downward.batch import CHECKED_NUMBERS
-from postprocess.downward.level import CHECKED_LEAST, CHECKED_SHARE
 from postprocess.downward.subtrees import cut_level
-from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
+from postprocess.downward.tasks import batch_bytes
 from postprocess.families.active_set import STACK_NUMBERS
+from postprocess.families.large import family_bytes
 from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.stack import ALONE, is_large
-from postprocess.families.wide import WIDE
+from postprocess.families.stack import ALONE, STACK_BYTES, is_large, matrix_numbers
+from postprocess.families.wide import SQUARE_BYTES, WIDE
 from postprocess.linear.alike import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
@@ -47,100 +50,74 @@ POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 POSITIVE_ANSWERS, FEWER = 0.15, -0.5
 #: Sizes and errors, in pairs, that a cell of a table sees at most: no more than there are geounits.
 PLACES = 2_000
-#: What a large family takes of the time that its squares stand for, since it is begun near its end, with the detail
-#: measured and without; and cubes of its cells, and of the positive ones at the top of a wide schema, in single
-#: precision. Where its precisions are weights on few sums (`few_sums`) it takes what so many squares do for each cell.
-LARGE_SHARE, LARGE_SHARE_COARSE, LARGE_CUBES, TOP_CUBES, SQUARES_PER_CELL = 0.065, 0.01, 0.3, 0.65, 17.0
-#: Positive cells of an area whose precisions are such, as a share of the possible ones: the detail of so many is not
-#: measured where few have persons.
+#: Positive cells of an area whose precisions are weights on few sums (`_few_sums`), as a share of the possible ones:
+#: the detail of so many is not measured where few have persons.
 FEW_SUMS_SHARE = 0.25
 #: Cells of a family, in those that are assumed to be in it, for the bound on memory.
 MORE_CELLS = 1.5
 
-
 #: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
-#: solved, in the units of `Size.above`, and squares for each of them; squares for each cell of a family at the wide
-#: levels, and for each child and cell below; children of a wide family up to which their number does not matter; and
-#: the cells of a family, so many times a power of its parent's persons: those of 1,227,744 that are positive, and those
-#: with persons of the 4,000 that the sums of the lower levels tell apart.
-CELLS_AT_TOP, SQUARES_AT_TOP, SQUARES_OF_WIDE, SQUARES_OF_SUMS, FEW_CHILDREN = 18, 24.0, 1300.0, 14.4, 30.0
+#: solved, in the units of `Size.above`; and the cells of a family, so many times a power of its parent's persons: those
+#: of 1,227,744 that are positive, and those with persons of the 4,000 that the sums of the lower levels tell apart.
+CELLS_AT_TOP = 18
 ON_CELLS, ON_SUMS = (7.0, 0.66), (34.0, 0.4)
 
 
 @dataclass(frozen=True)
 class Size:
-    """The components of the work on one universe; sizes of arrays are in numbers, not bytes.
+    """The sizes of the arrays of one universe, in numbers; in bytes where that is said, as their owners state them.
 
     Attributes:
         geounits: of all levels.
         cells: of the schema.
         possible: of these, the cells that are not structural zeros.
         at_top: cells in the problem of the area at the top: all possible ones, or of wide schemas the positive ones.
-        top_matrix: numbers of the matrix of that problem; 0 where its precision is weights on few sums.
-        at_once: numbers of the matrices of the largest family of a wide schema, by the level of the children: three of
-            all its cells, and one of the positive cells of each child.
+        top: bytes of the matrix of that problem; 0 where its precision is weights on few sums.
+        families: bytes of the matrices of the largest family of a wide schema, by the level of the children.
         filled: cells that can have persons, of the level that has most, where those of the level above count a quarter:
             a histogram is held, and no copies of it.
         measured: noisy answers.
         positive: of these, those that are drawn where the area above is positive, of the level that has most.
-        uses: queries measured, added up over all levels.
         above: cells of the geounits above the leaves, dense.
         block: numbers of the matrix of a geounit.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         upper: of these, those down to the level below which simulated runs are of a sample; 0 where they are not.
         final: numbers of the covariances after both passes, of two levels at a time.
-        squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
-        checked: of these, those of the families that cvxpy solves again.
-        n_checked: the number of these families.
-        cubes: operations on the matrices.
-        batch: cells in the families of a batch at most, however many cells each family has.
-        stack: numbers of the matrices of the families that are solved together, or of the largest one.
-        published: numbers in tables.
+        batch: bytes of a batch of families.
+        stack: bytes of the matrices of the families that are solved together, or of the largest one.
         largest_table: numbers of the table that has most at a level, but for those that are long and sparse.
         simulated: numbers whose errors are counted in simulated runs: those of tables, and of what features publish
             beside them.
         widest: numbers of the query with an interval that has most at a level, of at most `PLACES` areas.
         columns: answers of the tables at each level, but for those that are long and sparse.
-        beside: queries at each level whose answers features publish beside the tables, with intervals.
         estimated: numbers whose intervals are around unbiased estimates.
-        filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
-        tables: per level, whether tables are published.
     """
 
     geounits: int
     cells: int
     possible: int
     at_top: float
-    top_matrix: float
-    at_once: tuple[float, ...]
+    top: float
+    families: tuple[float, ...]
     filled: float
     measured: int
     positive: int
-    uses: int
     above: int
     block: int
     matrices: int
     upper: int
     final: int
-    squares: float
-    checked: float
-    n_checked: float
-    cubes: float
     batch: float
     stack: float
-    published: int
     largest_table: int
     simulated: int
     widest: int
     columns: int
-    beside: int
     estimated: int
-    filled_cells: tuple[float, ...]
-    tables: tuple[bool, ...]
 
     @classmethod
     def of(cls, universe: Universe, spine: Spine, *, moved: bool = False, estimator: str = "full") -> Size:
-        """The size of a universe's work; `moved` where universes make room at the top (`Link.moves_top`)."""
+        """The sizes of a universe's arrays; `moved` where universes make room at the top (`Link.moves_top`)."""
         if is_by_sums(universe):
             return _size_on_sums(universe, spine)
         cells, possible = universe.schema.n_cells, possible_cells(universe)
@@ -172,9 +149,7 @@ class Size:
             ]
         in_family = [at_top, *positive[:-1]]
         with_parents = zip(counts[1:], counts, in_family[1:], positive[1:], strict=False)
-        together = [3 * k * k + n / above * own * own for n, above, k, own in with_parents] if wide else []
-        squares, cubes = _solved(few, [1, *counts], in_family, positive, _large_share(universe) if wide else None)
-        checked, n_checked = _checked(counts, in_family, squares)
+        together = [family_bytes(k, n / above, own) for n, above, k, own in with_parents] if wide else []
         drawn = _drawn(universe, counts, in_family)
         tables = _published(universe, spine)
         return cls(
@@ -182,26 +157,20 @@ class Size:
             cells=cells,
             possible=possible,
             at_top=at_top,
-            top_matrix=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else at_top**2,
-            at_once=(0.0, *together),
+            top=0.0 if not wide and _has_few_sums(few, 1, at_top, 0) else SQUARE_BYTES * at_top**2,
+            families=(0.0, *together),
             filled=_at_most(possible, counts, people),
             measured=_everywhere(universe, counts) + sum(drawn),
             positive=max(drawn),
-            uses=sum(len(level.queries) for level in universe.strategy.levels),
             above=sum(counts[:-1]) * cells,
             block=block,
             matrices=sum(upward) * block,
             upper=0 if cut is None else sum(upward[: cut + 1]) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
-            squares=sum(squares),
-            checked=checked,
-            n_checked=n_checked,
-            cubes=float(sum(upward) * block * basis.n_asymmetric) + cubes,
-            batch=_batch(spine, cells, at_top),
+            batch=batch_bytes(max(counts), _most_children(spine), cells, at_top),
             stack=_stack(
                 spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
             ),
-            published=sum(n * size for n, size in tables),
             largest_table=_largest(tables),
             simulated=sum(
                 counts[spine.index_of(level)] * measured.query.size
@@ -221,20 +190,17 @@ class Size:
                 for measured in universe.tables
                 if not is_sparse(measured.query.size)
             ),
-            beside=sum(len(measured.levels) for measured in universe.tabulated[len(universe.tables) :]),
             estimated=sum(
                 counts[level] * measured.query.size
                 for measured in universe.tabulated
                 for level in map(spine.index_of, measured.levels)
                 if any(each(universe, estimator, measured.query, level) for each in (is_long, is_compared))
             ),
-            filled_cells=tuple(in_family[1:]),
-            tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )
 
 
 def _size_on_sums(universe: Universe, spine: Spine) -> Size:
-    """The size of the work on a universe that is estimated on sums; the units are those of `Size`."""
+    """The sizes of the arrays of a universe that is estimated on sums; the units are those of `Size`."""
     counts = [len(level) for level in spine.levels]
     levels = [[measured.query for measured in level.everywhere] for level in universe.strategy.levels]
     first = narrow_from(levels)
@@ -243,15 +209,12 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     upward, _ = alike_matrices(spine, whole=True)
     people = None if universe.population is None else universe.population / spine.n_leaves
     persons = [(RECORDS if people is None else people) * spine.n_leaves / n for n in counts]
-    squares = SQUARES_AT_TOP * possible
     in_family = [float(possible)]
-    for level, n in enumerate(counts[1:], 1):
+    for level in range(1, len(counts)):
         wide = level < first or bool(universe.strategy.levels[level].where_positive)
         (times, power), most = (ON_CELLS, possible) if wide else (ON_SUMS, space.cells.size)
         cells = min(most, times * persons[level - 1] ** power)
-        squares += cells * (SQUARES_OF_WIDE * max(counts[level - 1], n / FEW_CHILDREN) if wide else SQUARES_OF_SUMS * n)
         in_family.append(min(cells, persons[level - 1]))
-    filled = [_filled(universe.schema.n_cells, spine.n_leaves / n, people, common=False) for n in counts]
     drawn = _drawn(universe, counts, in_family)
     tables = _published(universe, spine)
     return Size(
@@ -259,32 +222,23 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
         cells=universe.schema.n_cells,
         possible=possible,
         at_top=0.0,
-        top_matrix=0.0,
-        at_once=(0.0,),
+        top=0.0,
+        families=(0.0,),
         filled=_at_most(possible, counts, people),
         measured=_everywhere(universe, counts) + sum(drawn),
         positive=max(drawn),
-        uses=sum(len(level.queries) for level in universe.strategy.levels),
         above=CELLS_AT_TOP * universe.schema.n_cells,
         block=sums**2,
         matrices=sum(upward[max(first - 1, 0) :]) * sums**2,
         upper=0,
         final=0,
-        squares=squares,
-        checked=0.0,
-        n_checked=0.0,
-        cubes=float(sum(upward[max(first - 1, 0) :]) * sums**3),
         batch=0.0,
         stack=0.0,
-        published=sum(n * size for n, size in tables),
         largest_table=_largest(tables),
         simulated=0,
         widest=0,
         columns=sum(size for _, size in tables),
-        beside=0,
         estimated=0,
-        filled_cells=tuple(filled[:-1]),
-        tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
     )
 
 
@@ -311,17 +265,9 @@ def _records(leaves: int, people: float | None) -> float:
     return leaves * (WIDE_RECORDS if people is None else people)
 
 
-def _largest_family(spine: Spine) -> int:
+def _most_children(spine: Spine) -> int:
     """Children of the parent that has most."""
     return max((int(np.diff(spine.child_offsets(level)).max()) for level in range(spine.n_levels - 1)), default=1)
-
-
-def _batch(spine: Spine, cells: int, most: float) -> float:
-    """Cells in the families of a batch: `most` in each, or as many fewer as make it largest."""
-    k = np.arange(1, int(most) + 1, dtype=np.float64)
-    children = np.minimum(BATCH_CELLS / cells, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k)))
-    largest = max(len(level) for level in spine.levels)
-    return max(float((np.minimum(largest, children) * k).max()), _largest_family(spine) * most)
 
 
 def _stack(
@@ -333,7 +279,7 @@ def _stack(
     *,
     matrices: bool,
 ) -> float:
-    """Numbers of the matrices of the families that are solved together, or of the largest one, if that has more.
+    """Bytes of the matrices of the families that are solved together, or of the largest one, if that has more.
 
     Args:
         spine: the geography.
@@ -341,8 +287,7 @@ def _stack(
         people: records in a leaf, where their number is public.
         in_family: cells that are assumed to be in a family, by the level of the children.
         positive: of these, those of a child.
-        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
-            of the positive cells of each child.
+        matrices: whether large families have some that are not counted as `Size.families`.
     """
     most = float(STACK_NUMBERS)
     for level in range(1, spine.n_levels):
@@ -353,11 +298,8 @@ def _stack(
             most_children = int(children[powers == power].max())
             filled = max(in_family[level], _filled(possible, 2.0**power, people, common=False))
             k = possible if possible <= ALONE else min(float(possible), MORE_CELLS * filled)
-            if not is_large(most_children, int(k), has_parent=True):
-                most = max(most, most_children * k * k)
-            elif matrices:
-                most = max(most, (3 * k * k + most_children * positive[level] ** 2) / 8)
-    return most
+            most = max(most, matrix_numbers(most_children, k, positive[level], matrices=matrices))
+    return STACK_BYTES * most
 
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:
@@ -413,10 +355,6 @@ def _positive(universe: Universe, at_top: float, leaves: float, n: int, people: 
     return min(at_top * n**FEWER, (RECORDS if people is None else people) * leaves)
 
 
-def _large_share(universe: Universe) -> float:
-    return LARGE_SHARE if _has_detail(universe) else LARGE_SHARE_COARSE
-
-
 def _has_detail(universe: Universe) -> bool:
     return any(measured.query.size == universe.schema.n_cells for measured in universe.strategy.levels[0].queries)
 
@@ -436,33 +374,6 @@ def _filled(cells: int, leaves: float, people: float | None, *, common: bool) ->
     return float(-np.expm1(-(RECORDS if people is None else people) * leaves * shares / shares.sum()).sum())
 
 
-def _solved(
-    few: float, counts: Sequence[int], in_family: Sequence[float], positive: Sequence[float], share: float | None
-) -> tuple[list[float], float]:
-    """Squares of the cells that each level's solutions take, and the cubes of all.
-
-    Args:
-        few: sums that all precisions are weights on; infinite where they are not such.
-        counts: geounits of each level, and 1 for what is above the top.
-        in_family: cells of each family, by the level of the children.
-        positive: of these, those of a child.
-        share: of the time of large families; None where not the positive cells alone are in the problem at the top.
-    """
-    squares, cubes = [], 0.0
-    for level, (parents, n, k, of_child) in enumerate(zip(counts, counts[1:], in_family, positive, strict=False)):
-        own = n * k * k * min(k, 100.0) / 100.0
-        if share is None and _has_few_sums(few, round(n / parents), k, level):
-            own = SQUARES_PER_CELL * n * k
-        elif not level:
-            own, cubes = (own, cubes + k**3) if share is None else (0.0, cubes + TOP_CUBES * k**3)
-        elif share is not None and n == parents:  # only children are copies of their parents
-            own = 0.0
-        elif share is not None and is_large(round(n / parents), int(k), has_parent=True):
-            own, cubes = share * own, cubes + LARGE_CUBES * (parents * k**3 + n * of_child**3)
-        squares.append(own)
-    return squares, cubes
-
-
 def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
     """Whether families of k cells are solved by the sums, so many, that all precisions are weights on."""
     return few <= MOST_SUMS * k and is_projected(children, int(k), has_parent=level > 0)
@@ -478,16 +389,6 @@ def _few_sums(universe: Universe) -> float:
     return float(
         sum(query.size for query in coarse if not any(refines(other, query) for other in coarse if other is not query))
     )
-
-
-def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> tuple[float, float]:
-    """What cvxpy solves again, of families that are not too large for it: their squares, and their number."""
-    parents = sum(counts[:-1])
-    share = min(1.0, max(CHECKED_LEAST, CHECKED_SHARE * parents) / max(1, parents))
-    small = [
-        level for level, k in enumerate(in_family[1:], 1) if counts[level] / counts[level - 1] * k * k < CHECKED_NUMBERS
-    ]
-    return share * sum(squares[level] for level in small), share * sum(counts[level - 1] for level in small)
 
 
 def basis_of_spec(universe: Universe) -> Basis:

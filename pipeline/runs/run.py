@@ -16,7 +16,7 @@ from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.parts import Question, answering, installed_parts
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
-from pipeline.cost.fitting import Fitting, check_memory, fitting
+from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.checkpoints import Checkpoints
@@ -257,7 +257,7 @@ def release_run(
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
-        _workers(checked, fit.cost.workers, progress) as workers,
+        _workers(checked, fit.memory.workers, progress) as workers,
     ):
         if _is_large(public.spine, public.universes):
             workers.prepare(*_USED_BY_WORKERS)
@@ -288,7 +288,7 @@ def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
         check_memory(checked.spec, fit)
         return fit
     # The parts are worked on elsewhere, and are cut small for that purpose.
-    return replace(fit, cost=fit.requested)
+    return replace(fit, memory=fit.requested)
 
 
 def _workers(checked: CheckedRequest, count: int, progress: Progress) -> Workers:

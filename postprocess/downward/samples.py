@@ -151,6 +151,17 @@ def rates_of(spine: Spine, needed: Sequence[float], work: FloatArray, most: int)
     return Rates(runs, _spread(spine, cut, visits, work), cut)
 
 
+def most_visits(leaves: int, n_cells: int) -> float:
+    """Simulations of a leaf below the cut, at most, whatever its tables need and however few cells are filled.
+
+    Args:
+        leaves: of the spine.
+        n_cells: of the schema.
+    """
+    needed = ERRORS / max(NOTABLE, leaves // NOTABLE_LEAVES)
+    return max(needed, CHEAP / (leaves * (PER_GEOUNIT + PER_CELL * n_cells)))
+
+
 def _spread(spine: Spine, cut: int, visits: Sequence[float], work: FloatArray) -> tuple[float, ...]:
     """Visits of each level, raised where few geounits are above and this is cheap beside the sample below it."""
     out = list(visits)

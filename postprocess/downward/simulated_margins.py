@@ -40,6 +40,8 @@ REACH = 8.0
 STEP = 0.04
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
+#: Bytes for each of these while errors are counted, and for each size with its error that a table's cells have seen.
+NUMBER_BYTES, SEEN_BYTES = 10.4, 96.0
 #: Where there are at most so many numbers in all for one that is not 0, zeros are written out.
 _SPARSE = 8
 #: Steps of a sequence that fills the unit interval evenly, by which whole errors are spread over their unit.
@@ -89,6 +91,11 @@ class ErrorCounts:
         return ErrorCounts(
             self.by_truth + other.by_truth, self.by_release + other.by_release, self.large + other.large, self.unit
         )
+
+
+def counting_bytes(numbers: int, seen: int) -> float:
+    """Bytes of a process that counts the errors of so many published numbers, or that holds those that were seen."""
+    return SEEN_BYTES * seen + NUMBER_BYTES * min(CHUNK_NUMBERS, numbers)
 
 
 def is_large(counts: IntArray, standard: FloatArray, least: float = LARGE) -> BoolArray:

@@ -38,6 +38,9 @@ ABOVE = 8
 PART_CELLS = 1 << 26
 #: Most numbers of measurements that are held for all parts, in leaf cells of the largest part.
 HELD = 2
+#: Bytes of a number of these: of most two are enough. Bytes per cell of a geounit at the cut, and per number of the
+#: matrices there, of which no two parts share any.
+VALUE_BYTES, TOP_BYTES, TOP_MATRIX_BYTES = 2.0, 110.0, 48.0
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,16 @@ def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_
             begun = int(leaves[number])
     starts.append(len(leaves) - 1)
     return Cut(level, tuple(pairwise(starts)))
+
+
+def tops_bytes(n_geounits: int, n_cells: int, n_numbers: int) -> float:
+    """Bytes of the geounits at the cut, with matrices of so many numbers, in the process that hands out parts."""
+    return n_geounits * (TOP_BYTES * n_cells + TOP_MATRIX_BYTES * n_numbers)
+
+
+def held_bytes(largest: int, n_cells: int, measured: int) -> float:
+    """Bytes of the measurements that are held for all parts; `largest`: leaves of the largest part."""
+    return VALUE_BYTES * min(HELD * largest * n_cells, measured)
 
 
 def cut_level(spine: Spine) -> int | None:

@@ -29,6 +29,8 @@ from postprocess.shares.shared import Shared, blind_centres
 BATCH_CELLS = 7_000_000
 #: Operations in one batch, about a second's, and those per number of a family's matrices.
 BATCH_OPERATIONS, ITERATIONS = 2.0e10, 600.0
+#: Bytes per cell of the families of a batch: terms, answers, the solution and what it is compared with.
+BATCH_BYTES = 50.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,3 +256,18 @@ def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None)
     cost = np.cumsum(children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)) // BATCH_OPERATIONS
     new = (np.diff(memory) > 0) | (np.diff(cost) > 0)
     return [0, *(int(i) + 1 for i in np.flatnonzero(new)), len(children)]
+
+
+def batch_bytes(geounits: int, most_children: int, n_cells: int, in_family: float) -> float:
+    """Bytes that a process holds for a batch, at most, besides the matrices of its families.
+
+    Args:
+        geounits: of the level that has most.
+        most_children: of a parent.
+        n_cells: of the schema.
+        in_family: cells of a family at most; fewer can make a batch larger.
+    """
+    k = np.arange(1, int(in_family) + 1, dtype=np.float64)
+    children = np.minimum(BATCH_CELLS / n_cells, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k)))
+    cells = float((np.minimum(geounits, children) * k).max(initial=0.0))
+    return BATCH_BYTES * max(cells, most_children * in_family)

@@ -40,6 +40,13 @@ LEAST_CHANGE, LARGEST_CHANGE = 2, 3
 AFRESH = 20
 #: Persons: residuals from which on the exact method is tried, one after the other until it succeeds.
 TRY_BELOW = (0.1, 1e-2, 1e-4)
+#: Bytes of a number of the matrices, in single precision, with what is worked out from them.
+NUMBER_BYTES = 4.5
+
+
+def family_bytes(n_cells: float, n_children: float, positive: float) -> float:
+    """Bytes of the matrices of a family: three of all its cells, and one of the positive cells of each child."""
+    return NUMBER_BYTES * (3 * n_cells**2 + n_children * positive**2)
 
 
 def guesses(family: Family) -> Iterator[Guess]:

@@ -18,11 +18,28 @@ ALONE = 256
 LARGE_CELLS, LARGE_NUMBERS = 400, 1 << 25
 #: Cells from which on an area without a parent is worked on in single precision first, as large families are.
 LARGE_ALONE = 4096
+#: Bytes per number of the matrices of families that are solved together: in double precision, some copies at a time.
+STACK_BYTES = 36.0
 
 
 def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
     """Whether matrices over all cells of all children would take much memory or time."""
     return has_parent and (n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS))
+
+
+def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices: bool) -> float:
+    """Numbers of the matrices of a family that has a parent, of `STACK_BYTES` each.
+
+    Args:
+        n_children: of the parent.
+        n_cells: that are in the family.
+        positive: of these, those of a child in the solution.
+        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
+            of the positive cells of each child.
+    """
+    if not is_large(n_children, int(n_cells), has_parent=True):
+        return n_children * n_cells**2
+    return (3 * n_cells**2 + n_children * positive**2) / 8 if matrices else 0.0
 
 
 def padded(n: int) -> int:

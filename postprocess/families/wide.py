@@ -54,6 +54,8 @@ UNEVEN = 10.0
 MOST_MISSING, FEW_CELLS = 0.5, 50
 #: Rounds in which empty cells are taken out again; later ones only add, so that there is an end.
 LEAVING = 4
+#: Bytes of the exact method for each two of the cells that are in the problem: nearly two matrices.
+SQUARE_BYTES = 15.0
 
 
 @dataclass(frozen=True, eq=False)

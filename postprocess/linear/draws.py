@@ -37,6 +37,8 @@ from postprocess.problem import Problem
 DrawNormals = Callable[[int, int, tuple[int, int]], FloatArray]
 #: Numbers of histograms that are worked on at once.
 CELLS = 1 << 20
+#: Bytes of a draw per number drawn above the lowest level, and per published number.
+DRAWN_BYTES, PUBLISHED_BYTES = 24.0, 40.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +130,23 @@ def kept_by(basis: Basis, queries: Sequence[Marginal]) -> BoolArray:
     for query in queries:
         keep |= np.array([query.sizes[j] > 1 for j in basis.symmetric], dtype=bool)
     return keep
+
+
+def draw_bytes(basis: Basis, geounits: Sequence[int], queries: Sequence[Sequence[Marginal]]) -> float:
+    """Bytes that a process holds for one draw, at most.
+
+    Args:
+        basis: of the measurements.
+        geounits: of each level, top first.
+        queries: whose answers are published at each of them.
+    """
+    drawn, published = [0], 0
+    for level, n in enumerate(geounits):
+        if below := [query for of_level in queries[level:] for query in of_level]:
+            kept = [size for size, keep in zip(basis.symmetric_shape, kept_by(basis, below), strict=True) if keep]
+            drawn.append(n * basis.n_asymmetric * math.prod(kept))
+            published += n * sum(query.size for query in queries[level])
+    return DRAWN_BYTES * sum(drawn[:-1]) + PUBLISHED_BYTES * published
 
 
 def _drawn_level(

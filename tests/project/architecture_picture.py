@@ -68,7 +68,7 @@ ROOMS = (
     Room(
         "pipeline/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC
     ),
-    Room("pipeline/cost", ("time and space",), 450, 520, 190, 54, _PUBLIC),
+    Room("pipeline/cost", ("memory",), 450, 520, 190, 54, _PUBLIC),
     Room("pipeline/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
     Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),

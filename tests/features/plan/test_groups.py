@@ -12,8 +12,8 @@ import pytest
 from releases.command import printed
 
 from features.plan.division import Objective
-from features.plan.groups import worst_group_aims
 from features.plan.release_plan import plan_release
+from features.plan.targets import worst_group_aims
 from geography.errors import SpinewiseError
 from pipeline.release.layout import RunDirectory
 

@@ -1,4 +1,4 @@
-"""A plan counts what draws cost: by what is drawn of which table at which level, in time and in memory."""
+"""Memory of joint draws: by what is drawn of which table at which level, in each process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from releases.small import write_town
 
 from geography.spine import Spine
-from pipeline.cost.model import WORKER_START, cost_of, draw_cost
+from pipeline.cost.memory import memory_of
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -23,25 +23,26 @@ def drawn(count: int) -> tuple[str, str]:
     return "replicates = 3\nunbiased = true", f"margins = false\ndraws = {count}"
 
 
-def test_each_draw_costs_the_same_and_none_nothing(tmp_path: Path) -> None:
-    costs = [draw_cost(*opened(tmp_path / str(count), drawn(count)), 1) for count in (0, 10, 20)]
-    assert costs[0] == (0.0, 0.0)
-    assert costs[2][0] == pytest.approx(2 * costs[1][0])
-    assert costs[2][1] == costs[1][1] > 0
+@pytest.fixture(autouse=True)
+def _heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
+    monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
+    monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
 
 
-def test_a_table_at_blocks_costs_more_than_one_at_counties(tmp_path: Path) -> None:
+def test_each_process_holds_one_draw_and_without_draws_there_is_none(tmp_path: Path) -> None:
+    spec, spine = opened(tmp_path / "10", drawn(10))
+    without = memory_of(*opened(tmp_path / "0", drawn(0)), 1).peak_mb
+    one, two, four = (memory_of(spec, spine, workers).peak_mb for workers in (1, 2, 4))
+    assert one > 2 * without
+    assert two - one > 2 * (one - without)
+    assert four - two == pytest.approx(two - one)
+    assert memory_of(*opened(tmp_path / "more", drawn(20)), 1).peak_mb == one
+
+
+def test_a_table_at_blocks_takes_more_than_one_at_counties(tmp_path: Path) -> None:
     above = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
     small = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
-    at_blocks = draw_cost(*opened(tmp_path / "blocks", drawn(10)), 1)
-    at_counties = draw_cost(*opened(tmp_path / "counties", drawn(10), above, small), 1)
-    assert at_counties[0] < 0.7 * at_blocks[0]
-
-
-def test_draws_are_part_of_the_cost_of_a_run(tmp_path: Path) -> None:
-    with_draws, without = (cost_of(*opened(tmp_path / str(count), drawn(count)), 2) for count in (5000, 0))
-    seconds, _ = draw_cost(*opened(tmp_path / "again", drawn(5000)), 2)
-    # A town so small has work for other processes only where it draws.
-    assert with_draws.core_seconds - without.core_seconds == pytest.approx(seconds + 2 * WORKER_START, abs=1e-9)
-    assert with_draws.seconds > without.seconds
-    assert with_draws.peak_mb >= without.peak_mb
+    at_blocks = memory_of(*opened(tmp_path / "blocks", drawn(10)), 1).peak_mb
+    at_counties = memory_of(*opened(tmp_path / "counties", drawn(10), above, small), 1).peak_mb
+    assert at_counties < 0.7 * at_blocks

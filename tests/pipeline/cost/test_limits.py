@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from releases.command import feature_module, needs, spinewise
 
-from pipeline.cost.fitting import check_memory, fitting
 from pipeline.cost.limits import check_possible, is_planned
+from pipeline.cost.memory import check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe

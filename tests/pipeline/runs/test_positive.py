@@ -301,7 +301,7 @@ def test_the_plan_does_not_say_that_nothing_measures_what_is_drawn_in_part(tmp_p
             assert given[level, query] == ("positive", True)
         assert given[level, "sex"] == ("measurements", False)
     console = Console(file=io.StringIO(), width=160)
-    feature_module("features.plan.summary").show_summary(plan, console)
+    feature_module("features.plan.show").show_summary(plan, console)
     feature_module("features.plan.show").show_plan(plan, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "county in part, block in part" in text

@@ -103,3 +103,14 @@ def test_needs_are_those_of_the_rarest_notable_size(monkeypatch: pytest.MonkeyPa
     assert needed_of([sizes], 700_000) == ERRORS / 800
     monkeypatch.setattr(samples, "NOTABLE", 10_000)
     assert needed_of([sizes], 0) == 0.0
+
+
+@pytest.mark.parametrize("filled", [2, 300])
+@pytest.mark.parametrize("needed", [0.0, ERRORS / samples.NOTABLE])
+def test_leaves_are_simulated_no_more_often_than_is_said_before(filled: int, needed: float) -> None:
+    """Also where work is little, so that more of it is done, and where the rarest size that is notable is published."""
+    spine = country(5, 40, 10, 20)
+    work = work_of(spine, 300, [np.full(len(level), filled) for level in spine.levels[:-1]])
+    most = samples.most_visits(spine.n_leaves, 300)
+    assert 0 < rates_of(spine, [needed] * spine.n_levels, work, 20).visits[-1] <= most < 20
+    assert rates_of(spine, [1.2 * most] * spine.n_levels, work, 20).visits[-1] > most
