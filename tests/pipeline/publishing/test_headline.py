@@ -38,7 +38,7 @@ def told(*arguments: str) -> str:
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every text in the files of a folder: of Parquet its metadata, of workbooks their parts, of what is compressed its content."""
+    """Every text in the files of a folder: of Parquet its metadata, of workbooks their parts, all decompressed."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder.parent).as_posix()
         if path.suffix == ".parquet":
