@@ -35,27 +35,37 @@ help:
 setup: $(SET)test $(SET)lint $(SET)docs
 
 # A shim of a Python that is not there, one without venv, and one that is too old are all passed over.
+define ENVIRONMENT
+set -e; \
+if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+    found=; seen=; \
+    for candidate in $(PYTHONS); do \
+        if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+        then found="$$candidate"; break; fi; \
+        version=$$("$$candidate" --version 2>/dev/null) && seen="$$seen $$candidate is $$version;" || true; \
+    done; \
+    if [ -z "$$found" ]; then \
+        echo "Spinewise needs Python 3.11 or newer with its modules venv and ensurepip, and none was found." >&2; \
+        echo "Looked for: $(PYTHONS).$${seen:+ Found:$$seen}" >&2; \
+        echo "Install one (Debian and Ubuntu: apt-get install python3 python3-venv)," >&2; \
+        echo "or name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+        exit 1; \
+    fi; \
+    echo "making $(VENV) with $$found"; \
+    "$$found" -m venv --clear $(VENV); \
+fi
+endef
+
 $(SET)run: pyproject.toml $(if $(NEWEST),,constraints.txt)
-	@set -e; \
-	if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
-	    found=; seen=; \
-	    for candidate in $(PYTHONS); do \
-	        if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
-	        then found="$$candidate"; break; fi; \
-	        version=$$("$$candidate" --version 2>/dev/null) && seen="$$seen $$candidate is $$version;" || true; \
-	    done; \
-	    if [ -z "$$found" ]; then \
-	        echo "Spinewise needs Python 3.11 or newer with its modules venv and ensurepip, and none was found." >&2; \
-	        echo "Looked for: $(PYTHONS).$${seen:+ Found:$$seen}" >&2; \
-	        echo "Install one (Debian and Ubuntu: apt-get install python3 python3-venv)," >&2; \
-	        echo "or name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
-	        exit 1; \
-	    fi; \
-	    echo "making $(VENV) with $$found"; \
-	    "$$found" -m venv --clear $(VENV); \
-	fi
+	@$(ENVIRONMENT)
 	@rm -f $(VENV)/.kept-* $(VENV)/.newest-*
-	$(INSTALL) --editable .
+	$(INSTALL) --no-compile --editable .
+	@touch $@
+
+$(SET)reader: reader.txt pyproject.toml $(if $(NEWEST),,constraints.txt)
+	@$(ENVIRONMENT)
+	$(INSTALL) --no-compile --requirement reader.txt
+	$(INSTALL) --no-compile --no-deps --editable .
 	@touch $@
 
 $(SET)%: $(SET)run
@@ -68,6 +78,9 @@ constraints: setup
 
 example/release.toml: | $(SET)run
 	$(BIN)/spinewise example example
+
+reader:
+	@$(MAKE) --no-print-directory VENV=.reader .reader/.$(if $(NEWEST),newest,kept)-reader
 
 release: $(SET)run example/release.toml
 	$(BIN)/spinewise run example/release.toml --out releases
@@ -150,5 +163,5 @@ bench-national: $(SET)test
 
 # Leaves what cannot be had back: releases/ (which holds keys), and example/ with a spec that may have been edited.
 clean:
-	rm -rf $(VENV) build dist bench site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .reader build dist bench site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find auditor geography pipeline postprocess features flows tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
