@@ -235,6 +235,10 @@ def _status() -> int:
             with suppress(OSError):
                 tell_error(error)
             return error.exit_status
+        from pipeline.missing import missing_packages
+
+        if (missing := missing_packages(error)) is not None:
+            return _report(missing, 2)
         if (fault := fault_of(error)) is None:
             raise
         return _report(*fault)

@@ -72,7 +72,7 @@ def verify(
 
     --constraints: instead, a second program, which shares no code with the solver, checks that it adds up: counts are
     non-negative whole numbers, every parent is the sum of its children in every cell, tables and microdata agree with
-    the histograms, and invariants, structural zeros, bounds and joins hold exactly.
+    the histograms, and invariants, structural zeros, bounds and joins hold exactly. With --signed-by it must be signed.
 
     --records: instead, every public file is computed again from the records and the key, and compared byte by byte: the
     same noise, which costs no budget. Other records are refused before any noise is drawn. This works in restricted/
@@ -114,8 +114,8 @@ def verify(
         return
     _refuse(of_records, "")
     if constraints:
-        _refuse({"--signed-by": signed_by, "--central": central, "--release": combined_with}, "--constraints")
-        check_constraints(release, output)
+        _refuse({"--central": central, "--release": combined_with}, "--constraints")
+        check_constraints(release, output, signed_by)
         return
     from pipeline.execution.light_arrow import spare_pandas
 

@@ -37,11 +37,11 @@ def plain_parts(path: Readable) -> Iterator[pa.Table]:
 def write_csv(target: Path, parts: Iterator[pa.Table]) -> None:
     """Write parts of one table as CSV: UTF-8, a line of names, text in quotes.
 
-    A margin of error that is not known is an empty field.
+    A margin of error that is not known is an empty field. A file whose name ends in `.gz` is compressed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
-    with csv.CSVWriter(target, first.schema, write_options=_OPTIONS) as writer:
+    with pa.output_stream(target) as out, csv.CSVWriter(out, first.schema, write_options=_OPTIONS) as writer:
         writer.write_table(without_nan(first))
         for part in parts:
             writer.write_table(without_nan(part))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ def structure(written: Path) -> Any:
 
 def observations(written: Path, structure: Any, flow: str) -> list[tuple[dict[str, str], int, dict[str, Any]]]:
     """Key, number and attributes of each observation."""
-    message = sdmx.read_sdmx(written / f"{flow}.csv", structure=structure.dataflow[f"DF_{flow}"])
+    content = BytesIO(gzip.decompress((written / f"{flow}.csv.gz").read_bytes()))
+    message = sdmx.read_sdmx(content, format="csv", structure=structure.dataflow[f"DF_{flow}"])
     return [
         (
             {name: str(value.value) for name, value in one.dimension.values.items()},
@@ -52,6 +55,14 @@ def observations(written: Path, structure: Any, flow: str) -> list[tuple[dict[st
 
 def test_the_structure_is_valid(written: Path) -> None:
     etree.XMLSchema(etree.parse(SDMX_ML_30_MESSAGE_PATH)).assertValid(etree.parse(written / "structure.xml"))
+
+
+def test_keys_that_every_line_repeats_take_no_place(written: Path, surveyed: Path) -> None:
+    """A table is no larger than the published one, which has each key once."""
+    published = RunDirectory(surveyed).main.table("detailed", "block").parent.glob("*.parquet")
+    packed = (written / "detailed.csv.gz").read_bytes()
+    assert len(packed) < sum(path.stat().st_size for path in published)
+    assert len(packed) < len(gzip.decompress(packed)) / 10
 
 
 def test_the_structure_says_what_tables_count(structure: Any) -> None:
@@ -121,7 +132,7 @@ def test_every_number_of_a_test_or_an_example_is_experimental(surveyed: Path, tm
     release = open_finished(surveyed, check_hashes=True)
     marked = replace(release, manifest=release.manifest.model_copy(update={"status": status}))
     out = export_release(marked, "sdmx", tmp_path / "out")
-    tables = {path.stem: pd.read_csv(path, dtype=str) for path in out.glob("*.csv")}
+    tables = {path.name: pd.read_csv(path, dtype=str) for path in out.glob("*.csv.gz")}
     assert len(tables) == 7
     assert {name: set(table["OBS_STATUS"]) for name, table in tables.items()} == {name: {"G"} for name in tables}
     codes = sdmx.read_sdmx(out / "structure.xml").codelist["CL_OBS_STATUS"]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from python_calamine import CalamineWorkbook
 
 from features.exports.release import export_release
+from features.exports.workbook import Sheet, write_workbook
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.reliability import CLASSES
@@ -79,3 +82,25 @@ def test_titles_and_notes_are_in_the_book_and_no_text_is_a_formula(books: Path) 
     assert book["Neighbourhood"]["B3"].data_type == "s"
     table = openpyxl.load_workbook(books / "household_tables" / "age_by_size.xlsx")["about"]
     assert any("was drawn" in str(row[1].value) for row in table.iter_rows())
+
+
+def test_every_cell_is_read_as_it_was_by_two_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text that XML must write in another way, numbers to the last place, empty cells, and more rows than one part."""
+    monkeypatch.setattr("features.exports.workbook._AT_ONCE", 100)
+    rng, n = np.random.default_rng(1), 60
+    counts, widths = rng.integers(-(2**53), 2**53, n), rng.random(n) * 10.0 ** rng.integers(-9, 9, n)
+    widths[::7] = np.nan
+    names = ["a & b", " <t>", "&amp;", "é\n\u2028ü", "=1", "", '"', "]]>", "x\x07y", "000"] * 6
+    codes = np.array([f"{number:03}" for number in range(n)])
+    sheet = Sheet("s", ("geocode", "name"), codes, names, (("count", counts), ("width", widths), ("use", codes)))
+    write_workbook(tmp_path / "a.xlsx", "title", [sheet])
+    read = [name.replace("\x07", "") for name in names]
+    wanted = [
+        (code, name or None, count, None if np.isnan(width) else width, code)
+        for code, name, count, width in zip(codes.tolist(), read, counts.tolist(), widths.tolist(), strict=True)
+    ]
+    head = ("geocode", "name", "count", "width", "use")
+    found = openpyxl.load_workbook(tmp_path / "a.xlsx")["s"]
+    assert [tuple(None if cell == "" else cell for cell in row) for row in found.values] == [head, *wanted]
+    others = CalamineWorkbook.from_path(tmp_path / "a.xlsx").get_sheet_by_name("s").to_python()
+    assert [tuple(None if cell == "" else cell for cell in row) for row in others] == [head, *wanted]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from io import BytesIO
 from itertools import product
 from pathlib import Path
 from typing import Protocol
@@ -57,7 +59,8 @@ def test_sdmx_has_one_series_of_all_releases(town_series: Made, tmp_path: Path) 
         etree.XMLSchema(etree.parse(SDMX_ML_30_MESSAGE_PATH)).assertValid(etree.parse(out / "structure.xml"))
         structure = sdmx.read_sdmx(out / "structure.xml")
         assert structure.concept_scheme
-        message = sdmx.read_sdmx(out / "sex.csv", structure=structure.dataflow["DF_sex"])
+        content = BytesIO(gzip.decompress((out / "sex.csv.gz").read_bytes()))
+        message = sdmx.read_sdmx(content, format="csv", structure=structure.dataflow["DF_sex"])
         for one in (one for data in message.data for one in data.obs):
             key = {name: str(value.value) for name, value in one.dimension.values.items()}
             assert found.setdefault((key["sex"], key["LEVEL"], key["REF_AREA"]), {}).setdefault(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import re
 import zipfile
@@ -37,7 +38,7 @@ def told(*arguments: str) -> str:
 
 
 def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every text in the files of a folder: of Parquet its metadata, of workbooks their parts."""
+    """Every text in the files of a folder: of Parquet its metadata, of workbooks their parts, all decompressed."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder.parent).as_posix()
         if path.suffix == ".parquet":
@@ -47,6 +48,8 @@ def texts_of(folder: Path) -> Iterator[tuple[str, str]]:
                 yield from (
                     (f"{name}/{part}", parts.read(part).decode("utf-8", "replace")) for part in parts.namelist()
                 )
+        elif path.suffix == ".gz":
+            yield name, gzip.decompress(path.read_bytes()).decode()
         elif path.is_file():
             yield name, path.read_bytes().decode("utf-8", "replace")
 

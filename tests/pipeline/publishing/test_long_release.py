@@ -113,7 +113,7 @@ def test_every_export_has_its_numbers(released: Path, release: Release, tmp_path
     with duckdb.connect(str(exported("duckdb") / "long.duckdb"), read_only=True) as opened:
         (found,) = opened.sql("select count(*), sum(answers), sum(count) from all_tract").fetchall()
     assert found == (len(stored), len(table) * SIZE, int(table[labels].to_numpy().sum()))
-    sdmx = pd.read_csv(next(exported("sdmx").rglob("*.csv")))
+    sdmx = pd.read_csv(next(exported("sdmx").rglob("*.csv.gz")))
     assert len(sdmx) == len(table) * SIZE
     assert sdmx["OBS_VALUE"].tolist() == table[labels].to_numpy().ravel().tolist()
     assert np.array_equal(sdmx["HIGH90"], table[[f"{label}:high90" for label in labels]].to_numpy().ravel())

@@ -102,7 +102,7 @@ def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> 
     assert {"Under 5", "65 and older"} <= set(heads)
     layer = geopandas.read_file(next(out["gpkg"].glob("*.gpkg")), layer="age_county")
     assert dict(zip(layer["geocode"], layer["name"], strict=True)) == names
-    series = pd.read_csv(out["sdmx"] / "age.csv", dtype=str)
+    series = pd.read_csv(out["sdmx"] / "age.csv.gz", dtype=str)
     assert dict(zip(series["REF_AREA"], series["AREA_NAME"], strict=True)) == names
     page = finished.run.report.read_text("utf-8")
     assert "Residents by age" in page
