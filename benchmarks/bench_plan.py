@@ -1,46 +1,30 @@
-"""Plans against whole runs: the errors of three divisions of one budget, and the cost that is foretold.
+"""Plans against whole runs: planned and measured errors of three divisions of one budget.
 
-    python benchmarks/bench_plan.py [--json PATH] [--part divisions|cost] [--data ri_2010|ri_pl94] [--keys 3]
-    python benchmarks/bench_plan.py --shapes RUNS.jsonl [--only NAME ...] [--fit]
+    python benchmarks/bench_plan.py [--json PATH] [--data ri_2010|ri_pl94] [--keys 3]
 
-`--shapes` runs each of the made-up shapes of `plan_shapes` that the file does not have yet, and prints what is foretold
-of it beside what it used: seconds, and memory, of which a plan says how much it is at most; with `--fit` also constants
-of the model that fit better the seconds of what is not held out.
-The rest needs the real census data in ../shared/data beside the project; without it says so and ends. Seconds of one
-core are those that all processes of a run used; elapsed seconds need free cores to mean anything.
+The divisions are the one that `plan --best` finds, the spec's own, and equal shares. Needs the real census data in
+../shared/data beside the project; without it says so and ends.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from bench_fixed_cost import adopt_orphans
-from bench_fixed_cost import cost_of as used_by
 from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
-from plan_shapes import BOUNDED, SHAPES, write_shape
-from scipy.optimize import least_squares
 
 from features.plan.best import find_best
 from features.plan.release_plan import plan_release
 from features.plan.targets import parse_weights
 from features.plan.write_spec import write_divided
-from pipeline.cost import model as cost_model
-from pipeline.cost.model import Cost, cost_of, sizes_of
-from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.spec.release_spec import load_spec
 
 #: What the divisions are made for, and judged by: the sum of the errors of a geounit, times the weights.
 AIMS = {
@@ -48,14 +32,6 @@ AIMS = {
     "ri_pl94": "county: hispanic = 1; tract: total = 3; tract: votingage * hispanic = 1; block_group: total = 2",
 }
 LEAST = {"ri_2010": 0.002, "ri_pl94": 0.002}
-#: Shares of the state's tracts, and whether margins are made, in the runs whose cost is compared.
-RUNS = ((0.25, False), (1.0, False), (0.25, True), (1.0, True))
-
-#: Constants of the model that the made-up shapes determine; the others stay as `bench_cost.py` has fitted them.
-SECONDS = (
-    *("START", "WORKER_START", "PER_GEOUNIT", "PER_NUMBER", "PER_MATRIX", "PER_PUBLISHED", "PER_SQUARE", "CHECK"),
-    *("PER_USE", "PER_BESIDE", "PER_COLUMN", "REPLICATE", "SIMULATED", "PER_SIMULATED", "PER_COUNTED"),
-)
 
 
 def with_strategy(folder: Path, text: str, universe: Universe) -> str:
@@ -118,145 +94,24 @@ def bench_divisions(name: str, keys: int) -> dict[str, Any]:
     return {"budget": str(budget), "aims": AIMS[name], "gap": best.gap, "keys": keys, "rows": rows}
 
 
-def subset(folder: Path, share: float) -> None:
-    """The real data of a random part of the state's tracts."""
-    units = pd.read_parquet(DATA / "ri_pl94_units.parquet")
-    tracts = sorted(units["block"].str[:11].unique())
-    chosen = set(np.random.default_rng(1).permutation(tracts)[: round(share * len(tracts))])
-    for file in ("ri_pl94_persons", "ri_pl94_units", "ri_2010_blocks"):
-        frame = pd.read_parquet(DATA / f"{file}.parquet")
-        frame[frame["block"].str[:11].isin(chosen)].to_parquet(folder / f"{file}.parquet")
-
-
-def bench_cost(name: str) -> list[dict[str, Any]]:
-    """Foretold and used: seconds of one core, elapsed seconds, peak memory."""
-    rows = []
-    for share, margins in RUNS:
-        with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as out:
-            folder = Path(place)
-            subset(folder, share)
-            text = spec_text(name, key=1, estimator="full", margins=margins, folder=folder)
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            done = run(Path(out), text)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spec = load_spec(Path(out) / "release.toml")
-            foretold = cost_of(spec, read_spine(spec.geography), 2)
-            rows.append(
-                {
-                    "share": share,
-                    "margins": margins,
-                    "core_seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-                    "seconds": done["seconds"],
-                    "peak_mb": done["peak_mb"],
-                    "foretold": foretold.data(),
-                }
-            )
-    return rows
-
-
-def measure_shapes(path: Path, only: Sequence[str]) -> None:
-    """Run what the file does not have; one line of JSON a run."""
-    adopt_orphans()
-    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
-    for one in (*SHAPES, *BOUNDED):
-        if one.name in done or (only and one.name not in only):
-            continue
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            command = [sys.executable, "-m", "flows.entry", "run", str(write_shape(folder, one)), "--no-prefect"]
-            command += ["--out", str(folder / "out"), "--workers", str(one.workers), "--i-know"]
-            used = used_by(command, folder)
-            (log,) = folder.glob("out/*/restricted/run.log")
-            steps = [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
-        row = {"name": one.name, "core_seconds": used.cpu_seconds, "peak_mb": used.peak_mb, "steps": steps}
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-
-
-def foretold_shapes() -> dict[str, Callable[[], Cost]]:
-    """What is foretold of each shape, without the engine, by the model's constants at the time of the call."""
-    out: dict[str, Callable[[], Cost]] = {}
-    for one in (*SHAPES, *BOUNDED):
-        with tempfile.TemporaryDirectory() as place:
-            spec = load_spec(write_shape(Path(place), one))
-            spine = read_spine(spec.geography)
-        out[one.name] = partial(cost_of, spec, spine, one.workers, sizes=sizes_of(spec, spine), engine=False)
-    return out
-
-
-def compare_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
-    """Print foretold and used of every shape that was run."""
-    for one in (*SHAPES, *BOUNDED):
-        if one.name in used:
-            cost, row = foretold[one.name](), used[one.name]
-            seconds = f"{cost.core_seconds:,.1f} / {row['core_seconds']:,.1f}"
-            megabytes = f"{cost.peak_mb:,.0f} / {row['peak_mb']:,.0f} = {cost.peak_mb / row['peak_mb']:.2f}"
-            fitted = "" if one.held_out else "fit"
-            print(f"| {one.name}: {one.about} | {fitted} | {seconds} | {megabytes} |")
-
-
-def fit_shapes(used: Mapping[str, Any], foretold: Mapping[str, Callable[[], Cost]]) -> None:
-    """Set and print constants that fit better, by the squares of logarithms, the shapes that are not held out."""
-    fitted = [one.name for one in SHAPES if one.name in used and not one.held_out]
-    begin = np.log([getattr(cost_model, name) for name in SECONDS])
-
-    def residuals(logarithms: Any) -> Any:
-        for name, value in zip(SECONDS, np.exp(logarithms), strict=True):
-            setattr(cost_model, name, float(f"{value:.2g}"))
-        ratios = [foretold[name]().core_seconds / used[name]["core_seconds"] for name in fitted]
-        # What the runs do not determine stays near where it was.
-        return np.concatenate([np.log(ratios), 0.1 * (logarithms - begin)])
-
-    best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1, diff_step=0.1).x
-    residuals(best)
-    print("core_seconds", ", ".join(f"{name} = {getattr(cost_model, name):.2g}" for name in SECONDS))
-
-
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keys", type=int, default=3)
-    parser.add_argument("--part", choices=["divisions", "cost"], action="append")
     parser.add_argument("--data", choices=list(EXAMPLES), action="append")
-    parser.add_argument("--shapes", type=Path)
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--fit", action="store_true")
     arguments = parser.parse_args()
-    if arguments.shapes is not None:
-        measure_shapes(arguments.shapes, arguments.only)
-        used = {row["name"]: row for row in map(json.loads, arguments.shapes.read_text(encoding="utf-8").splitlines())}
-        foretold = foretold_shapes()
-        if arguments.fit:
-            fit_shapes(used, foretold)
-        compare_shapes(used, foretold)
-        return
     if not DATA.is_dir():
         print("bench_plan: the real census data (../shared/data) is not beside the project; nothing is measured")
         return
     figures: dict[str, Any] = {}
     for name in arguments.data or list(EXAMPLES):
-        if "divisions" in (arguments.part or ["divisions"]):
-            comparison = bench_divisions(name, arguments.keys)
-            figures[f"{name} divisions"] = comparison
-            print(
-                f"\n{name}: errors of a geounit, planned / measured, rho = {comparison['budget']}, {comparison['aims']}"
-            )
-            for row in comparison["rows"]:
-                summary = ", ".join(f"{k} {v:.2f} / {row['measured'][k]:.2f}" for k, v in row["planned"].items())
-                print(f"  {row['division']}: sum {row['planned sum']:.2f} / {row['measured sum']:.2f}; {summary}")
-        if "cost" in (arguments.part or ["cost"]):
-            rows = bench_cost(name)
-            figures[f"{name} cost"] = rows
-            print(f"\n{name}: foretold / used")
-            for row in rows:
-                foretold = row["foretold"]
-                print(
-                    f"  {row['share']:.0%} of the tracts, margins {row['margins']}: "
-                    + ", ".join(
-                        f"{key} {foretold[key]:.0f} / {row[key]:.0f}" for key in ("core_seconds", "seconds", "peak_mb")
-                    )
-                )
+        comparison = bench_divisions(name, arguments.keys)
+        figures[name] = comparison
+        print(f"\n{name}: errors of a geounit, planned / measured, rho = {comparison['budget']}, {comparison['aims']}")
+        for row in comparison["rows"]:
+            summary = ", ".join(f"{k} {v:.2f} / {row['measured'][k]:.2f}" for k, v in row["planned"].items())
+            print(f"  {row['division']}: sum {row['planned sum']:.2f} / {row['measured sum']:.2f}; {summary}")
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

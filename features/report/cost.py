@@ -21,7 +21,7 @@ MOST_AHEAD = 400_000_000
 #: Seconds per operation on matrices, and per factor.
 PER_INVERTED, PER_FACTOR = 1.8e-9, 3.8e-7
 #: Bytes per number of all matrices, and per factor of the table and level that has most: of 1/128 of England, as
-#: benchmarks/bench_england.py makes it, and of 1,689 areas with ages.
+#: benchmarks/bench_scale.py makes it, and of 1,689 areas with ages.
 HELD_BYTES, FACTOR_BYTES = 48.0, 72.0
 
 

@@ -23,8 +23,7 @@ that is cut take while they are counted.
 
 Universes that are estimated together are all held by one process, which also simulates their runs.
 
-`benchmarks/bench_plan.py --shapes` fits most constants on whole runs of the command and tests them on others;
-docs/planning.md has the figures. Those that small runs do not determine are of `benchmarks/bench_cost.py`.
+Constants were fitted on whole runs of the command, and tested on others; docs/planning.md has the figures.
 
 What the simulated runs behind the margins will cost: how often each level is simulated, and what a run holds.
 
@@ -149,7 +148,7 @@ def _leaves_of(spine: Spine, cut: int | None, level: int) -> int:
     return spine.n_leaves if cut is not None and level > cut else 0
 
 
-#: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
+#: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_small_run.py`), a worker's start.
 START, ENGINE, WORKER_START = 1.7, 2.0, 0.7
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 2.3e-5, 5.0e-8, 1.4e-7, 8.0e-8, 5.8e-11

@@ -1,7 +1,7 @@
 """Seconds that are foretold of made-up releases are within 1.5 times of what runs took, and no run took more memory.
 
 Nor did any take less than a third of what a plan says at most. Most runs fitted no constant. The spines and specs are
-those of `benchmarks/bench_england.py`, `bench_dhc.py` and `plan_shapes.py`; nobody is made up.
+those of `benchmarks/bench_scale.py` and `releases.plan_shapes`; nobody is made up.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from releases import plan_shapes
+from releases.synthetic_spine import leaf_codes
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
@@ -66,14 +68,14 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _england(share: int) -> tuple[ReleaseSpec, Spine]:
-    bench = import_module("bench_england")
-    codes = bench.leaves_of(share, np.random.default_rng([share, 19]))
-    return _read(bench.spec_text(share, margins=True), codes)
+    bench = import_module("bench_scale")
+    codes = bench.england_leaves(share, np.random.default_rng([share, 19]))
+    return _read(bench.england_spec(share, margins=True), codes)
 
 
 def _dhc(share: int, strategy: str) -> tuple[ReleaseSpec, Spine]:
-    bench = import_module("bench_dhc")
-    return _read(bench.spec_text(share, strategy), bench.leaves_of(share))
+    bench = import_module("bench_scale")
+    return _read(bench.dhc_spec(share, strategy), bench.dhc_leaves(share))
 
 
 def _read(text: str, codes: Any) -> tuple[ReleaseSpec, Spine]:
@@ -120,10 +122,9 @@ def test_detail_where_the_area_above_is_positive(share: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_made_up_shapes(name: str) -> None:
-    shapes = import_module("plan_shapes")
-    one = next(one for one in shapes.SHAPES if one.name == name)
-    codes = import_module("synthetic_spine").leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
-    spec, spine = _read(shapes.shape_text(one), codes)
+    one = next(one for one in plan_shapes.SHAPES if one.name == name)
+    codes = leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
+    spec, spine = _read(plan_shapes.shape_text(one), codes)
     assert _within(cost_of(spec, spine, one.workers, engine=False), *SHAPES[name])
 
 
@@ -135,19 +136,19 @@ def test_no_run_takes_more_memory_than_its_plan_says(name: str) -> None:
 
 
 def _cost_of_bounded(name: str, *, engine: bool = False) -> Cost:
-    shapes = import_module("plan_shapes")
-    one = next(one for one in shapes.BOUNDED if one.name == name)
-    codes = import_module("synthetic_spine").leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
-    return cost_of(*_read(shapes.shape_text(one), codes), one.workers, engine=engine)
+    one = next(one for one in plan_shapes.BOUNDED if one.name == name)
+    codes = leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
+    return cost_of(*_read(plan_shapes.shape_text(one), codes), one.workers, engine=engine)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fan", "margins-64"])
 def test_a_run_takes_no_more_memory_than_its_plan_says(name: str, tmp_path: Path) -> None:
     """The same of a run that is made now."""
-    shapes = import_module("plan_shapes")
-    one = next(one for one in shapes.BOUNDED if one.name == name)
-    used = import_module("measured_run").measured_run(shapes.write_shape(tmp_path, one), tmp_path / "out", one.workers)
+    one = next(one for one in plan_shapes.BOUNDED if one.name == name)
+    used = import_module("measured_run").measured_run(
+        plan_shapes.write_shape(tmp_path, one), tmp_path / "out", one.workers
+    )
     assert _bounds(_cost_of_bounded(name), used.peak_mb), used
 
 
