@@ -43,7 +43,9 @@ from features.local.collect.bits import KeyedBytes, SystemBytes
 from features.local.collect.choices import DirectEncoding, RandomisedResponse
 from features.local.collect.mechanism import ListedMechanism
 from features.local.collect.parameters import mechanism_of
+from features.local.collect.rappor import Rappor
 from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.words import WordList
 from features.local.collected import Collected
 from features.local.collected_answers import CollectedAnswers
 from features.local.survey import survey_of
@@ -448,6 +450,20 @@ def errors_of(mechanism: ListedMechanism) -> tuple[Reals, Reals]:
     return counts - true, np.sqrt(REPORTS * np.diag(mechanism.unit_covariance(true.sum(axis=0))))
 
 
+def errors_of_words(mechanism: Rappor, n_listed: int, n_words: int, decay: float) -> tuple[Reals, Reals]:
+    """The same of listed words, and of others; shares fall as a power of the rank."""
+    words = tuple(f"word {number}" for number in range(n_words))
+    shares = np.arange(1, n_words + 1) ** -decay
+    values = np.random.default_rng(2).choice(n_words, AREAS * REPORTS, p=shares / shares.sum())
+    groups = np.repeat(np.arange(AREAS), REPORTS)
+    reports = mechanism.randomise([words[value] for value in values], KeyedBytes(bytes(range(32))))
+    listed = WordList(mechanism, words[:n_listed])
+    true = np.zeros((AREAS, n_listed + 1))
+    np.add.at(true, (groups, np.minimum(values, n_listed)), 1)
+    errors = listed.counts(reports, groups, AREAS) - true
+    return errors, np.sqrt(REPORTS * np.diag(listed.unit_covariance(true.sum(axis=0))))
+
+
 def rate(action: Callable[[], Any], count: int, repeats: int) -> float:
     """Answers per second of processor time."""
     seconds = []
@@ -519,6 +535,11 @@ def answers(n_reports: int) -> list[Row]:
         for mechanism in mechanisms:
             name = f"{mechanism.name}, {mechanism.n_values} values, epsilon {epsilon}"
             rows.append({"mechanism": name} | show_errors(name, *errors_of(mechanism)))
+    quarter, rest = Fraction(1, 4), Fraction(3, 4)
+    for bits, n_listed, n_words, decay in ((32, 40, 50, 1.0), (64, 2_000, 2_200, 0.8)):
+        name = f"rappor, {n_listed:,} words and others"
+        found = errors_of_words(Rappor(bits, 2, 64, quarter, quarter, rest), n_listed, n_words, decay)
+        rows.append({"mechanism": name} | show_errors(name, *found))
     print(f"Speed, {n_reports:,} answers, one thread")
     show_speed(n_reports, 3)
     return rows
