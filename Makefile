@@ -124,7 +124,6 @@ docs: setup
 	$(BIN)/python tests/project/spec_reference.py
 	$(BIN)/python tests/project/architecture_picture.py
 	$(BIN)/python tests/project/reviewed_files.py
-	$(BIN)/python tests/project/testplan.py
 	$(BIN)/python tests/project/planted_faults.py
 
 # What the small releases hold, as tests/golden/ compares it; stops where numbers or streams of noise are others.

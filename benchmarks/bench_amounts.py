@@ -1,22 +1,32 @@
-"""Amounts on the spine: errors of sums beside OpenDP's, and how often the intervals of sums and means hold the truth.
+"""Amounts: sums and means of a release, questions about them, and quantiles, beside OpenDP on the same budget.
 
-    python benchmarks/bench_amounts.py [--keys 12] [--less 0] [--json PATH] [--write FOLDER]
+    python benchmarks/bench_amounts.py [--part release|questions|quantiles] [--keys 12] [--less 0] [--json PATH]
+        [--draws 1000] [--rho 1/200] [--epsilon 1/5] [--write FOLDER]
 
-Employee income of 58,654 persons (the Austrian EU-SILC 2006 as a synthetic population) by region, sex, age band and
-activity, by `examples/wages.toml`: clipped to 0 to 60,000, in units of 500, with rho = 1 for the counts and 1 for the
-sums. The spine below the region is made up by a public rule: the SHA-256 of "district HOUSEHOLD", its first 8 bytes as
-a number, gives one of 6 districts by its remainder, and one of 8 sectors in the district by the next one.
+All of the employee income of 58,654 persons, the Austrian EU-SILC 2006 as a synthetic population. Truths are of amounts
+as they are clipped and rounded, but for sums of releases.
 
-OpenDP has the same clip, the same neighbours (one record is another), and for each table of each level the same part of
-the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum` on bounded data) with the noise of
-`make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0. Errors are those of both
-from the sums of clipped amounts. Each key is another release; ratios are of means over keys. Coverage is shown of all
-sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1 to 3, and 3 or more. The
-standard error of a coverage is from how it differs between keys, since numbers of one release err together: those of a
-class of 72 numbers are 72 independent ones at most.
+release: `examples/wages.toml`, by region, sex, age band and activity: clipped to 0 to 60,000, in units of 500, with rho
+= 1 for the counts and 1 for the sums. The spine below the region is made up by a public rule: the SHA-256 of "district
+HOUSEHOLD", its first 8 bytes as a number, gives one of 6 districts by its remainder, and one of 8 sectors in the
+district by the next one. OpenDP has the same clip, the same neighbours (one record is another), and for each table of
+each level the same part of the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum` on bounded
+data) with the noise of `make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0.
+Errors are those of both from the sums of clipped amounts. Each key is another release; ratios are of means over keys.
+Coverage is shown of all sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1
+to 3, and 3 or more. The standard error of a coverage is from how it differs between keys, since numbers of one release
+err together. --less 20000 takes so much from each income and from both ends of the clip, so that sums are of either
+sign; OpenDP's are then not cut. Two thirds of all persons are at the lower end.
 
---less 20000 takes so much from each income and from both ends of the clip, so that sums are of either sign; OpenDP's
-are then not cut. Two thirds of all persons are at the lower end.
+questions: mean and sum by region and sex, in steps of 100 up to 60,000, each key another answer. Beside the error of
+the sums that of a Gaussian mechanism with the same ends and budget on real numbers.
+
+quantiles: median and quartile of those who have an income, by region and sex, in the same steps. Errors are in records:
+how many lie between the number and the true quantile. OpenDP's is its mechanism on the same candidates, given all of
+the budget, where the program keeps an eighth (under epsilon a sixteenth) for the counts that make an interval; a
+changed record is two for it, one that goes and one that comes. The program's mean error is computed from the
+probabilities of its choices, and that of what was drawn stands beside it; OpenDP's is drawn, so that the ratio has a
+standard error, and computed by its formula, which gives the ratio without one.
 
 --write only writes the records and the list of areas that the example names. Needs ../shared/data beside the project;
 without it says so and ends.
@@ -29,26 +39,44 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from features.amounts.means import path_of, read_means
+from features.questions.answering import answered
+from features.questions.confidential import AnsweringHere
+from features.questions.request import QuestionRequest, check_question
+from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import Framework
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.questions.quantiles import Rank, Ranked, losses
+from pipeline.questions.sensitivity import Measured
+from pipeline.questions.windows import bought, counts_in_windows, filtered, interval
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.storage.readable import unchecked
 from postprocess.statistics import NORMAL_QUANTILE
 
@@ -62,6 +90,23 @@ ACTIVITY = {"1": "full time", "2": "part time"}
 SIZES = ((0.0, 1.0), (1.0, 3.0), (3.0, math.inf))
 #: Numbers over all keys of which a coverage is shown.
 FEW = 100
+
+#: Steps of 100 that a quantile is chosen from.
+STEPS = 601
+Groups = list[NDArray[np.int64]]
+QUESTION_SPEC = """
+name = "eusilc"
+privacy = {{ rho = "1", dataset = "eusilc" }}
+geography = {{ file = "areas.csv", levels = ["region", "district"] }}
+schema.attributes.sex = ["female", "male"]
+strategy = {{ queries = {{ sex = "1" }}, levels = {{ region = "1/2", district = "1/2" }} }}
+input = {{ file = "{records}", form = "microdata", geocode = "district" }}
+[questions.columns.income]
+column = "employee_income"
+between = ["0", "60000"]
+unit = "100"
+missing = "0"
+"""
 
 
 def write_inputs(folder: Path, less: int) -> None:
@@ -152,38 +197,6 @@ def inside(low: NDArray[np.float64], high: NDArray[np.float64], true: NDArray[np
     return np.asarray((low <= true) & (true <= high))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=12)
-    parser.add_argument("--less", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--write", type=Path)
-    options = parser.parse_args()
-    if not POPULATION.is_file():
-        print("bench_amounts: ../shared/data is not beside the project; nothing is measured")
-        return
-    if options.write is not None:
-        options.write.mkdir(parents=True, exist_ok=True)
-        write_inputs(options.write, options.less)
-        return
-    with tempfile.TemporaryDirectory() as name:
-        rows = measured(Path(name), options.keys, options.less)
-    print(
-        f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} {'sums in':>13} {'means in':>13} "
-        f"{'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors (numbers of a release)"
-    )
-    for row in rows:
-        print(
-            f"{row['table']:12} {row['level']:9} {row['error']:10,.0f} {row['opendp']:10,.0f} {row['ratio']:6.2f} "
-            f"{percent(row['sums_inside']):>13} {percent(row['means_inside']):>13} {row['mean_margin']:9,.0f}   "
-            + "  ".join(
-                f"{percent(share):>13} ({n})" for share, n in zip(row["inside_by_size"], row["numbers"], strict=True)
-            )
-        )
-    if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-
 def percent(share: tuple[float, float] | None) -> str:
     """A share and its standard error."""
     return "-" if share is None else f"{share[0]:.1%} +- {100 * share[1]:.1f}"
@@ -253,6 +266,240 @@ def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
             ],
         })  # fmt: skip
     return rows
+
+
+def questions(folder: Path, keys: int, rho: str) -> None:
+    """Print errors of means and sums that are asked for, and how often their intervals hold."""
+    people = pd.read_parquet(POPULATION, columns=["household", "region", "sex", "employee_income"])
+    # A spine that is made up: a region's households in ten districts, by their numbers.
+    people["district"] = people["region"] + " " + (people["household"] % 10).astype(str)
+    people.to_parquet(folder / "records.parquet")
+    people[["region", "district"]].drop_duplicates().to_csv(folder / "areas.csv", index=False)
+    (folder / "release.toml").write_text(QUESTION_SPEC.format(records=folder / "records.parquet"), "utf-8")
+    os.environ["SPINEWISE_LEDGER"], os.environ["SPINEWISE_STATE"] = str(folder / "ledger"), str(folder / "state")
+    with Ledger.open(str(folder / "ledger"), create=True, state=folder / "state") as ledger:
+        ledger.open_dataset(
+            "eusilc", population="made up", framework="zcdp", budget=Fraction(10**6), neighbours="change-one"
+        )
+    spec = load_spec(folder / "release.toml")
+    steps = np.floor(people["employee_income"].fillna(0).clip(0, 60_000) / 100 + 0.5) * 100
+    truth = people.assign(income=steps).groupby(["region", "sex"])["income"].agg(["mean", "sum", "count"])
+    for statistic in ("mean", "sum"):
+        rows = []
+        for number in range(keys):
+            MasterKey.generate().write(folder / f"{statistic}{number}.key")
+            source = KeySource(folder / f"{statistic}{number}.key")
+            request = QuestionRequest(
+                spec, f"{statistic} income by region, sex", rho, out=folder / "answers", key=source
+            )
+            checked = check_question(replace(request, name=f"{statistic}{number}"))
+            root = answered(checked, AnsweringHere(checked))
+            rows.append(pd.read_csv(root / "public" / "answer.csv").set_index(["region", "sex"]))
+        drawn = pd.concat(rows).join(truth.add_prefix("true "))
+        errors = (drawn[statistic] - drawn[f"true {statistic}"]).abs()
+        inside = drawn[f"true {statistic}"].between(drawn[f"{statistic}:low90"], drawn[f"{statistic}:high90"])
+        line = (
+            f"{statistic}: {len(drawn)} numbers, mean error {errors.mean():,.1f}, in its interval {inside.mean():.1%}"
+        )
+        if statistic == "sum":
+            gaussian = 60_000 * math.sqrt(2 / (2 * Fraction(rho))) * math.sqrt(2 / math.pi)
+            line += f"; a Gaussian mechanism on real numbers {gaussian:,.1f}"
+        print(line)
+    print(f"true means {truth['mean'].min():,.0f} to {truth['mean'].max():,.0f}, of {truth['count'].min():,} and more")
+
+
+def quantiles(draws: int, rho: str, epsilon: str) -> None:
+    """Print the errors of a median and a quartile under both promises."""
+    people = pd.read_parquet(POPULATION, columns=["region", "sex", "employee_income"])
+    steps = np.floor(people["employee_income"].fillna(0).clip(0, 60_000) / 100 + 0.5).astype(int)
+    people = people.assign(step=steps)[steps > 0]
+    groups = [group.to_numpy() for _, group in people.groupby(["region", "sex"])["step"]]
+    print(f"{len(groups)} groups of {min(map(len, groups)):,} to {max(map(len, groups)):,}")
+    budgets: tuple[tuple[Framework, str], ...] = (("zcdp", rho), ("pure", epsilon))
+    for (framework, budget), quantile in product(budgets, (Fraction(1, 2), Fraction(1, 4))):
+        print(f"{'rho' if framework == 'zcdp' else 'epsilon'} {budget}, quantile {quantile}:")
+        compare(groups, Budget(framework, Fraction(budget)), quantile, draws)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each method may spend."""
+
+    framework: Framework
+    amount: Fraction
+
+
+@dataclass(frozen=True)
+class Error:
+    """A mean error in records, and its standard error."""
+
+    mean: float
+    deviation: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} records (standard error {self.deviation:.2f})"
+
+
+def compare(groups: Groups, budget: Budget, quantile: Fraction, draws: int) -> None:
+    """Print the errors of both programs, and their ratio."""
+    ours = expected_error(groups, budget, quantile)
+    drawn, covered, wide = spinewise(groups, budget, quantile, draws)
+    print(f"  mean error {ours:.2f} records, drawn {drawn}; in its interval {covered:.1%}, {wide:,.0f} wide")
+    try:
+        theirs = opendp(groups, budget, quantile, draws)
+    except ImportError:
+        print("  opendp is not installed, and was not compared")
+        return
+    ratio = ours / theirs.mean
+    error = ratio * theirs.deviation / theirs.mean
+    print(f"  opendp {version('opendp')}: {theirs}, ratio {ratio:.3f} (standard error {error:.3f})")
+    expected = opendp_expected(groups, budget, quantile)
+    print(f"    by its formula {expected:.2f} records, ratio {ours / expected:.3f}")
+
+
+def chosen_by(
+    groups: Groups, budget: Budget, quantile: Fraction
+) -> Iterator[tuple[NDArray[np.int64], Ranked, Measured]]:
+    """Of each group its histogram `(1, STEPS)`, and with what number and interval are made."""
+    choice, windows = bought(Rank(quantile, STEPS, 0), budget.framework, "change-one", budget.amount, 1)
+    for values in groups:
+        yield np.bincount(values, minlength=STEPS)[None].astype(np.int64), choice, windows
+
+
+def expected_error(groups: Groups, budget: Budget, quantile: Fraction) -> float:
+    """The mean error in records, from the probabilities of all choices."""
+    means = []
+    for values, (histogram, choice, _) in zip(groups, chosen_by(groups, budget, quantile), strict=True):
+        (row,) = losses(histogram, choice).tolist()
+        probabilities = choice.chooser.probabilities(row)
+        means.append(math.fsum(p * rank_error(values, step, quantile) for step, p in enumerate(probabilities)))
+    return fmean(means)
+
+
+def spinewise(groups: Groups, budget: Budget, quantile: Fraction, draws: int) -> tuple[Error, float, float]:
+    """The error of what is drawn, the share of intervals with the truth, and their median width in amounts."""
+    errors, covered, widths, framework = [], [], [], budget.framework
+    for number, (histogram, choice, windows) in enumerate(chosen_by(groups, budget, quantile)):
+        values = groups[number]
+        true = int(np.searchsorted(np.cumsum(histogram[0]), math.ceil(quantile * len(values))))
+        key = bytes([number, quantile.denominator]) + bytes(29)
+        steps = choice.chooser.draw(key + b"q", np.repeat(losses(histogram, choice), draws, axis=0))
+        counts = filtered(counts_in_windows(np.repeat(histogram, draws, axis=0), steps), framework)
+        noisy = counts + sampler_for(windows.noise).draw(key + b"w", 0, counts.size).reshape(counts.shape)
+        for step, row in zip(steps.tolist(), noisy.tolist(), strict=True):
+            low, high = interval(step, row, STEPS, quantile, framework, windows.noise.variance)
+            covered.append(low <= true <= high)
+            widths.append(100 * (high - low))
+        errors.append([rank_error(values, step, quantile) for step in steps.tolist()])
+    return mean_of(errors), fmean(covered), float(np.median(widths))
+
+
+def opendp_at(budget: Budget, quantile: Fraction) -> tuple[float, Any]:
+    """The least scale of OpenDP's mechanism that costs the budget for a changed record, and the mechanism."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    candidates = list(range(STEPS))
+    space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
+    measure = dp.zero_concentrated_divergence() if budget.framework == "zcdp" else dp.max_divergence()
+
+    def at(scale: float) -> dp.Measurement:
+        return dp.m.make_private_quantile(*space, measure, candidates=candidates, alpha=float(quantile), scale=scale)
+
+    # Two groups, each by one record; or one group by two.
+    def cost(scale: float) -> float:
+        moved: Any = at(scale).map
+        return max(2 * float(moved(1)), float(moved(2)))
+
+    scale: float = dp.binary_search(lambda one: cost(one) <= float(budget.amount), bounds=(1e-3, 1e6))
+    return scale, at(scale)
+
+
+def opendp(groups: Groups, budget: Budget, quantile: Fraction, draws: int) -> Error:
+    """The error of OpenDP's mechanism."""
+    _, measurement = opendp_at(budget, quantile)
+    errors = []
+    for values in groups:
+        given = values.tolist()
+        errors.append([rank_error(values, int(measurement(given)), quantile) for _ in range(draws)])
+    return mean_of(errors)
+
+
+def opendp_expected(groups: Groups, budget: Budget, quantile: Fraction) -> float:
+    """The mean error of OpenDP's mechanism by its formula: noise on |(1 - q) less - q more|, Gumbel's under rho.
+
+    Exponential noise, as it is under epsilon, is permute-and-flip (Ding et al. 2021).
+    """
+    scale, _ = opendp_at(budget, quantile)
+    q, means = float(quantile), []
+    for values in groups:
+        upto = np.cumsum(np.bincount(values, minlength=STEPS))
+        less, more = np.concatenate([[0], upto[:-1]]), len(values) - upto
+        scores = np.abs((1 - q) * less - q * more)
+        if budget.framework == "zcdp":
+            weights = np.exp(-scores / scale)
+        else:
+            units = np.rint(scores * quantile.denominator).astype(int).tolist()
+            weights = np.array(PermuteAndFlip(Fraction(2 / scale) / quantile.denominator).probabilities(units))
+        off = [rank_error(values, step, quantile) for step in range(STEPS)]
+        means.append(float(weights @ np.array(off) / weights.sum()))
+    return fmean(means)
+
+
+def mean_of(errors: list[list[float]]) -> Error:
+    """The mean over groups, which are given, and draws, which vary."""
+    drawn = np.array(errors)
+    variance = (drawn.var(axis=1, ddof=1) / drawn.shape[1]).sum() / len(drawn) ** 2
+    return Error(float(drawn.mean()), math.sqrt(variance))
+
+
+def rank_error(values: NDArray[np.int64], step: int, quantile: Fraction) -> float:
+    """How many records lie between a step and the quantile."""
+    below, upto = int((values < step).sum()), int((values <= step).sum())
+    target = float(quantile) * len(values)
+    return max(below - target, target - upto, 0.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=("release", "questions", "quantiles"), default="release")
+    parser.add_argument("--keys", type=int, default=12)
+    parser.add_argument("--less", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--draws", type=int, default=1000, help="of a quantile")
+    parser.add_argument("--rho", default="1/200", help="of a question or a quantile")
+    parser.add_argument("--epsilon", default="1/5", help="of a quantile")
+    options = parser.parse_args()
+    if not POPULATION.is_file():
+        print("bench_amounts: ../shared/data is not beside the project; nothing is measured")
+        return
+    if options.write is not None:
+        options.write.mkdir(parents=True, exist_ok=True)
+        write_inputs(options.write, options.less)
+        return
+    if options.part == "quantiles":
+        quantiles(options.draws, options.rho, options.epsilon)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        if options.part == "questions":
+            questions(Path(name), options.keys, options.rho)
+            return
+        rows = measured(Path(name), options.keys, options.less)
+    print(
+        f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} {'sums in':>13} {'means in':>13} "
+        f"{'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors (numbers of a release)"
+    )
+    for row in rows:
+        print(
+            f"{row['table']:12} {row['level']:9} {row['error']:10,.0f} {row['opendp']:10,.0f} {row['ratio']:6.2f} "
+            f"{percent(row['sums_inside']):>13} {percent(row['means_inside']):>13} {row['mean_margin']:9,.0f}   "
+            + "  ".join(
+                f"{percent(share):>13} ({n})" for share, n in zip(row["inside_by_size"], row["numbers"], strict=True)
+            )
+        )
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import bench_england
+import bench_scale
 import bench_wide
 import numpy as np
 import pandas as pd
@@ -205,7 +205,7 @@ def _detail_alone(folder: Path, key: int, *, providence: bool) -> str:
 
 
 def _england(folder: Path, key: int) -> str:
-    text = bench_england.write_population(folder, 128, margins=True).read_text(encoding="utf-8")
+    text = bench_scale.write_england(folder, 128, margins=True).read_text(encoding="utf-8")
     text = text.replace("insecure-test:1", f"insecure-test:{key}")
     return text.replace("[tables]\n", '[tables]\nethnic = "ethnic"\n')
 

@@ -3,8 +3,8 @@
     python benchmarks/bench_plan.py [--json PATH] [--data ri_2010|ri_pl94] [--keys 3]
     python benchmarks/bench_plan.py --shapes RUNS.jsonl [--only NAME ...]
 
-`--shapes` runs each of the made-up shapes of `plan_shapes` that the file does not have yet, and prints the memory that
-a plan says it takes at most beside what it took. The rest needs the real census data in
+`--shapes` runs each of the made-up shapes of `tests/releases/plan_shapes.py` that the file does not have yet, and
+prints the memory that a plan says it takes at most beside what it took. The rest needs the real census data in
 ../shared/data beside the project; without it says so and ends.
 """
 
@@ -21,10 +21,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from bench_fixed_cost import adopt_orphans
-from bench_fixed_cost import cost_of as used_by
 from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
-from plan_shapes import BOUNDED, SHAPES, write_shape
+from bench_small_run import adopt_orphans
+from bench_small_run import cost_of as used_by
 
 from features.plan.best import find_best
 from features.plan.release_plan import plan_release
@@ -35,6 +34,9 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import load_spec
+
+sys.path[:0] = [str(PROJECT / name) for name in ("", "tests")]
+from releases.plan_shapes import BOUNDED, SHAPES, write_shape  # noqa: E402 - the tests share it
 
 #: What the divisions are made for, and judged by: the sum of the errors of a geounit, times the weights.
 AIMS = {

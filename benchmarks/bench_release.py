@@ -1,4 +1,4 @@
-"""Whole releases of a state: seconds and memory by stage, the solver against cvxpy, accuracy, growth.
+"""Whole releases of a state: seconds and memory by stage, the solver against cvxpy, accuracy, growth, margins.
 
     python benchmarks/bench_release.py [--json PATH] [--part stages|solver|accuracy|growth|margins] [--keys 5]
 
@@ -24,11 +24,13 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from measured_run import LOOK, memory_of
+from measured_run import LOOK, Used, measured_run, memory_of
 
 PROJECT = Path(__file__).resolve().parent.parent
 DATA = PROJECT.parent / "shared" / "data"
 EXAMPLES = {"ri_2010": "rhode_island.toml", "ri_pl94": "rhode_island_pl94.toml"}
+#: Times as long as a run without margins that one with them may take.
+MOST_TIMES = 1.5
 PARTS = ["stages", "solver", "accuracy", "growth", "margins"]
 STEP = re.compile(r"^\S+ (?P<name>.+): (?P<seconds>[0-9.]+) s, peak memory (?P<memory>[0-9]+) MB(?:, .*)?$")
 
@@ -91,12 +93,12 @@ def estimation(seconds: dict[str, float]) -> dict[str, float]:
     }
 
 
-def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[str, Any]:
-    """Medians of whole runs, by the command."""
+def bench_stages(name: str, times: int = 3) -> dict[str, Any]:
+    """Medians of whole runs without margins, by the command."""
     runs = []
-    for _ in range(1 if margins else times):
+    for _ in range(times):
         with tempfile.TemporaryDirectory() as folder:
-            runs.append(run(Path(folder), spec_text(name, key=1, estimator="full", margins=margins)))
+            runs.append(run(Path(folder), spec_text(name, key=1, estimator="full", margins=False)))
     names = list(runs[0]["stages"])
     return {
         "runs": len(runs),
@@ -104,6 +106,22 @@ def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[st
         "peak_mb": float(np.median([of_run["peak_mb"] for of_run in runs])),
         "stages": {step: float(np.median([of_run["stages"][step] for of_run in runs])) for step in names},
     }
+
+
+def bench_margins(name: str, times: int = 3) -> dict[str, Any]:
+    """Runs with margins of error and without, in turn: medians of both, and the ratio of the times."""
+    runs: dict[str, list[Used]] = {"without": [], "with": []}
+    for _ in range(times):
+        for kind, of_kind in runs.items():
+            with tempfile.TemporaryDirectory() as place:
+                spec = Path(place) / "release.toml"
+                spec.write_text(spec_text(name, key=1, estimator="full", margins=kind == "with"), encoding="utf-8")
+                of_kind.append(measured_run(spec, Path(place) / "out"))
+    figures: dict[str, Any] = {
+        kind: {what: float(np.median([getattr(used, what) for used in of_kind])) for what in ("seconds", "peak_mb")}
+        for kind, of_kind in runs.items()
+    }
+    return figures | {"runs": times, "ratio": figures["with"]["seconds"] / figures["without"]["seconds"]}
 
 
 def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
@@ -301,13 +319,12 @@ def main() -> None:
             rows += [("exponent", f"{result['exponent']:.2f}")]
             _print(f"{name}: growth", rows)
         if "margins" in parts:
-            result = bench_stages(name, margins=True)
+            result = bench_margins(name)
             figures[f"{name} margins"] = result
-            rows = [
-                ("whole command, seconds", f"{result['seconds']:.1f}"),
-                ("peak memory, MB", f"{result['peak_mb']:.0f}"),
-            ]
-            _print(f"{name}: spinewise run with margins of error (20 simulated runs), 2 workers, 1 run", rows)
+            rows = [("margins", "seconds", "peak memory, MB")]
+            rows += [(k, f"{result[k]['seconds']:.1f}", f"{result[k]['peak_mb']:.0f}") for k in ("without", "with")]
+            rows += [("ratio", f"{result['ratio']:.2f}", f"target {MOST_TIMES}")]
+            _print(f"{name}: runs without Prefect, 2 workers, medians of {result['runs']}", rows)
     figures["own peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,10 +15,6 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent
 #: Seconds between two looks at the memory.
 LOOK = 0.4
-
-
-#: The arguments of a command line, an n of these, and the folder for one n-th of a population.
-Share = tuple[argparse.Namespace, int, Path]
 
 
 @dataclass(frozen=True)
@@ -86,27 +79,6 @@ def measured_beside_plan(spec: Path, out: Path, what: str, workers: int = 2) -> 
         flush=True,
     )
     return used
-
-
-def with_shares(parser: argparse.ArgumentParser, shares: Sequence[int]) -> argparse.Namespace:
-    """What the command line says.
-
-    Args:
-        parser: of what else it has than n-ths of a population.
-        shares: n by default.
-    """
-    parser.add_argument("--share", nargs="+", type=int, default=list(shares))
-    parser.add_argument("--keep", type=Path, help="folder that the releases are left in")
-    return parser.parse_args()
-
-
-def each_share(arguments: argparse.Namespace) -> Iterator[tuple[int, Path]]:
-    """One n-th of a population after the other, as `with_shares` has them: n, and a folder for its release."""
-    for one in arguments.share:
-        with tempfile.TemporaryDirectory() as name:
-            place = Path(name) if arguments.keep is None else arguments.keep / f"share-{one}"
-            place.mkdir(parents=True, exist_ok=True)
-            yield one, place
 
 
 def memory_of(pid: int) -> int:

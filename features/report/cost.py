@@ -19,7 +19,7 @@ MOST_HELD = 4_000_000_000
 #: Those up to which they are worked out beside other steps.
 MOST_AHEAD = 400_000_000
 #: Bytes per number of all matrices, and per factor of the table and level that has most: of 1/128 of England, as
-#: benchmarks/bench_england.py makes it, and of 1,689 areas with ages.
+#: benchmarks/bench_scale.py makes it, and of 1,689 areas with ages.
 HELD_BYTES, FACTOR_BYTES = 48.0, 72.0
 
 

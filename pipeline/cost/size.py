@@ -43,7 +43,7 @@ PATTERNS, ALL_PATTERNS = 3, 64
 #: Positive cells of an area of a wide schema whose detail is measured: so many times a power of its persons, with so
 #: many persons in a leaf where the spec does not state the population, but a share of the cells at most. Of the 44,544
 #: cells of 1940's schema 1,836 are positive in a state of 72,554 persons, 1,028 in counties of 42,000 and 5,091 in two
-#: millions (`benchmarks/bench_wide_nation.py`). The bound on memory takes as many persons of any schema.
+#: millions (`benchmarks/bench_scale.py`). The bound on memory takes as many persons of any schema.
 POSITIVE, POWER, WIDE_RECORDS, POSITIVE_SHARE = 17.0, 0.4, 400.0, 0.125
 #: Where it is not, at the top a share of the answers of its largest query: of 2,784 about 410, which made 6,622 cells
 #: positive; and the power of the number of areas by which they become fewer from level to level.
@@ -56,7 +56,7 @@ FEW_SUMS_SHARE = 0.25
 #: Cells of a family, in those that are assumed to be in it, for the bound on memory.
 MORE_CELLS = 1.5
 
-#: Of a schema that is estimated on sums (`benchmarks/bench_dhc.py`): numbers for each possible cell while the top is
+#: Of a schema that is estimated on sums (`benchmarks/bench_scale.py`): numbers for each possible cell while the top is
 #: solved, in the units of `Size.above`; and the cells of a family, so many times a power of its parent's persons: those
 #: of 1,227,744 that are positive, and those with persons of the 4,000 that the sums of the lower levels tell apart.
 CELLS_AT_TOP = 18

@@ -50,10 +50,8 @@ _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Ques
 
 #: Its benchmarks, beside bench_NAME.
 _BENCHMARKS = {
-    "joins": ("bench_household_sizes",),
-    "local": ("bench_collect", "local_*", "survey_of_state"),
-    "marginals": ("bench_choice",),
-    "questions": ("bench_update",),
+    "joins": ("bench_households",),
+    "questions": ("bench_amounts",),
 }
 #: What its tests share that is not in their folder.
 _HELPERS = {"joins": ("tests/oracles/joined_homes.py",)}

@@ -1,4 +1,4 @@
-"""A fixed part of the bad inputs of `oracles.bad_inputs`; benchmarks/bad_inputs.py makes them by the ten thousand."""
+"""A fixed part of the bad inputs of `oracles.bad_inputs`; that module makes them by the ten thousand."""
 
 from __future__ import annotations
 

@@ -3,10 +3,18 @@
 An input is damaged, given to the function that reads it, and judged: a traceback, no end in 60 seconds, an exit status
 that does not fit, and silent acceptance. What must be accepted and what must be refused is decided here, by readers
 that share no code with the program: exact texts in dictionaries, `csv`, JSON, and the pages of pyarrow.
+
+The tests judge some hundreds; the long run, in `tests/`, in as many pieces as there are processors:
+
+    python -m oracles.bad_inputs --cases 15000 --first 0 --out a.json
+    python -m oracles.bad_inputs --cases 15000 --first 15000 --out b.json
+
+It prints how many were refused and accepted, and each fault with the kind and number that make it again.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import csv
 import io
@@ -15,6 +23,8 @@ import json
 import random
 import re
 import shutil
+import sys
+import tempfile
 import tomllib
 import unicodedata
 from collections import Counter
@@ -608,3 +618,27 @@ def as_json(tally: Tally) -> str:
 def frame(tally: Tally) -> pd.DataFrame:
     """Kinds by ends."""
     return pd.Series(dict(tally.ends)).unstack(fill_value=0)
+
+
+def main() -> int:
+    """Judge so many inputs; the exit status is 1 if there was a fault."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+
+    def write(tally: Tally) -> None:
+        if asked.out is not None:
+            asked.out.write_text(as_json(tally), "utf-8")
+
+    with tempfile.TemporaryDirectory() as folder:
+        tally = judge_all(asked.first, asked.cases, Path(folder), write)
+    write(tally)
+    faults = [f"{fault.kind} {fault.number}: {fault.what}: {fault.detail}" for fault in tally.faults]
+    sys.stdout.write("\n".join([frame(tally).to_string(), *faults]) + "\n")
+    return int(bool(tally.faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

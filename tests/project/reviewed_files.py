@@ -45,16 +45,17 @@ def with_list(page: str) -> str:
 
 
 def reviewed_table() -> str:
-    """Each file with its lines of code and what it is for; the sum at the end."""
-    rows = ["| file | lines of code | what it is for |", "|---|---|---|"]
-    total = 0
+    """Each folder with its files and their lines of code; the sum at the end."""
+    rows = ["| folder | files | lines of code |", "|---|---|---|"]
+    folders: dict[str, dict[str, int]] = {}
     for folder in FOLDERS:
         for path in sorted(PROJECT.glob(f"{folder}/*.py" if (PROJECT / folder).is_dir() else folder)):
-            text = path.read_text("utf-8")
-            if lines := code_lines(text):
-                total += lines
-                rows.append(f"| `{path.relative_to(PROJECT).as_posix()}` | {lines} | {_purpose(text)} |")
-    return "\n".join([*rows, f"| all of it | {total:,} | |"]) + "\n"
+            if lines := code_lines(path.read_text("utf-8")):
+                folders.setdefault(path.parent.relative_to(PROJECT).as_posix(), {})[path.stem] = lines
+    for name, files in folders.items():
+        rows.append(f"| `{name}` | {', '.join(files)} | {sum(files.values()):,} |")
+    total = sum(sum(files.values()) for files in folders.values())
+    return "\n".join([*rows, f"| all of it | | {total:,} |"]) + "\n"
 
 
 def code_lines(text: str) -> int:
@@ -69,11 +70,6 @@ def code_lines(text: str) -> int:
             prose.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
     lines = enumerate(text.splitlines(), start=1)
     return sum(1 for number, line in lines if line.strip() and not line.strip().startswith("#") and number not in prose)
-
-
-def _purpose(text: str) -> str:
-    sentence = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].replace("\n", " ")
-    return sentence.replace("|", "\\|")
 
 
 if __name__ == "__main__":

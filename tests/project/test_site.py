@@ -44,9 +44,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_the_site_builds_and_loads_nothing(site: Path) -> None:
     pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
-    assert {"index.html", "readme.html", "tutorial.html", "howto/audit.html", "reference/pipeline.html"} <= pages.keys()
+    expected = {"index.html", "readme.html", "tutorial.html", "howto/audit.html", "reference/spinewise.html"}
+    assert expected <= pages.keys()
     assert [name for name, page in pages.items() if _LOADS.search(page)] == []
-    assert 'id="pipeline.spec.release_spec.load_spec"' in pages["reference/pipeline.html"]
+    assert 'id="spinewise.runs.run"' in pages["reference/spinewise.html"]
     assert (site / "images" / "report.png").is_file()
     assert not (site / "site").exists()
 

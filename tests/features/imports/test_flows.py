@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from oracles.inf_tda import measure
 
 from features.imports.flows import FlowsRequest, import_flows
 from pipeline.errors import InputError
@@ -203,11 +204,6 @@ def test_jobs_of_a_state(shared_data: Path, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("shared_data")
 def test_figures_of_the_how_to() -> None:
     """Errors and intervals that docs/howto/flows.md states, of one key; margins are an order nearer than InfTDA's."""
-    import sys
-
-    sys.path.insert(0, str(PROJECT / "benchmarks"))
-    from bench_flows import measure
-
     figures = measure(1)
     ours, other = figures["release"], figures["InfTDA"]
     stated = {"homes": 2.2, "workplaces": 2.2, "tract pairs": 1.0, "district pairs": 2.5, "county pairs": 3.5}

@@ -1,6 +1,6 @@
 """No run took more memory than its plan says, and none less than half of it: of made-up releases, and of a nation.
 
-The spines and specs are those of `benchmarks/bench_england.py`, `bench_dhc.py` and `plan_shapes.py`; nobody is made up.
+The spines and specs are those of `benchmarks/bench_scale.py` and `releases.plan_shapes`; nobody is made up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from releases import plan_shapes
+from releases.synthetic_spine import leaf_codes
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
@@ -64,14 +66,14 @@ def _benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _england(share: int) -> tuple[ReleaseSpec, Spine]:
-    bench = import_module("bench_england")
-    codes = bench.leaves_of(share, np.random.default_rng([share, 19]))
-    return _read(bench.spec_text(share, margins=True), codes)
+    bench = import_module("bench_scale")
+    codes = bench.england_leaves(share, np.random.default_rng([share, 19]))
+    return _read(bench.england_spec(share, margins=True), codes)
 
 
 def _dhc(share: int, strategy: str) -> tuple[ReleaseSpec, Spine]:
-    bench = import_module("bench_dhc")
-    return _read(bench.spec_text(share, strategy), bench.leaves_of(share))
+    bench = import_module("bench_scale")
+    return _read(bench.dhc_spec(share, strategy), bench.dhc_leaves(share))
 
 
 def _read(text: str, codes: Any) -> tuple[ReleaseSpec, Spine]:
@@ -126,18 +128,18 @@ def test_a_run_with_the_engine() -> None:
 
 
 def _memory_of_shape(name: str, processes: int, *, engine: bool = False) -> Memory:
-    shapes = import_module("plan_shapes")
-    one = next(one for one in (*shapes.SHAPES, *shapes.BOUNDED) if one.name == name)
-    codes = import_module("synthetic_spine").leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
-    return memory_of(*_read(shapes.shape_text(one), codes), processes, engine=engine)
+    one = next(one for one in (*plan_shapes.SHAPES, *plan_shapes.BOUNDED) if one.name == name)
+    codes = leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
+    return memory_of(*_read(plan_shapes.shape_text(one), codes), processes, engine=engine)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fan", "margins-64"])
 def test_a_run_that_is_made_now(name: str, tmp_path: Path) -> None:
-    shapes = import_module("plan_shapes")
-    one = next(one for one in shapes.BOUNDED if one.name == name)
-    used = import_module("measured_run").measured_run(shapes.write_shape(tmp_path, one), tmp_path / "out", one.workers)
+    one = next(one for one in plan_shapes.BOUNDED if one.name == name)
+    used = import_module("measured_run").measured_run(
+        plan_shapes.write_shape(tmp_path, one), tmp_path / "out", one.workers
+    )
     assert _bounds(_memory_of_shape(name, one.workers), used.peak_mb), used
 
 

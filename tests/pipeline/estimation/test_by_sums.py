@@ -53,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).resolve().parents[3] / "benchmarks")
         patch.setattr(downward, "solve_on_sums", noted)
-        spec = import_module("bench_dhc").write_population(folder, 100)
+        spec = import_module("bench_scale").write_dhc(folder, 100)
         run_release(check_request(Request(spec, folder / "out", None, 1)), Silent())
     return Made(folder / "out" / "dhc-100", families)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from synthetic_spine import Shape, leaf_codes, spec_text, write_population
 
+from releases.synthetic_spine import Shape, leaf_codes, spec_text, write_population
 from spinewise.collect import SystemBytes, mechanism_of
 
 HOMES = """

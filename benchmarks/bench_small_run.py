@@ -1,6 +1,6 @@
 """What a small run costs: CPU seconds and peak memory of all its processes, with Prefect and without.
 
-    python benchmarks/bench_fixed_cost.py [--repeat 3] [--json PATH]
+    python benchmarks/bench_small_run.py [--repeat 3] [--json PATH]
 
 64 geounits and 5,000 records, of which the release itself takes a fraction of a second. The rest is the fixed cost of
 each run: Python, imports, Prefect and its temporary server, worker processes, the report. Each command runs in

@@ -1,15 +1,12 @@
 """Flows between the tracts of Rhode Island: a release by `spinewise import flows`, and InfTDA with the same budget.
 
-    python benchmarks/bench_flows.py [--keys 1]
-
 The flows are the 406,052 jobs of LODES 2019, by tract of home and tract of work. InfTDA (PETS 2025) adds noise to the
 pairs of areas of each level, and fits the pairs below a pair to it in the maximum norm; it is written once more here,
-in 40 lines. Both have rho = 1. Prints the mean absolute errors, and how often the release's 90 % intervals hold.
+in 40 lines. Both have rho = 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 
@@ -22,7 +19,7 @@ from pipeline.execution.progress import Silent
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 LEVELS = {"state": 2, "county": 5, "district": 8, "tract": 11}
 RHO = 1.0
 
@@ -136,9 +133,3 @@ def measure(keys: int) -> pd.DataFrame:
             rows["release"].append(errors(table[list(true.columns)], true) | held)
             rows["InfTDA"].append(errors(inf_tda(true, np.random.default_rng(key)), true))
         return pd.DataFrame({method: pd.DataFrame(each).mean() for method, each in rows.items()})
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=1)
-    print(measure(parser.parse_args().keys).round(3).to_string())

@@ -1,20 +1,17 @@
-"""Joins: how far persons and households agree, and what a join does to the errors of either.
+"""Persons and households that are joined: how far they agree, errors of either, and intervals of average sizes.
 
-    python benchmarks/bench_joins.py [--part semcog|block_groups|example] [--keys 20] [--states 43] [--json PATH]
+    python benchmarks/bench_households.py [--part joins|sizes] [--keys 6] [--json PATH]
 
-The example `examples/one_population.toml` is released with its joins and without, by the same keys, from the same
+joins: `examples/one_population.toml` is released with its joins and without, by the same keys, from the same
 measurements. For every level: the share of geounits in which the persons agree with every join; the mean L1 errors of
 persons and of households, as ratios of the errors without joins.
 
-block_groups: the same for the block groups of 2000, whose persons (by age and sex) are not told apart by whether they
-live in households: sizes are then the least persons that there can be. Age and sex, and size and tenure, are crossed in
-proportion, since they are published apart.
+sizes: the same example with its joins. For every level: the share of published average household sizes whose 90 %
+interval holds the true average, the median half-width, and the median error. Areas without households in the records or
+in the release have no average. Beside them, what a wrong way to make intervals gives: from those of the households
+alone, as if the number of persons were exact. And the share of households' totals that are covered.
 
-example: the state of `spinewise example --households`, 25,000 blocks and a million people, with margins, microdata and
-report: core seconds and peak memory of the whole command with the joins and without; the joined one is then checked,
-each household too.
-
-The first two need the real data in ../shared/data beside the project; without it they say so and end.
+Needs the real data in ../shared/data beside the project; without it says so and ends.
 """
 
 from __future__ import annotations
@@ -22,35 +19,35 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from features.joins.files import sizes_file
+from features.joins.link import residents_of
 from features.joins.mathematics.bounds import joined_bounds
 from features.joins.mathematics.composition import Composition
 from features.joins.resolve import stated_joins
+from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.storage.readable import unchecked
+from postprocess.statistics import Counted, average_sizes
 
-Counted = NDArray[np.int64]
+Floats = NDArray[np.float64]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "one_population.toml"
 SHARED = EXAMPLE.parents[2] / "shared" / "data"
 
@@ -151,128 +148,110 @@ def measured(text: str, folder: Path, keys: int) -> dict[str, Any]:
     }
 
 
-BLOCK_GROUPS = """
-name = "block_groups"
-[privacy]
-rho = "1"
-key = "insecure-test:1"
-[geography]
-file = "areas.parquet"
-levels = ["nation", "state", "county", "tract", "block_group"]
-[schema.attributes]
-age = ["0-4", "5-17", "18-21", "22-29", "30-39", "40-49", "50-64", "65+"]
-sex = ["male", "female"]
-[strategy]
-queries = { "total" = "1/5", "detailed" = "4/5" }
-levels = { nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }
-[input]
-file = "persons.parquet"
-form = "long"
-geocode = "block_group"
-[companions.households.privacy]
-rho = "1"
-[companions.households.schema.attributes]
-size = ["1", "2", "3", "4", "5", "6", "7+"]
-tenure = ["owner", "renter"]
-[companions.households.strategy]
-queries = { "total" = "1/5", "size" = "2/5", "detailed" = "2/5" }
-levels = { nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }
-[companions.households.input]
-file = "households.parquet"
-form = "long"
-geocode = "block_group"
-[[join]]
-companion = "households"
-size = "size"
-others = true
-"""
-AGES = ("0_4", "5_17", "18_21", "22_29", "30_39", "40_49", "50_64", "65_up")
+def sizes_spec(key: int) -> ReleaseSpec:
+    """The whole example with another key, without microdata."""
+    text = EXAMPLE.read_text("utf-8").replace('"insecure-test:1"', f'"insecure-test:{key}"')
+    return parse_spec(text + "\n[publish]\nmicrodata = false\n", "spec", EXAMPLE.parent)
 
 
-def crossed(rows: Counted, first: Counted) -> Counted:
-    """Whole numbers `(n, k)` at most `rows`, whose sums are `first` `(n,)`: in proportion, by largest remainders."""
-    total = np.maximum(rows.sum(axis=1), 1)
-    exact = rows * (first / total)[:, None]
-    out = np.floor(exact).astype(np.int64)
-    left = first - out.sum(axis=1)
-    rank = np.argsort(np.argsort(-(exact - out), axis=1, kind="stable"), axis=1)
-    return np.asarray(out + (rank < left[:, None]))
+def true_numbers(spec: ReleaseSpec) -> list[tuple[Floats, Floats]]:
+    """Of the records, per level: averages, NaN where there are no households, and households."""
+    residents = residents_of(stated_joins(spec).joins, "households")
+    assert residents is not None
+    counts = truth(spec)
+    found = []
+    for persons, households in zip(counts[""], counts["households"], strict=True):
+        in_households = persons.toarray()[:, residents.cells].sum(axis=1)
+        homes = households.toarray().sum(axis=1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found.append((in_households / homes, homes))
+    return found
 
 
-def write_block_groups(folder: Path, states: int) -> None:
-    """The records of some states as files of the long form, and the list of block groups."""
-    table = pq.read_table(SHARED / "us_2000_block_groups.parquet").to_pandas()
-    chosen = sorted(table.block_group.str[:2].unique())[:states]
-    table = table[table.block_group.str[:2].isin(chosen)].sort_values("block_group")
-    codes = table.block_group.to_numpy(dtype=str)
-    areas = {"nation": ["US"] * len(codes)}
-    areas |= {name: [code[:n] for code in codes] for name, n in (("state", 2), ("county", 5), ("tract", 11))}
-    pq.write_table(pa.table({**areas, "block_group": codes}), folder / "areas.parquet")
-    ages = table[[f"age_{age}" for age in AGES]].to_numpy(dtype=np.int64)
-    sizes = table[[f"hh_{size}" for size in range(1, 8)]].to_numpy(dtype=np.int64)
-    spec = parse_spec(BLOCK_GROUPS, folder=folder)
-    for universe, rows, first, name in zip(
-        spec.universes(), (ages, sizes), ("male", "owner"), ("persons", "households"), strict=True
-    ):
-        one = crossed(rows, table[first].to_numpy(dtype=np.int64))
-        cells = np.stack([one, rows - one], axis=2)
-        at = np.nonzero(cells)
-        (a, b) = universe.schema.attributes
-        columns = {"block_group": codes[at[0]], a.name: np.array(a.values)[at[1]], b.name: np.array(b.values)[at[2]]}
-        pq.write_table(pa.table({**columns, "count": cells[at]}), folder / f"{name}.parquet")
+def without_persons(run: RunDirectory, sizes: HouseholdSizes) -> tuple[Floats, Floats]:
+    """The ends of intervals as if the persons were known exactly."""
+    homes = read_table(unchecked(run.universe("households").table("total", sizes.level)))
+    assert homes.lows is not None
+    assert homes.highs is not None
+    persons = Counted(sizes.persons, sizes.persons.astype(float), sizes.persons.astype(float))
+    found = average_sizes(persons, Counted(sizes.households, homes.lows[:, 0], homes.highs[:, 0]), 1, 12)
+    assert found.lows is not None
+    assert found.highs is not None
+    return found.lows, found.highs
 
 
-def run_command(*words: str) -> tuple[float, float]:
-    """Core seconds and peak memory (MB) of a command; it must succeed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "flows.entry", *words], check=True, stdout=subprocess.DEVNULL)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1000
+def measured_sizes(keys: int) -> dict[str, Any]:
+    """Level -> coverage, half-widths and errors of the averages of all keys."""
+    true = true_numbers(sizes_spec(1))
+    levels = sizes_spec(1).geography.level_names
+    inside: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
+    narrow: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
+    widths: dict[str, list[Floats]] = {level: [] for level in levels}
+    errors: dict[str, list[Floats]] = {level: [] for level in levels}
+    totals: dict[str, list[NDArray[np.bool_]]] = {level: [] for level in levels}
+    for key in range(1, keys + 1):
+        spec = sizes_spec(key)
+        with tempfile.TemporaryDirectory() as out:
+            checked = check_stated(Request(EXAMPLE, Path(out), None, 1, i_know=True), spec)
+            run = RunDirectory(run_release(checked, Silent()))
+            for level, (right, homes) in zip(read_spine(spec.geography).levels, true, strict=True):
+                sizes = read_household_sizes(unchecked(sizes_file(run, "households", level.name)))
+                averages = sizes.averages
+                assert averages.lows is not None
+                assert averages.highs is not None
+                counted = _counted(read_table(unchecked(run.universe("households").table("total", level.name))))
+                assert counted.lows is not None
+                assert counted.highs is not None
+                totals[level.name].append((counted.lows <= homes) & (homes <= counted.highs))
+                there = ~np.isnan(averages.values) & ~np.isnan(right)
+                low, high = averages.lows[there], averages.highs[there]
+                inside[level.name].append((low <= right[there]) & (right[there] <= high))
+                low_only, high_only = (ends[there] for ends in without_persons(run, sizes))
+                narrow[level.name].append((low_only <= right[there]) & (right[there] <= high_only))
+                widths[level.name].append((high - low) / 2)
+                errors[level.name].append(np.abs(averages.values[there] - right[there]))
+    return {
+        level: {
+            "averages": int(sum(map(len, inside[level]))),
+            "covered": float(np.concatenate(inside[level]).mean()),
+            "covered, households alone": float(np.concatenate(narrow[level]).mean()),
+            "half-width": float(np.median(np.concatenate(widths[level]))),
+            "error": float(np.median(np.concatenate(errors[level]))),
+            "households covered": float(np.concatenate(totals[level]).mean()),
+        }
+        for level in levels
+    }
 
 
-def example_figures(repeats: int) -> dict[str, Any]:
-    """The example state with its joins and without: medians of core seconds, and the larger peak so far."""
-    seconds: dict[str, list[float]] = {"joined": [], "apart": []}
-    peak = {"joined": 0.0, "apart": 0.0}
-    with tempfile.TemporaryDirectory() as folder:
-        state = Path(folder) / "state"
-        run_command("example", str(state), "--households")
-        text = (state / "release.toml").read_text("utf-8")
-        begin, end = text.index("[[join]]"), text.index("[report]")
-        (state / "apart.toml").write_text(text[:begin] + text[end:], "utf-8")
-        for number in range(repeats):
-            for name, spec in (("apart", "apart.toml"), ("joined", "release.toml")):
-                out = Path(folder) / f"{name}{number}"
-                words = ("run", str(state / spec), "--out", str(out), "--workers", "1", "--no-prefect", "--i-know")
-                used, memory = run_command(*words)
-                seconds[name].append(used)
-                peak[name] = max(peak[name], memory)
-        run_command("check", str(out / "example"))
-    medians = {name: float(np.median(values)) for name, values in seconds.items()}
-    return {"core seconds": medians, "ratio": medians["joined"] / medians["apart"], "peak MB": peak}
+def _counted(table: ReleasedTable) -> Counted:
+    """The one number of a table, with its whole-number ends as they are."""
+    assert table.lows is not None
+    assert table.highs is not None
+    return Counted(table.counts[:, 0], table.lows[:, 0], table.highs[:, 0])
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--part", choices=["semcog", "block_groups", "example"], default="semcog")
-    parser.add_argument("--keys", type=int, default=20)
-    parser.add_argument("--states", type=int, default=43)
+    parser.add_argument("--part", choices=["joins", "sizes"], default="joins")
+    parser.add_argument("--keys", type=int, default=6)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--repeats", type=int, default=3, help="runs of the example")
     arguments = parser.parse_args()
-    if arguments.part == "example":
-        print(json.dumps(example_figures(arguments.repeats), indent=1))
-        return
     if not SHARED.exists():
         print("the real data is not there: ../shared/data")
         return
-    if arguments.part == "semcog":
+    if arguments.part == "joins":
         figures = measured(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE.parent, arguments.keys)
+        show_joins(figures)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            write_block_groups(Path(folder), arguments.states)
-            figures = measured(BLOCK_GROUPS, Path(folder), arguments.keys)
+        figures = measured_sizes(arguments.keys)
+        show_sizes(figures)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+def show_joins(figures: dict[str, Any]) -> None:
+    """Print who agrees, and the errors without joins with the ratio of those with them."""
     print(f"{'':24}" + "".join(f"{level:>12}" for level in figures["levels"]))
     for name, shares in figures["agree"].items():
         print(f"{'agree, ' + name:24}" + "".join(f"{share:12.3f}" for share in shares))
@@ -280,8 +259,19 @@ def main() -> None:
         apart = figures["errors apart"][query]
         print(f"{query:24}" + "".join(f"{a:7.1f} x{r:4.2f}" for a, r in zip(apart, ratios, strict=True)))
     print("seconds", figures["seconds"])
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+def show_sizes(figures: dict[str, Any]) -> None:
+    """Print the coverage of the averages of each level."""
+    print(
+        f"{'level':>10} {'averages':>9} {'covered':>8} {'households alone':>17} {'half-width':>11} {'error':>8} "
+        f"{'households':>11}"
+    )
+    for level, row in figures.items():
+        print(
+            f"{level:>10} {row['averages']:>9,} {row['covered']:>8.3f} {row['covered, households alone']:>17.3f} "
+            f"{row['half-width']:>11.4f} {row['error']:>8.4f} {row['households covered']:>11.3f}"
+        )
 
 
 if __name__ == "__main__":
