@@ -27,8 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_marginals import ADULT, CENSUS_DP_CLIQUES, YEARS, adult, mean_and_error, two_way
 
-from features.marginals.population import Population
-from features.marginals.records import Records
+from features.marginals.records import Population, Records
 from postprocess.arrays import IntArray
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -33,10 +33,9 @@ import pandas as pd
 from bench_joins import EXAMPLE, SHARED, truth
 from numpy.typing import NDArray
 
-from features.joins.files import sizes_file
+from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
+from features.joins.keys import stated_joins
 from features.joins.link import residents_of
-from features.joins.resolve import stated_joins
-from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.release.layout import RunDirectory

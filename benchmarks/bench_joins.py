@@ -36,9 +36,8 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.joins.mathematics.bounds import joined_bounds
-from features.joins.mathematics.composition import Composition
-from features.joins.resolve import stated_joins
+from features.joins.keys import stated_joins
+from features.joins.mathematics.composition import Composition, joined_bounds
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query

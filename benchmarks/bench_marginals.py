@@ -55,13 +55,10 @@ from numpy.typing import NDArray
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
 from features.marginals.choice import Pairs
-from features.marginals.cliques import junction_tree
+from features.marginals.cliques import Clique, Domain, junction_tree
 from features.marginals.confidential import choose
-from features.marginals.design import Design, Release, Tables
-from features.marginals.domain import Clique, Domain
-from features.marginals.intervals import SimulatedErrors, simulated_errors
-from features.marginals.population import Population
-from features.marginals.records import Records, draw_records
+from features.marginals.intervals import Design, Release, SimulatedErrors, Tables, simulated_errors
+from features.marginals.records import Population, Records, draw_records
 from features.marginals.whole import First, Seed
 from geography.build import spine_from_prefixes
 from pipeline.model.public_key import public_key

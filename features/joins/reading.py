@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from features.joins.files import sizes_file
+from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
 from features.joins.link import Households, SizeSource
-from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.errors import InputError
 from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import Clique, Domain
 from geography.errors import InputError
 from pipeline.missing import install_command
 from pipeline.privacy.budget import NoiseSpec

@@ -23,10 +23,9 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse as sp
 
-from features.marginals.choice import Pairs, candidates, largest_epsilon, scores_of, tables_of
-from features.marginals.domain import Clique
+from features.marginals.choice import Pairs, attribute_query, candidates, largest_epsilon, scores_of, tables_of
+from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
-from features.marginals.terms import attribute_query
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError

@@ -10,16 +10,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from features.marginals.bins import Bins
-from features.marginals.choice import unlike_a_choice
-from features.marginals.cliques import JunctionTree
-from features.marginals.domain import Clique, Domain
-from features.marginals.exact import invariants_within
-from features.marginals.parts import Parts
-from features.marginals.section import MarginalsSection
-from features.marginals.terms import Terms, stated_terms
-from features.marginals.tree import tree_of, universe_names
-from features.marginals.untried import NOT_WITH, note_untried_of_companion
+from features.marginals.choice import Terms, stated_terms, unlike_a_choice
+from features.marginals.cliques import Clique, Domain, JunctionTree
+from features.marginals.division import NOT_WITH, Parts, note_untried_of_companion
+from features.marginals.section import Bins, MarginalsSection
+from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import are_carried
 from geography.codes import counted
 from geography.errors import InputError

@@ -10,13 +10,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.marginals.bins import Bins
-from features.marginals.cliques import JunctionTree
-from features.marginals.design import Design, Release
-from features.marginals.domain import Clique
-from features.marginals.drawn import drawn_numbers
-from features.marginals.intervals import REPLICATES, SimulatedErrors, simulated_errors
-from features.marginals.records import Records, draw_records
+from features.marginals.cliques import Clique, JunctionTree
+from features.marginals.intervals import REPLICATES, Design, Release, SimulatedErrors, simulated_errors
+from features.marginals.records import Records, draw_records, drawn_numbers
+from features.marginals.section import Bins
 from features.marginals.whole import Exact, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from features.marginals.domain import Clique, Domain, subsets
-from features.marginals.residuals import cell_variances, factor, residuals, table
+from features.marginals.cliques import Clique, Domain, cell_variances, factor, residuals, subsets, table
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 __all__ = ["Known", "Level", "Measurement", "combined", "downward", "upward"]

@@ -21,9 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from features.marginals.choice import Pairs, from_sample, tables_of
-from features.marginals.cliques import filling, junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.guess import guess
+from features.marginals.cliques import Clique, Domain, filling, guess, junction_tree
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.public_file import open_public

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from features.marginals.choice import Terms
+from features.marginals.cliques import Clique
 from features.marginals.division import decided
-from features.marginals.domain import Clique
 from features.marginals.section import ChosenSection, MarginalsSection
-from features.marginals.terms import Terms
-from features.marginals.together import Cliques
+from features.marginals.tree import Cliques
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.record_source import RecordSource

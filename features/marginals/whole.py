@@ -24,13 +24,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from features.marginals.alike import Cells, Shrinkage, centred, expected
-from features.marginals.cliques import JunctionTree, Stage
-from features.marginals.domain import Clique, Domain, subsets
+from features.marginals.cliques import Clique, Domain, JunctionTree, Number, Stage, marginal, residuals, subsets, table
 from features.marginals.linear import Level, shares
-from features.marginals.possible import any_cell, possible_cells
-from features.marginals.residuals import Number, marginal, residuals, table
-from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
+from features.marginals.transport import (
+    Cells,
+    Shrinkage,
+    Tables,
+    centred,
+    expected,
+    nearest,
+    project_columns,
+    round_columns,
+    round_tables,
+)
+from features.marginals.zeros import any_cell, possible_cells
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.rounding import TIE_RANGE, mixed_bits, tie_breaks

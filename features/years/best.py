@@ -15,8 +15,7 @@ from typing import Final
 import cvxpy as cp
 import numpy as np
 
-from features.years.design import Design, triangular
-from features.years.loss import history_bound, n_cases, worst_pairs
+from features.years.design import Design, history_bound, n_cases, triangular, worst_pairs
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import FloatArray

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import Clique, Domain, junction_tree
 from features.marginals.linear import Measurement
-from features.marginals.population import Population
-from features.marginals.records import Records
+from features.marginals.records import Population, Records
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.alike import Cells, Shrinkage, centred, expected
-from features.marginals.transport import Tables
+from features.marginals.transport import Cells, Shrinkage, Tables, centred, expected
 
 Floats = NDArray[np.float64]
 NOISE = 25.0

@@ -22,11 +22,10 @@ import features.marginals.estimation as estimation
 import spinewise as sw
 from auditor.check.release import check_release
 from auditor.program import audit
-from features.marginals.bins import Bins
-from features.marginals.domain import Domain
-from features.marginals.drawn import drawn_numbers
+from features.marginals.cliques import Domain
 from features.marginals.proposal import read_sample
-from features.marginals.records import Records
+from features.marginals.records import Records, drawn_numbers
+from features.marginals.section import Bins
 from features.marginals.whole import Seed
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.execution.progress import Silent

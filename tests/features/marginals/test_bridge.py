@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from features.marginals.bridge import to_mbi
-from features.marginals.design import Design
-from features.marginals.population import Population
+from features.marginals.intervals import Design
+from features.marginals.records import Population
 from features.marginals.whole import Seed
 from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec

@@ -21,9 +21,8 @@ from features.marginals.choice import (
     tables_of,
     unlike_a_choice,
 )
-from features.marginals.cliques import filling, homes
+from features.marginals.cliques import Clique, Domain, filling, homes
 from features.marginals.confidential import choose
-from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import IntArray

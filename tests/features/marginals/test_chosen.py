@@ -30,14 +30,12 @@ from auditor import sampler
 from auditor.check.release import check_release
 from auditor.ledger import read_ledger
 from auditor.program import audit
-from features.marginals.choice import Pairs, candidates, scores_of, tables_of
-from features.marginals.cliques import filling
+from features.marginals.choice import Pairs, Terms, candidates, scores_of, tables_of
+from features.marginals.cliques import Clique, Domain, filling
 from features.marginals.confidential import chosen_pairs
-from features.marginals.domain import Clique, Domain
 from features.marginals.section import ChooseSection
 from features.marginals.stage import ChoiceWork
-from features.marginals.terms import Terms
-from features.marginals.together import Cliques
+from features.marginals.tree import Cliques
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.execution.progress import Silent

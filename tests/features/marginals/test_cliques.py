@@ -7,8 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from features.marginals.cliques import JunctionTree, filling, junction_tree
-from features.marginals.domain import Clique, Domain, subsets
+from features.marginals.cliques import Clique, Domain, JunctionTree, filling, junction_tree, subsets
 from geography.errors import InputError
 
 

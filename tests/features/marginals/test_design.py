@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from features.marginals import whole
-from features.marginals.cliques import junction_tree
-from features.marginals.design import Design
-from features.marginals.domain import Domain
-from features.marginals.population import Population
-from features.marginals.records import Records, count, draw_records
+from features.marginals.cliques import Domain, junction_tree
+from features.marginals.intervals import Design
+from features.marginals.records import Population, Records, count, draw_records
 from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
 

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.guess import guess, measured_pairs, needed
-from features.marginals.population import Population
-from features.marginals.records import count, draw_records
+from features.marginals.cliques import Clique, Domain, guess, junction_tree, measured_pairs, needed
+from features.marginals.records import Population, count, draw_records
 from features.marginals.whole import Seed
 from geography.errors import InputError
 

@@ -14,12 +14,9 @@ import pytest
 import scipy.sparse as sp
 
 from features.marginals import intervals
-from features.marginals.cliques import junction_tree
-from features.marginals.design import Design, Release
-from features.marginals.domain import Domain
-from features.marginals.intervals import SimulatedErrors, noisy_again, simulated_errors
-from features.marginals.population import Population
-from features.marginals.records import Records
+from features.marginals.cliques import Domain, junction_tree
+from features.marginals.intervals import Design, Release, SimulatedErrors, noisy_again, simulated_errors
+from features.marginals.records import Population, Records
 from features.marginals.whole import Exact, First, Seed
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray

@@ -21,12 +21,9 @@ from releases.wide import ATTRIBUTES, CLIQUES, SPEC, records, write_wide
 
 from auditor.check.release import check_release
 from auditor.program import audit
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Domain
+from features.marginals.cliques import Domain, junction_tree, marginal
 from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.records import Records
-from features.marginals.residuals import marginal
+from features.marginals.records import Population, Records
 from features.marginals.whole import Exact, First, Seed, whole_numbers
 from features.marginals.zeros import are_carried, carried
 from geography.errors import InputError

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.domain import Clique, Domain, subsets
+from features.marginals.cliques import Clique, Domain, cell_variances, marginal, residuals, subsets, table
 from features.marginals.linear import Known, Level, Measurement, combined, downward, upward
-from features.marginals.residuals import cell_variances, marginal, residuals, table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
 N_CELLS = 12

@@ -16,8 +16,7 @@ from releases.command import spinewise
 from releases.small import run
 from releases.wide import ATTRIBUTES, records, write_wide
 
-from features.marginals.cliques import filling
-from features.marginals.domain import Domain
+from features.marginals.cliques import Domain, filling
 from features.marginals.keys import MarginalsKeys
 from features.marginals.proposal import Plan, proposed, read_sample
 from features.marginals.tree import stated_cliques

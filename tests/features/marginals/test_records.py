@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.records import count, draw_records
+from features.marginals.records import Population, count, draw_records
 from features.marginals.whole import Seed, whole_numbers
 
 Make = Callable[..., Population]

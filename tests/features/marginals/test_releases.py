@@ -29,9 +29,8 @@ from auditor.form import read_form
 from auditor.ledger import chain_problems, read_ledger
 from auditor.parts import parts_problems
 from auditor.program import audit
-from features.marginals.cliques import junction_tree
-from features.marginals.design import Design
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import Clique, Domain, junction_tree
+from features.marginals.intervals import Design
 from features.marginals.whole import Seed
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource

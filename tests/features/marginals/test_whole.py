@@ -11,14 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from features.marginals import whole
-from features.marginals.cliques import JunctionTree, junction_tree
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import Clique, Domain, JunctionTree, junction_tree, marginal
 from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.possible import possible_cells
-from features.marginals.records import Records
-from features.marginals.residuals import marginal
+from features.marginals.records import Population, Records
 from features.marginals.whole import Exact, First, Seed, whole_numbers
+from features.marginals.zeros import possible_cells
 from geography.errors import InputError
 from postprocess.arrays import IntArray
 

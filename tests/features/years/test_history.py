@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 from oracles.dense import leaves_below
 from oracles.random_problems import random_spine
 
-from features.years.change import Change, change_of, change_precisions, intervals
 from features.years.design import Design, independent
-from features.years.history import Exact, LevelHistory, SeriesQuery, histories
-from features.years.whole import whole_histories
+from features.years.history import (
+    Change,
+    Exact,
+    LevelHistory,
+    SeriesQuery,
+    change_of,
+    change_precisions,
+    histories,
+    intervals,
+    whole_histories,
+)
 from geography.spine import Level, Spine
 
 Floats = NDArray[np.float64]

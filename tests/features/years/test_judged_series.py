@@ -14,9 +14,8 @@ from oracles.series_numbers import square_root
 
 from auditor.reading.errors import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
-from features.years.design import triangular
-from features.years.loss import reach
-from features.years.terms import Stated, found
+from features.years.design import reach, triangular
+from features.years.series import Stated, found
 from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from features.years.design import Design
-from features.years.history import LevelHistory, SeriesQuery, histories
-from features.years.numbers import VERDICTS, Numbers, between, in_period
-from features.years.whole import whole_histories
+from features.years.history import (
+    VERDICTS,
+    LevelHistory,
+    Numbers,
+    SeriesQuery,
+    between,
+    histories,
+    in_period,
+    whole_histories,
+)
 from geography.errors import InputError
 from geography.spine import Level, Spine
 

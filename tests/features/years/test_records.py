@@ -17,7 +17,7 @@ from releases.small import run_period
 from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
 from features.years.plan import series_plan
-from features.years.terms import Independent
+from features.years.series import Independent
 from flows.checks.validation import validate
 from geography.errors import InputError
 from pipeline.execution.progress import Silent
