@@ -38,6 +38,18 @@ _NAMED = {"type": "object", "properties": {"answer": {"type": "string"}}, "requi
 #: The two ends of an amount as a spec file may state them.
 ENDS = WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "string"}, _NAMED]}})
 _SHAPE = '["0", { answer = "answers/NAME" }]'
+#: Keys that say something of counts, and why none of them is for amounts.
+_NOT_OF_AMOUNTS = {
+    "invariants": "sums of an amount are never published exactly",
+    "structural_zeros": "where the release's own counts are impossible, so are the sums",
+    "impossible": "where the release's own counts are impossible, so are the sums",
+    "bounds": "the sums are bounded by the release's own counts",
+    "select": "versions are chosen by numbers of persons",
+}
+#: Of counts of what is clipped.
+_NOT_OF_CLIPPED = {"invariants": "how many records are clipped is confidential, and never published exactly"}
+#: The attribute of what is clipped.
+_CLIPPED = "clipped"
 
 
 def with_chosen(stated: object, info: ValidationInfo) -> object:
@@ -99,11 +111,13 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
     return str(value), {"answer": str(folder), "sha256": sha256, **charged}
 
 
-class AmountPart(FeatureKeys):
-    """What makes a companion one of amounts, or of how many are clipped; `keys.AmountKeys` says what comes with it."""
+class AmountKeys(FeatureKeys):
+    """The keys `amount` and `count_clipped` of a companion, with those that go with them."""
 
     slot: ClassVar[str] = "companions"
     after: ClassVar[str] = ""
+    #: See `pipeline.pages.facts.HasSection`.
+    section: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
 
     amount: str | None = Field(
         default=None,
@@ -147,7 +161,7 @@ class AmountPart(FeatureKeys):
     )
 
     @model_validator(mode="after")
-    def _together(self) -> AmountPart:
+    def _together(self) -> AmountKeys:
         if self.count_clipped is not None:
             return self._clip_alone()
         if self.amount is None:
@@ -166,7 +180,7 @@ class AmountPart(FeatureKeys):
             raise Misfit(("between", str(error))) from None
         return self
 
-    def _clip_alone(self) -> AmountPart:
+    def _clip_alone(self) -> AmountKeys:
         for key in ("amount", "unit", "ends"):
             if getattr(self, key) is not None:
                 raise Misfit((key, "not with count_clipped, which counts records; a sum is a companion of its own"))
@@ -191,34 +205,46 @@ class AmountPart(FeatureKeys):
         unit, total = parse_exact(self.unit or ""), self.ends == "total"
         return AmountAttribute.of(self.amount or "amount", low, high, unit, missing, total=total)
 
+    @property
+    def named_by(self) -> str:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        return next((key for key in ("amount", "count_clipped") if getattr(self, key) is not None), "")
 
-#: Keys that say something of counts, and why none of them is for amounts.
-_NOT_OF_AMOUNTS = {
-    "invariants": "sums of an amount are never published exactly",
-    "structural_zeros": "where the release's own counts are impossible, so are the sums",
-    "impossible": "where the release's own counts are impossible, so are the sums",
-    "bounds": "the sums are bounded by the release's own counts",
-    "select": "versions are chosen by numbers of persons",
-}
+    def measure(self) -> Measure:
+        """What each record of the companion adds to its cell; see `pipeline.spec.resolve.StatesMeasure`."""
+        if self.amount is None and self.count_clipped is None:
+            return COUNTS
+        chosen = None
+        if self.chosen is not None and self.between is not None:
+            chosen = ChosenEnd(self.between[1], self.chosen.question, self.chosen.answer.name)
+        return ClippedCounts(self.sides(), chosen) if self.amount is None else Sums(self.grid(), chosen)
+
+    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        found = with_clipped(schema, self, scope.problems)
+        if scope.own is not None:
+            note_amount_schema(found, scope.own, scope.problems)
+        return found
+
+    def records(self, scope: MeasureScope) -> RecordSource | None:
+        """See `pipeline.spec.resolve.StatesMeasure`."""
+        return None if scope.own is None else amount_records(self, scope, scope.own)
+
+    @classmethod
+    def products(cls) -> tuple[Product, ...]:
+        """See `pipeline.metadata.products.HasProducts`."""
+        from features.amounts.means import AMOUNTS
+
+        return (AMOUNTS,)
+
+    def shown(self, facts: ReleaseFacts) -> AmountsView | None:
+        """See `pipeline.pages.facts.HasSection`."""
+        from features.amounts.means import amounts_view
+
+        return amounts_view(facts)
 
 
-#: Of counts of what is clipped.
-_NOT_OF_CLIPPED = {"invariants": "how many records are clipped is confidential, and never published exactly"}
-#: The attribute of what is clipped.
-_CLIPPED = "clipped"
-
-
-def measure_of(keys: AmountPart) -> Measure:
-    """What each record of the companion adds to its cell."""
-    if keys.amount is None and keys.count_clipped is None:
-        return COUNTS
-    chosen = None
-    if keys.chosen is not None and keys.between is not None:
-        chosen = ChosenEnd(keys.between[1], keys.chosen.question, keys.chosen.answer.name)
-    return ClippedCounts(keys.sides(), chosen) if keys.amount is None else Sums(keys.grid(), chosen)
-
-
-def with_clipped(schema: Schema, keys: AmountPart, problems: Problems) -> Schema:
+def with_clipped(schema: Schema, keys: AmountKeys, problems: Problems) -> Schema:
     """The schema with the sides of the clip, for a companion that counts what is clipped; a wrong one is noted."""
     if keys.count_clipped is None:
         return schema
@@ -232,7 +258,7 @@ def with_clipped(schema: Schema, keys: AmountPart, problems: Problems) -> Schema
     return Schema(tuple(sides if one.name == _CLIPPED else one for one in schema.attributes), schema.recodes)
 
 
-def amount_records(keys: AmountPart, scope: MeasureScope, own: UniverseSections) -> RecordSource | None:
+def amount_records(keys: AmountKeys, scope: MeasureScope, own: UniverseSections) -> RecordSource | None:
     """The release's own records, read with the amount or by its clip; what does not fit is noted.
 
     Args:
@@ -279,13 +305,13 @@ def amount_records(keys: AmountPart, scope: MeasureScope, own: UniverseSections)
         problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
     source = own.input.source()
     if keys.count_clipped is None:
-        source = measure_of(keys).reading(source)
+        source = keys.measure().reading(source)
         return replace(source, unit=privacy.unit, at_most=privacy.at_most)
     values = {name: texts for name, texts in source.values.items() if name != _CLIPPED}
     return replace(source, columns={**source.columns, _CLIPPED: keys.count_clipped}, values=values)
 
 
-def _note_units(keys: AmountPart, scope: MeasureScope, of_what: str) -> None:
+def _note_units(keys: AmountKeys, scope: MeasureScope, of_what: str) -> None:
     """Note what does not fit the release's units with several records, or their lack."""
     privacy, problems = scope.privacy, scope.problems
     if scope.own_privacy.unit is not None:
@@ -320,42 +346,3 @@ def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems
                 f"the release itself {found}; a companion of an amount has some of the release's attributes, each with "
                 "the same values in the same order",
             )
-
-
-class AmountKeys(AmountPart):
-    """The keys `amount` and `count_clipped` of a companion, with those that go with them."""
-
-    section: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
-
-    @property
-    def named_by(self) -> str:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
-        return next((key for key in ("amount", "count_clipped") if getattr(self, key) is not None), "")
-
-    def measure(self) -> Measure:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
-        return measure_of(self)
-
-    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
-        found = with_clipped(schema, self, scope.problems)
-        if scope.own is not None:
-            note_amount_schema(found, scope.own, scope.problems)
-        return found
-
-    def records(self, scope: MeasureScope) -> RecordSource | None:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
-        return None if scope.own is None else amount_records(self, scope, scope.own)
-
-    @classmethod
-    def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
-        from features.amounts.means import AMOUNTS
-
-        return (AMOUNTS,)
-
-    def shown(self, facts: ReleaseFacts) -> AmountsView | None:
-        """See `pipeline.pages.facts.HasSection`."""
-        from features.amounts.means import amounts_view
-
-        return amounts_view(facts)

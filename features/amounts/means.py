@@ -36,15 +36,13 @@ from pipeline.model.universe import Table, Universe
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.publishing.files import product_files
 from pipeline.release.layout import RunDirectory, file_name
-from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
+from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
 from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages, Counted, average_sizes
 
 #: Suffixes of the columns of an answer.
 SUM, COUNT, MEAN = ":sum", ":count", ":mean"
-
-Floats = NDArray[np.float64]
 
 
 def path_of(run: RunDirectory, companion: str, table: str, level: str) -> Path:
@@ -78,19 +76,15 @@ class Means:
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns after the geocode, with their names; NaN for what is null in the file."""
         for number, label in enumerate(self.labels):
-            yield from _interval(label + SUM, self.sums, number)
+            yield from interval_columns(label + SUM, _of_answer(self.sums, number))
             if self.counts is not None and self.means is not None:
                 yield label + COUNT, self.counts[:, number]
-                yield from _interval(label + MEAN, self.means, number)
+                yield from interval_columns(label + MEAN, _of_answer(self.means, number))
 
 
-def _interval(name: str, of: Averages, number: int) -> Iterator[tuple[str, Floats]]:
-    values = of.values[:, number]
-    yield name, values
-    if of.lows is not None and of.highs is not None:
-        lows, highs = of.lows[:, number], of.highs[:, number]
-        margins = np.maximum(values - lows, highs - values)
-        yield from zip((name + suffix for suffix in INTERVAL_SUFFIXES), (margins, lows, highs), strict=True)
+def _of_answer(of: Averages, number: int) -> Averages:
+    low, high = (None if end is None else end[:, number] for end in (of.lows, of.highs))
+    return Averages(of.values[:, number], low, high)
 
 
 def means_of(companion: str, amount: AmountAttribute, sums: ReleasedTable, counts: ReleasedTable | None) -> Means:

@@ -25,7 +25,7 @@ from pipeline.model.links.link import LinkedTable, tables_of
 from pipeline.model.texts.message import marked
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.release.layout import RunDirectory, file_name
-from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of
+from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
 from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages, quantile_of
@@ -57,11 +57,7 @@ class HouseholdSizes:
         """The columns after the geocode, with their names; NaN for what is null in the file."""
         yield PERSONS, self.persons
         yield HOUSEHOLDS, self.households
-        values, lows, highs = self.averages.values, self.averages.lows, self.averages.highs
-        yield AVERAGE, values
-        if lows is not None and highs is not None:
-            margins = np.maximum(values - lows, highs - values)
-            yield from zip((AVERAGE + suffix for suffix in INTERVAL_SUFFIXES), (margins, lows, highs), strict=True)
+        yield from interval_columns(AVERAGE, self.averages)
 
 
 def _columns(*, with_margins: bool) -> pa.Schema:

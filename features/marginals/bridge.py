@@ -12,8 +12,6 @@ from pipeline.missing import install_command
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 
-__all__ = ["to_mbi"]
-
 
 def to_mbi(
     domain: Domain, tables: Mapping[Clique, IntArray], noise: Mapping[Clique, NoiseSpec], area: int = 0

@@ -39,22 +39,6 @@ from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, bud
 from pipeline.spec.fields import Misfit
 from postprocess.arrays import IntArray
 
-__all__ = [
-    "Pairs",
-    "Terms",
-    "attribute_query",
-    "candidates",
-    "choice_query",
-    "from_sample",
-    "largest_epsilon",
-    "score",
-    "scores_of",
-    "stated_terms",
-    "tables_of",
-    "terms_of_universes",
-    "unlike_a_choice",
-]
-
 #: epsilon is a multiple of one over this.
 _PARTS_OF_BUDGET = 1 << 20
 

@@ -36,25 +36,6 @@ from numpy.typing import NDArray
 from geography.errors import InputError
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = [
-    "Filling",
-    "JunctionTree",
-    "Needed",
-    "Stage",
-    "cell_variances",
-    "factor",
-    "filling",
-    "guess",
-    "homes",
-    "junction_tree",
-    "marginal",
-    "measured_pairs",
-    "needed",
-    "residuals",
-    "table",
-    "triangulated",
-]
-
 #: Numbers of attributes, each once, in ascending order.
 Clique = tuple[int, ...]
 

@@ -1,7 +1,7 @@
 """Private choice of the pairs of attributes that are measured together, at the top of the spine. It sees the records.
 
 Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
-with the cost that `terms.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
+with the cost that `choice.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
 with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and epsilon^2 / 8-zCDP
 (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from the choices before.
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
@@ -45,8 +45,6 @@ from pipeline.records.cells import open_cells
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import update_with_counts
 from postprocess.arrays import IntArray
-
-__all__ = ["Choice", "answered", "choose", "true_tables"]
 
 #: Labels the keyed hash of the tables that pairs are chosen by.
 _LABEL = "input of a choice of cliques"

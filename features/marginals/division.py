@@ -38,8 +38,6 @@ from pipeline.spec.resolve_strategy import resolve_strategy
 from pipeline.spec.sections import CompanionSection, PostprocessSection, SchemaSection, StrategySection
 from pipeline.spec.wording.resolve import note_unknown_labels
 
-__all__ = ["NOT_WITH", "Parts", "Portion", "decided", "divided", "note_untried_keys", "note_untried_of_companion"]
-
 NOT_WITH: Final = "not together with [marginals] yet; leave one of the two out"
 #: Sections and keys of any universe.
 _UNTRIED: Final = ("bounds", "select", "join", "household_tables", "questions", "collect", "series")

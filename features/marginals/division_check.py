@@ -24,8 +24,6 @@ from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import CompanionSection, UniverseSections
 
-__all__ = ["note_division"]
-
 
 def note_division(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems) -> None:
     """Note universes that are not those of the cliques, and what no release of marginals was tried with."""

@@ -74,7 +74,7 @@ class CliqueEstimation:
             for number, allocation in enumerate(allocations(universe, job.spine)):
                 for measured in allocation.strategy.queries:
                     (drawn,) = allocation.draws(universe, measured)
-                    noise[number][self._clique(measured.query.terms)] = drawn
+                    noise[number][self.tree.domain.clique(measured.query.terms)] = drawn
         parents = [level.parents for level in job.spine.levels[1:]]
         zeros = {
             bag: ~universe.structural_zeros
@@ -103,7 +103,7 @@ class CliqueEstimation:
                 below = Exact(below.clique, sums)
             for name, query in own.invariants:
                 if name == level.name and (below is None or len(query.terms) > len(below.clique)):
-                    clique = self._clique(query.terms) if query.terms else ()
+                    clique = self.tree.domain.clique(query.terms) if query.terms else ()
                     below = Exact(clique, answers[name, query.name])
             exact.insert(0, below)
         return First(exact)
@@ -118,7 +118,7 @@ class CliqueEstimation:
             for number, (level, strategy, files) in enumerate(places):
                 for measured, file in zip(strategy.queries, files, strict=True):
                     values = file.read(level.geocodes).values
-                    out[number][self._clique(measured.query.terms)] = values.astype(np.int64)
+                    out[number][self.tree.domain.clique(measured.query.terms)] = values.astype(np.int64)
         return out
 
     @cached_property
@@ -134,7 +134,7 @@ class CliqueEstimation:
 
     def estimate(self, universe: Universe) -> Notes:
         """See `JointEstimation.estimate`."""
-        bag, folder = self._bag(universe), self.job.folder(universe)
+        bag, folder = self.universes.index(universe.name), self.job.folder(universe)
         for level, whole in zip(self.job.spine.levels, self.release.whole, strict=True):
             place = (level.name, level.geocodes, universe.schema)
             write_histogram(folder.histogram(level.name), self.job.run.staging, *place, sp.csr_array(whole[bag]))
@@ -148,7 +148,7 @@ class CliqueEstimation:
         self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
     ) -> tuple[FloatArray, FloatArray]:
         """See `JointEstimation.ends`."""
-        return self.errors.ends(level, self._bag(universe), table.query, counts, rows.start)
+        return self.errors.ends(level, self.universes.index(universe.name), table.query, counts, rows.start)
 
     def write_records(self, universe: Universe) -> None:
         """See `JointEstimation.write_records`: whole records, from the released histograms of the leaves."""
@@ -196,12 +196,6 @@ class CliqueEstimation:
         name = self.job.spine.levels[level].name
         tables = [table for table in self.job.universes[bag].tables if name in table.levels]
         return list({table.query.key: table.query for table in tables}.values())
-
-    def _bag(self, universe: Universe) -> int:
-        return self.universes.index(universe.name)
-
-    def _clique(self, names: Sequence[str]) -> Clique:
-        return self.tree.domain.clique(names)
 
 
 def _columns(geocodes: NDArray[np.str_], leaf: IntArray, codes: IntArray, values: Sequence[pa.Array]) -> list[pa.Array]:

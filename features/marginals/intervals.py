@@ -6,7 +6,7 @@ of (`postprocess.downward.intervals`).
 
 A release is smoother than the truth where areas are expected to be alike, and else rougher, by the noise; and it has
 few of the counts that noise hides. So what stands in for the truth is drawn from what the truth may be given what is
-measured (`alike`, `whole_numbers(drawn=True)`): its areas differ by as much as they do in truth, and it has as many
+measured (`transport`, `whole_numbers(drawn=True)`): its areas differ by as much as they do in truth, and it has as many
 small counts.
 
 Where a level has few areas, errors of all cells of a table are taken together. The core takes cells that are about as
@@ -47,8 +47,6 @@ from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
 
-__all__ = ["Design", "Release", "SimulatedErrors", "noisy_again", "simulated_errors"]
-
 #: Noisy tables of a level: clique -> `(n, cells)`.
 Tables = Mapping[Clique, IntArray]
 
@@ -76,7 +74,7 @@ class Design:
         noise: of each level, clique -> the noise in each cell of its table; not all cliques need be at each level.
         first: what is known of the first tables.
         zeros: clique -> which of its cells can be positive, `(cells,)`.
-        alike: whether the parts of an area are expected to be alike (`alike`).
+        alike: whether the parts of an area are expected to be alike (`transport`).
     """
 
     tree: JunctionTree

@@ -1,6 +1,6 @@
 """The joint best linear estimate of all cliques in all areas: upward and downward over the spine, subset by subset.
 
-In the residual basis (`residuals`) the unknowns of an area are one vector for each set of attributes that is in a
+In the residual basis (`cliques`) the unknowns of an area are one vector for each set of attributes that is in a
 clique, and what is known of it, from any clique of any level, has a covariance of one number times the same projector.
 So the two passes of the spine (as in `postprocess.linear`) are passes over numbers:
 
@@ -21,8 +21,6 @@ import numpy as np
 
 from features.marginals.cliques import Clique, Domain, cell_variances, factor, residuals, subsets, table
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-
-__all__ = ["Known", "Level", "Measurement", "combined", "downward", "upward"]
 
 
 @dataclass(frozen=True, eq=False)

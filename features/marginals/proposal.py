@@ -32,8 +32,6 @@ from pipeline.privacy.budget import NoiseSpec, budget_of_one, noise_for
 from pipeline.release.layout import RunDirectory
 from postprocess.arrays import IntArray
 
-__all__ = ["Proposal", "proposed", "read_sample"]
-
 #: Pairs that are tried in each step, those that are guessed worst.
 _TRIED: Final = 16
 _PUBLIC: Final = (

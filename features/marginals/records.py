@@ -6,9 +6,10 @@ knows of no relation between old values and new ones (maximum entropy): a new va
 which stand in the order of the values that they have (systematic sampling with a random start for each value), so that
 each old value gets its share of it, nearly. Only which record gets which value is drawn; no count depends on it.
 
-The number is the bin's first plus a hash, modulo the bin's size: a hash of the public seed, the attribute, the leaf and
-the record's place in it. Every whole number of a bin has the same chance, but for a part of 2^-13 at most (a bin has
-fewer than 2^51 numbers, a hash 64 bits). It depends on the records by their released bin alone, so it costs nothing.
+A number inside the bin of an amount is the bin's first plus a hash, modulo the bin's size: a hash of the public seed,
+the attribute, the leaf and the record's place in it. Every whole number of a bin has the same chance, but for a part
+of 2^-13 at most (a bin has fewer than 2^51 numbers, a hash 64 bits). It depends on the records by their released bin
+alone, so it costs nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from features.marginals.cliques import Clique, Domain, JunctionTree
 from features.marginals.section import Bins
 from features.marginals.whole import Seed
 from postprocess.arrays import IntArray
-
-__all__ = ["Population", "Records", "count", "draw_records", "drawn_numbers"]
 
 #: Uses of the public seed here.
 _START, _ORDER = 0x6D617272, 0x6D61726F

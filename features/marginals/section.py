@@ -2,7 +2,7 @@
 
 `[marginals.amounts]` says of a column what `[schema.attributes]` and `[input.values]` could say by hand: the bins are
 the attribute's values, and a number in the file has the bin that it is in. So an amount is counted, measured and
-released as any attribute is; what is more, the microdata have a number drawn inside each record's bin (`drawn.py`).
+released as any attribute is; what is more, the microdata have a number drawn inside each record's bin (`records.py`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
 from pipeline.spec.fields import Budget, Misfit, NamedTable, QueryShare, Section, folder_of
 from pipeline.spec.problems import Problems, dotted
-
-__all__ = ["Bins", "with_amounts"]
 
 #: Of the column of drawn numbers, after the attribute's name.
 SUFFIX: Final = "_drawn"

@@ -30,8 +30,6 @@ from pipeline.spec.release_spec import ReleaseSpec, spec_of
 from pipeline.storage.files import write_bytes
 from postprocess.arrays import IntArray
 
-__all__ = ["ChoiceWork", "decided_spec", "keep_tables", "redrawn", "work_of"]
-
 #: In restricted/: the true tables at the top of all pairs that could be chosen.
 TABLES: Final = "choice.npz"
 

@@ -36,8 +36,6 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.rounding import COST_UNIT, TIE_RANGE
 
-__all__ = ["Shrinkage", "Tables", "expected", "nearest", "project_columns", "round_columns", "round_tables"]
-
 #: Persons: by how much a row's sum may be missed, and what counts as a whole number.
 MET, WHOLE = 1e-7, 1e-5
 #: Newton's steps, and halvings of each.

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from features.marginals.estimation import CliqueEstimation
     from pipeline.execution.job import Job
 
-__all__ = [
-    "attributes_of",
-    "chain_of",
-    "check_within",
-    "exact_tables",
-    "invariants_within",
-    "stated_cliques",
-    "tree_of",
-    "tree_of_universes",
-    "universe_names",
-]
 
 #: Level -> queries.
 Stated = Mapping[str, Sequence[str]]

@@ -10,7 +10,7 @@ The estimate that a table is drawn to is the linear one, given the whole numbers
 says of the children, with what they miss of their parent shared out by their variances, subset by subset. In the
 clique's own cells noise is independent with one variance, and what other cliques say concerns separators only, which
 are made before the rest; so noise gives the distance that is minimised a weight for each child and no more. To it comes
-how alike the children of an area are (`alike`).
+how alike the children of an area are (`transport`).
 
 At the top there are no sums over children. There the two-way tables are between what is held beyond the separator and
 the new attribute, whose sums are those of a table of their own, made before from its own, far better known estimate.
@@ -41,8 +41,6 @@ from features.marginals.zeros import any_cell, possible_cells
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.rounding import TIE_RANGE, mixed_bits, tie_breaks
-
-__all__ = ["Exact", "First", "Seed", "whole_numbers"]
 
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
@@ -130,7 +128,7 @@ def whole_numbers(
         first: what is known of the first table.
         zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
         alike: whether the children of an area are expected to be alike.
-        drawn: whether numbers are drawn from what they may be in place of their mean (`alike`).
+        drawn: whether numbers are drawn from what they may be in place of their mean (`transport`).
 
     Raises:
         InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.

@@ -4,8 +4,9 @@ Two passes of messages along the tree: a cell of a separator that no possible ce
 the other. As a network of constraints that is a tree (Freuder 1982), after both passes a cell is possible exactly if
 some whole record has it; so no area can come to a number that its records cannot have.
 
-A combination is at home in every table that has all its attributes; what it leaves empty elsewhere (`possible`) is
-written out for every table, in entries of the same form, so that each universe states all of its impossible cells.
+A combination is at home in every table that has all its attributes; what it leaves empty elsewhere
+(`possible_cells`) is written out for every table, in entries of the same form, so that each universe states all of its
+impossible cells.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from geography.errors import InputError
 from pipeline.spec.edit_rules import RuleError, impossible_by
 from pipeline.spec.problems import Problems, dotted, unknown
 from postprocess.arrays import BoolArray
-
-__all__ = ["Entry", "any_cell", "are_carried", "carried", "possible_cells", "spread", "stated_entries"]
 
 
 def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> list[BoolArray]:

@@ -27,22 +27,6 @@ from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import UniverseSections
 from pipeline.storage.files import sha256_file
 
-__all__ = [
-    "PREDECESSORS",
-    "InSeries",
-    "PredecessorsInput",
-    "check_areas",
-    "check_exact",
-    "name_at",
-    "placed_after",
-    "predecessors",
-    "refuse_untried",
-    "released",
-    "section_of",
-    "series_of",
-    "stated_problems",
-]
-
 
 def series_of(section: SeriesSection, neighbours: Neighbours) -> SeriesPeriod:
     """The place of a release; of a spec without a period, that of the first one."""

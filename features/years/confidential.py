@@ -39,8 +39,6 @@ from pipeline.release.measurements import open_measurement
 from pipeline.storage.files import sha256_file, write_json
 from postprocess.arrays import IntArray
 
-__all__ = ["CarriedPeriods", "SeriesRecords", "carried_of", "spell_counts"]
-
 
 @dataclass(frozen=True, eq=False)
 class CarriedPeriods:

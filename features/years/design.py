@@ -20,8 +20,8 @@ What is published of an answer in period t is y_t = sum over s <= t of L_ts x_s,
 numbers divided by what they have in common. Solved for x, period by period, that is the truth plus noise with the
 covariance sigma^2 G^-1 over the periods, G = L'L. With L = I years are independent; with T = 1 it is a usual release.
 
-`carried.CarriedPeriods` makes what is published, v: earlier and present truths mixed, w, plus whole-number noise, less
-what is `known` of the periods before. The truth plus noise of a known variance in each period follows from that.
+`confidential.CarriedPeriods` makes what is published, v: earlier and present truths mixed, w, plus whole-number noise,
+less what is `known` of the periods before. The truth plus noise of a known variance in each period follows from that.
 """
 
 from __future__ import annotations
@@ -41,26 +41,6 @@ import numpy as np
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours, NoiseSpec
 from postprocess.arrays import FloatArray, IntArray
-
-__all__ = [
-    "DENOMINATOR",
-    "MOST_CASES",
-    "STATED_SPELLS",
-    "Design",
-    "Reach",
-    "Worst",
-    "bound",
-    "history_bound",
-    "independent",
-    "known",
-    "largest",
-    "mixed_again",
-    "n_cases",
-    "reach",
-    "triangular",
-    "unmixed",
-    "worst_pairs",
-]
 
 #: (pairs of histories) x (ways to share answers) that are gone through; beyond it the bound is taken.
 MOST_CASES: Final = 5 * 10**8
@@ -460,7 +440,7 @@ class Design:
 
     @cached_property
     def reach(self) -> Reach:
-        """How far neighbours with at most `spells` spells are apart, see `loss`."""
+        """How far neighbours with at most `spells` spells are apart, see `largest`."""
         return reach(self.gram, self.spells, self.neighbours)
 
     @cached_property

@@ -3,7 +3,7 @@
 Of each geounit the state is its T x c numbers, period by period. What is measured of it has the precision G / Var(z)
 over periods (x) Q'Q over cells, for each query's matrix Q. Without a model of change that is all: the estimate of each
 period is then that of a single release, and its errors have the covariance (tree) (x) G^-1. With one, changes of an
-area about its parent's growth have variances (`change.py`), as further measurements of that geounit alone.
+area about its parent's growth have variances (`change_of`), as further measurements of that geounit alone.
 
 Upward, the children's estimates and covariances add up to a measurement of their parent; downward, what the parent
 knows beyond its children's sum is shared out by their covariances. This is exact (generalised least squares).
@@ -44,25 +44,6 @@ from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.problem import Constraints, GroupBounds
 from postprocess.shares.intervals import constant_coverage
-
-__all__ = [
-    "VERDICTS",
-    "Change",
-    "Exact",
-    "LevelHistory",
-    "Numbers",
-    "SeriesQuery",
-    "Verdict",
-    "answers_of",
-    "between",
-    "change_of",
-    "change_precisions",
-    "histories",
-    "in_period",
-    "intervals",
-    "pairs_of",
-    "whole_histories",
-]
 
 
 @dataclass(frozen=True, eq=False)

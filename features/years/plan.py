@@ -23,8 +23,6 @@ from pipeline.privacy.budget import MOVED, NoiseSpec
 from pipeline.release.privacy_statement import decimal_text
 from pipeline.spec.release_spec import load_spec
 
-__all__ = ["DesignPlan", "SeriesPlan", "series_lines", "series_plan", "series_report"]
-
 
 def series_report(folder: Path) -> dict[str, Any]:
     """What is known of a series from its releases' public files; errors as `series_at`."""

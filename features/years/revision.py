@@ -48,18 +48,6 @@ from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.problem import Constraints
 
-__all__ = [
-    "DIRECTION_SUFFIX",
-    "MOST_NUMBERS",
-    "Revision",
-    "change_table",
-    "changes",
-    "period_table",
-    "periods_of",
-    "revised",
-    "series_at",
-]
-
 #: Numbers that are kept of all geounits together: covariances of their histories.
 MOST_NUMBERS: Final = 2 * 10**8
 
@@ -167,7 +155,7 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
 
     Args:
         releases: of `series_at`.
-        model: whether numbers are expected to grow as those of the area above do, see `change`, also where the spec
+        model: whether numbers are expected to grow as those of the area above do, see `history`, also where the spec
             of the last release does not ask for it.
 
     Raises:

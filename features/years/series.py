@@ -22,20 +22,6 @@ from pipeline.model.source import OwnNoise, Wanted
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import MOVED, Neighbours, NoiseSpec
 
-__all__ = [
-    "STEPS",
-    "Found",
-    "Independent",
-    "MixedPeriods",
-    "Periods",
-    "Series",
-    "Stated",
-    "Step",
-    "counts_variance",
-    "found",
-    "terms_of",
-]
-
 Step = Literal["year", "quarter", "month", "day"]
 #: Of each step the form of its periods, as SDMX writes them in TIME_PERIOD.
 STEPS: Final[dict[Step, tuple[str, str]]] = {

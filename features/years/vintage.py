@@ -1,6 +1,6 @@
 """The files of a revision, its page, and how it differs from the one before.
 
-It is a page of the revision and not of a release, whose report has to follow from its own files alone. Areas and the
+The page is one of the revision and not of a release, whose report has to follow from its own files alone. Areas and the
 search are those of the report (`pipeline.pages`): figures.js reads a column for each answer and period, its number and
 interval, and one for each pair of periods, whose number is 0 and whose interval is about the change.
 
@@ -46,8 +46,6 @@ from pipeline.storage.files import (
 from pipeline.storage.readable import Readable
 from pipeline.storage.temporary import temporary_folder
 from postprocess.arrays import FloatArray, IntArray
-
-__all__ = ["BEFORE_SUFFIX", "PAGE", "REVISED_SUFFIX", "Vintage", "vintage_before", "write_page", "write_revision"]
 
 #: Name of the page in the folder of a revision.
 PAGE: Final = "report.html"

@@ -1,4 +1,4 @@
-"""Which persons live in which household.
+"""Which persons live in which household: a minimum-cost flow in every leaf, then the members dealt like cards.
 
 A household of kind b holds y_g persons of each group g, whole numbers from 0. Every join bounds sums of y over sets of
 groups, `least <= y(S) <= most`. The sets of all joins are nested: two of them are apart, or one lies in the other. They
@@ -10,18 +10,16 @@ to the groups, and there to the leaf's persons of the group. A kind with h house
 through a set; where persons may live outside of households, the leaf's node leads to the group itself, too. Flows are
 whole numbers. Leaves have no arc in common, so a network of many leaves solves each of them.
 
-Costs: in each kind, persons of a group are free up to their share, rounded up (`typical.proportional_shares`), and cost
+Costs: in each kind, persons of a group are free up to their share, rounded up (`proportional_shares`), and cost
 1 above it, so that mixtures are about proportional; outside of households a person costs more than any detour saves, so
 that whoever finds room in a household lives in one.
 
-Three steps for each leaf: `kinds` finds what the joins distinguish, `flow` how many persons of each group live in the
-households of each kind, `dealing` which of them live in which household.
+Three steps for each leaf: what the joins distinguish, how many persons of each group live in the households of each
+kind, and which of them live in which household.
 
 The persons of a leaf are a whole-number point of the sum of what its households may hold (`composition`), so the flow
 exists; and whatever goes through a kind's sets is shared out evenly, so that each household keeps every join.
 Leaves are worked on in spans that the counts alone decide, so that no result depends on the caller.
-
-Which member lives in which household: the members of a kind are dealt like cards.
 
 In each leaf, the h households of a kind stand in a random order, and its members in the order of the groups, at random
 within a set's own groups; member i goes to household i mod h.
