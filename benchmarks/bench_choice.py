@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_marginals import ADULT, CENSUS_DP_CLIQUES, YEARS, adult, mean_and_error, two_way
 
-from features.marginals.records import Population, Records
+from features.marginals.records import Population, WholeRecords
 from postprocess.arrays import IntArray
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -59,12 +59,12 @@ def distances(people: Population, root: Path) -> list[float]:
     # Areas without anybody are none of those that are compared; few published records are in them.
     present = np.unique(people.records.values[:, 0] // YEARS[-1])
     if len(people.sizes) == 1:
-        return [two_way(people, Records(np.zeros(len(table), dtype=np.int64), _codes(people, table)), 0)]
+        return [two_way(people, WholeRecords(np.zeros(len(table), dtype=np.int64), _codes(people, table)), 0)]
     years = np.array([int(code.rpartition("-")[2]) for code in table["geocode"].to_pylist()])
     table = table.filter(pa.array(np.isin(years, present)))
     leaf = np.searchsorted(present, years[np.isin(years, present)])
     order = np.argsort(leaf, kind="stable")
-    records = Records(leaf[order], _codes(people, table)[order])
+    records = WholeRecords(leaf[order], _codes(people, table)[order])
     return [two_way(people, records, level) for level in range(len(people.sizes))]
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     people = adult(CENSUS_DP_CLIQUES)
     if arguments.nation:
         leaf = np.zeros_like(people.records.leaf)
-        people = replace(people, records=Records(leaf, people.records.values), parents=(), sizes=(1,))
+        people = replace(people, records=WholeRecords(leaf, people.records.values), parents=(), sizes=(1,))
     choose = (
         f'share = "{arguments.share}"\nattributes_share = "{arguments.attributes_share}"\n'
         f"most_cells = {arguments.most_cells}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidationInfo, WithJsonSchema, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from features.amounts.measure import ClippedCounts, Sums
+from features.amounts.measure import AmountSums, ClippedCounts
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
 from pipeline.model.measure import COUNTS, Measure
@@ -217,7 +217,7 @@ class AmountKeys(FeatureKeys):
         chosen = None
         if self.chosen is not None and self.between is not None:
             chosen = ChosenEnd(self.between[1], self.chosen.question, self.chosen.answer.name)
-        return ClippedCounts(self.sides(), chosen) if self.amount is None else Sums(self.grid(), chosen)
+        return ClippedCounts(self.sides(), chosen) if self.amount is None else AmountSums(self.grid(), chosen)
 
     def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
         """See `pipeline.spec.resolve.StatesMeasure`."""

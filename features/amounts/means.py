@@ -263,7 +263,7 @@ _MOST_ANSWERS = 6
 
 
 @dataclass(frozen=True)
-class Known:
+class ShownNumber:
     """A number with its interval; None where it, or the interval, is not known."""
 
     value: float | None
@@ -277,9 +277,9 @@ class AmountOfArea:
 
     geocode: str
     label: str
-    sum: Known
+    sum: ShownNumber
     count: int | None
-    mean: Known | None
+    mean: ShownNumber | None
 
 
 @dataclass(frozen=True)
@@ -353,8 +353,8 @@ def _rows(means: Means) -> Iterator[AmountOfArea]:
             yield AmountOfArea(code, label, _known(means.sums, row, number), count, mean)
 
 
-def _known(of: Averages, row: int, number: int) -> Known:
-    return Known(*(_number(column, row, number) for column in (of.values, of.lows, of.highs)))
+def _known(of: Averages, row: int, number: int) -> ShownNumber:
+    return ShownNumber(*(_number(column, row, number) for column in (of.values, of.lows, of.highs)))
 
 
 def _number(column: NDArray[np.float64] | None, row: int, number: int) -> float | None:

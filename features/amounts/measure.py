@@ -98,7 +98,7 @@ class ClippedCounts(Counts):
 
 
 @dataclass(frozen=True)
-class Sums(Measure):
+class AmountSums(Measure):
     """The release's own records add an amount each, in whole units.
 
     Attributes:

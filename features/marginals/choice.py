@@ -29,7 +29,7 @@ from typing import Final
 
 import numpy as np
 
-from features.marginals.cliques import Clique, Domain, homes, triangulated
+from features.marginals.cliques import AttributeSizes, Clique, homes, triangulated
 from features.marginals.section import ChooseSection, MarginalsSection
 from geography.errors import InputError
 from pipeline.model.schema import Attribute
@@ -56,7 +56,7 @@ class Pairs:
         all_cells: of the bags of the junction tree together, where further pairs are chosen.
     """
 
-    domain: Domain
+    domain: AttributeSizes
     penalty: Fraction = Fraction(0)
     weights: Mapping[Clique, int] = field(default_factory=dict)
     most_cells: int = 1 << 16
@@ -225,7 +225,7 @@ def choice_query(number: int, rounds: int) -> str:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ChoiceTerms:
     """What a private choice of pairs is made by.
 
     Attributes:
@@ -263,9 +263,9 @@ class Terms:
         _ = self.of_attribute, self.epsilon, self.pairs
 
     @cached_property
-    def domain(self) -> Domain:
+    def domain(self) -> AttributeSizes:
         """The attributes."""
-        return Domain(tuple(self.attributes), tuple(map(len, self.attributes.values())))
+        return AttributeSizes(tuple(self.attributes), tuple(map(len, self.attributes.values())))
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -421,12 +421,12 @@ def stated_terms(
     budget: Fraction,
     top: str,
     top_share: Fraction,
-) -> Terms:
+) -> ChoiceTerms:
     """The terms of a section that leaves its cliques to a choice.
 
     Args:
         stated: the section.
-        attributes, budget, top, top_share: as in `Terms`.
+        attributes, budget, top, top_share: as in `ChoiceTerms`.
         privacy: framework, neighbours, and the records of a person.
 
     Raises:
@@ -434,7 +434,7 @@ def stated_terms(
     """
     assert stated.choose is not None
     try:
-        return Terms(stated.choose, attributes, *privacy, budget, top, top_share)
+        return ChoiceTerms(stated.choose, attributes, *privacy, budget, top, top_share)
     except InputError as error:
         key, _, text = str(error).partition(": ")
         if key.split(".")[0] not in ("choose", "workload"):
@@ -442,7 +442,7 @@ def stated_terms(
         raise Misfit((f"marginals.{key.replace('workload', 'choose.weights')}", text)) from None
 
 
-def terms_of_universes(stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe) -> Terms | None:
+def terms_of_universes(stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe) -> ChoiceTerms | None:
     """Those of a spec that is divided, whose own universe is `own`; None where its cliques are declared."""
     if stated.choose is None or stated.budget is None:
         return None

@@ -41,7 +41,7 @@ Clique = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Domain:
+class AttributeSizes:
     """Attributes and how many values each has.
 
     Attributes:
@@ -149,7 +149,7 @@ class JunctionTree:
             before and of `first`.
     """
 
-    domain: Domain
+    domain: AttributeSizes
     bags: tuple[Clique, ...]
     parents: tuple[int, ...]
     first: Clique = ()
@@ -218,7 +218,7 @@ class JunctionTree:
 
 
 def junction_tree(
-    domain: Domain,
+    domain: AttributeSizes,
     cliques: Sequence[Clique],
     *,
     fill: bool = False,
@@ -250,7 +250,7 @@ def junction_tree(
     return _rooted(domain, lacking.bags, first, tuple(chain))
 
 
-def refusal(domain: Domain, lacking: Filling) -> str:
+def refusal(domain: AttributeSizes, lacking: Filling) -> str:
     """Why cliques are refused, and what they would become."""
     bags = "; ".join(f"{domain.text(bag)} ({domain.size(bag):,} cells)" for bag in lacking.wider)
     pairs = ", ".join(" with ".join(domain.named(pair)) for pair in lacking.pairs)
@@ -261,7 +261,7 @@ def refusal(domain: Domain, lacking: Filling) -> str:
     )
 
 
-def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
+def filling(domain: AttributeSizes, cliques: Sequence[Clique]) -> Filling:
     """The bags of a junction tree for cliques, and what they have that the cliques have not."""
     singles = [(attribute,) for attribute in range(len(domain.names))]
     declared = _maximal([*cliques, *singles])
@@ -272,7 +272,7 @@ def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
     return Filling(bags, tuple(pairs), wider)
 
 
-def triangulated(domain: Domain, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
+def triangulated(domain: AttributeSizes, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
     """The bags of `filling` for pairs, which form a tree of bags by themselves only where nothing is filled in."""
     return _maximal(_eliminated(domain, [*pairs, *((a,) for a in range(len(domain.names)))]))
 
@@ -332,7 +332,7 @@ def _spanning(bags: Sequence[Clique]) -> list[tuple[int, int]]:
     return edges
 
 
-def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
+def _eliminated(domain: AttributeSizes, cliques: Sequence[Clique]) -> list[Clique]:
     """Cliques of a triangulated graph: attributes are eliminated by the least fill-in, then the fewest cells."""
     near: dict[int, set[int]] = {a: set() for clique in cliques for a in clique}
     for clique in cliques:
@@ -357,7 +357,7 @@ def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     return bags
 
 
-def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique, chain: tuple[Clique, ...]) -> JunctionTree:
+def _rooted(domain: AttributeSizes, bags: Sequence[Clique], first: Clique, chain: tuple[Clique, ...]) -> JunctionTree:
     """The tree from the bag that has `first` and `chain`, the one with the most attributes shared with others."""
     widest = {*first} | {a for one in chain for a in one}
     roots = [number for number, bag in enumerate(bags) if widest <= set(bag)]
@@ -374,7 +374,7 @@ def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique, chain: tuple[
 Number = TypeVar("Number", np.float64, np.int64)
 
 
-def residuals(values: FloatArray | IntArray, clique: Clique, domain: Domain) -> dict[Clique, FloatArray]:
+def residuals(values: FloatArray | IntArray, clique: Clique, domain: AttributeSizes) -> dict[Clique, FloatArray]:
     """The residual table of each subset, `(n, cells of the subset)`, of tables `(n, cells of the clique)`."""
     n = len(values)
     out: dict[Clique, FloatArray] = {(): np.asarray(values, dtype=np.float64).reshape(n, *domain.shape(clique))}
@@ -390,7 +390,7 @@ def residuals(values: FloatArray | IntArray, clique: Clique, domain: Domain) -> 
     return {kept: np.ascontiguousarray(part.reshape(n, -1)) for kept, part in out.items()}
 
 
-def table(parts: Mapping[Clique, FloatArray], clique: Clique, domain: Domain) -> FloatArray:
+def table(parts: Mapping[Clique, FloatArray], clique: Clique, domain: AttributeSizes) -> FloatArray:
     """The tables `(n, cells of the clique)` whose residuals are `parts`; a subset that is not in it has none."""
     n = len(next(iter(parts.values())))
     out = np.zeros((n, *domain.shape(clique)))
@@ -401,12 +401,12 @@ def table(parts: Mapping[Clique, FloatArray], clique: Clique, domain: Domain) ->
     return out.reshape(n, -1)
 
 
-def factor(kept: Clique, clique: Clique, domain: Domain) -> int:
+def factor(kept: Clique, clique: Clique, domain: AttributeSizes) -> int:
     """How many cells of the clique's table are summed into a cell of the table of some of its attributes."""
     return domain.size(clique) // domain.size(kept)
 
 
-def cell_variances(variances: Mapping[Clique, FloatArray], clique: Clique, domain: Domain) -> FloatArray:
+def cell_variances(variances: Mapping[Clique, FloatArray], clique: Clique, domain: AttributeSizes) -> FloatArray:
     """The variance of a cell of the clique's table, the same in all of them, `(n,)`, from those v of its residuals.
 
     The diagonal of P_S is the product of 1 - 1 / size over its attributes.
@@ -419,7 +419,7 @@ def cell_variances(variances: Mapping[Clique, FloatArray], clique: Clique, domai
     return out
 
 
-def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: Domain) -> NDArray[Number]:
+def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: AttributeSizes) -> NDArray[Number]:
     """Tables of some of a clique's attributes `(n, cells)`, in the dtype of the clique's `values` `(n, cells)`."""
     axes = tuple(1 + axis for axis, attribute in enumerate(clique) if attribute not in kept)
     sums: NDArray[Number] = values.reshape(len(values), *domain.shape(clique)).sum(axis=axes)

@@ -55,7 +55,7 @@ _MOST_CELLS = 2**62
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPairs:
     """Pairs that were chosen, and what the choices cost.
 
     Attributes:
@@ -69,7 +69,7 @@ class Choice:
 
 def choose(
     pairs: Pairs, values: IntArray, ones: Sequence[IntArray], rho: Fraction, neighbours: Neighbours, stream: bytes
-) -> Choice:
+) -> ChosenPairs:
     """A spanning tree of the attributes, and further pairs, chosen privately.
 
     Args:
@@ -81,10 +81,10 @@ def choose(
         stream: key of these choices, see `MasterKey.stream_key`; choice t is drawn at position t.
     """
     if not (rounds := pairs.rounds):
-        return Choice((), Fraction(0))
+        return ChosenPairs((), Fraction(0))
     epsilon = largest_epsilon(rho / rounds)
     found = chosen_pairs(pairs, tables_of(pairs, values), ones, epsilon / pairs.sensitivity(neighbours), stream)
-    return Choice(found, rounds * epsilon**2 / 8)
+    return ChosenPairs(found, rounds * epsilon**2 / 8)
 
 
 def chosen_pairs(

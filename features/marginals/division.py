@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from features.marginals.choice import Terms, stated_terms
-from features.marginals.cliques import Clique, Domain, JunctionTree, homes, needed
-from features.marginals.section import ChosenSection, MarginalsSection, Undivided, with_amounts
+from features.marginals.choice import ChoiceTerms, stated_terms
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, homes, needed
+from features.marginals.section import ChosenPairsSection, MarginalsSection, Undivided, with_amounts
 from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import Entry, carried, stated_entries
 from geography.errors import InputError
@@ -91,7 +91,7 @@ class Portion:
 
 
 @dataclass(frozen=True)
-class Parts:
+class BudgetParts:
     """Parts of the budget of all cliques.
 
     Attributes:
@@ -104,8 +104,8 @@ class Parts:
 
     @classmethod
     def stated(
-        cls, section: MarginalsSection, domain: Domain, cliques: Sequence[Clique], levels: Sequence[str]
-    ) -> Parts:
+        cls, section: MarginalsSection, domain: AttributeSizes, cliques: Sequence[Clique], levels: Sequence[str]
+    ) -> BudgetParts:
         """Those of a section, 1 where none is stated; Misfit for what is no clique or level, or leaves one nothing."""
         of = {**dict.fromkeys(cliques, 1), **_of_cliques(section.parts or {}, ["parts"], domain, cliques)}
         at: dict[str, Mapping[Clique, int]] = {}
@@ -128,7 +128,7 @@ class Parts:
         """The sum of all parts at a level."""
         return sum(self.at.get(level, self.of).values())
 
-    def unused(self, domain: Domain, shares: Mapping[str, Fraction]) -> tuple[str, str] | None:
+    def unused(self, domain: AttributeSizes, shares: Mapping[str, Fraction]) -> tuple[str, str] | None:
         """The key of `[marginals]` of parts that nothing can come of, and why; None where there are none."""
         if empty := [level for level in self.at if not shares.get(level)]:
             return dotted(
@@ -155,7 +155,7 @@ class Parts:
 
 
 def _of_cliques(
-    stated: Mapping[str, int], place: Sequence[str], domain: Domain, cliques: Sequence[Clique]
+    stated: Mapping[str, int], place: Sequence[str], domain: AttributeSizes, cliques: Sequence[Clique]
 ) -> dict[Clique, int]:
     parts: dict[Clique, int] = {}
     for text, part in stated.items():
@@ -247,7 +247,7 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return _Division.of(content).content()
 
 
-def decided(section: MarginalsSection, cliques: Sequence[Sequence[str]], chosen: ChosenSection) -> dict[str, Any]:
+def decided(section: MarginalsSection, cliques: Sequence[Sequence[str]], chosen: ChosenPairsSection) -> dict[str, Any]:
     """The tables of a spec whose cliques were to be chosen, divided by those that were.
 
     Args:
@@ -288,10 +288,10 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
-    parts: Parts
+    parts: BudgetParts
     known: _KnownSections
     levels: tuple[str, ...]
-    terms: Terms | None = None
+    terms: ChoiceTerms | None = None
 
     @classmethod
     def of(cls, content: Mapping[str, Any], cliques: Sequence[Sequence[str]] | None = None) -> _Division:
@@ -307,7 +307,7 @@ class _Division:
         known, levels = _KnownSections.of(content), _level_names(content)
         sizes = {name: len(values) for name, values in attributes.items()}
         tree, found = tree_of(stated, sizes, known.invariants if levels else {}, levels)
-        parts = Parts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
+        parts = BudgetParts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
         return cls(content, stated, attributes, tree, found, parts, known, levels, terms)
 
     def content(self) -> dict[str, Any]:
@@ -571,7 +571,7 @@ def _budget_of(content: Mapping[str, Any]) -> Fraction | None:
 
 def _terms(
     stated: MarginalsSection, content: Mapping[str, Any], attributes: Mapping[str, Sequence[str]]
-) -> Terms | None:
+) -> ChoiceTerms | None:
     """On which terms pairs are chosen; None where what these need is wrong by itself.
 
     Raises:

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from features.marginals.cliques import Clique, JunctionTree
-from features.marginals.intervals import REPLICATES, Design, Release, SimulatedErrors, simulated_errors
-from features.marginals.records import Records, draw_records, drawn_numbers
+from features.marginals.intervals import REPLICATES, CliqueDesign, CliqueRelease, SimulatedErrors, simulated_errors
+from features.marginals.records import WholeRecords, draw_records, drawn_numbers
 from features.marginals.section import Bins
-from features.marginals.whole import Exact, First, Seed
+from features.marginals.whole import ExactTable, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
@@ -66,7 +66,7 @@ class CliqueEstimation:
         return Seed(self.job.spec.postprocess.seed)
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> CliqueDesign:
         """All that the release follows from besides its measurements."""
         job = self.job
         noise: list[dict[Clique, NoiseSpec]] = [{} for _ in job.spine.levels]
@@ -81,7 +81,7 @@ class CliqueEstimation:
             for bag, universe in zip(self.tree.bags, job.universes, strict=True)
             if universe.structural_zeros.any()
         }
-        return Design(self.tree, parents, noise, self._first, zeros, alike=self.alike)
+        return CliqueDesign(self.tree, parents, noise, self._first, zeros, alike=self.alike)
 
     @property
     def _first(self) -> First:
@@ -93,18 +93,18 @@ class CliqueEstimation:
         if not own.invariants:
             return First()
         answers = invariants_of(job.folder(own), own, job.spine)
-        exact: list[Exact | None] = []
-        below: Exact | None = None
+        exact: list[ExactTable | None] = []
+        below: ExactTable | None = None
         for level in reversed(job.spine.levels):
             number = job.spine.index_of(level.name)
             if below is not None:
                 sums = np.zeros((len(level), below.numbers.shape[1]), dtype=np.int64)
                 np.add.at(sums, job.spine.levels[number + 1].parents, below.numbers)
-                below = Exact(below.clique, sums)
+                below = ExactTable(below.clique, sums)
             for name, query in own.invariants:
                 if name == level.name and (below is None or len(query.terms) > len(below.clique)):
                     clique = self.tree.domain.clique(query.terms) if query.terms else ()
-                    below = Exact(clique, answers[name, query.name])
+                    below = ExactTable(clique, answers[name, query.name])
             exact.insert(0, below)
         return First(exact)
 
@@ -122,7 +122,7 @@ class CliqueEstimation:
         return out
 
     @cached_property
-    def release(self) -> Release:
+    def release(self) -> CliqueRelease:
         """Linear estimates and whole numbers of all areas."""
         return self.design.release(self.measured, self.seed)
 
@@ -169,7 +169,7 @@ class CliqueEstimation:
             for leaf, codes, inside in groups.rest():
                 sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
 
-    def _records(self) -> Iterator[Records]:
+    def _records(self) -> Iterator[WholeRecords]:
         """The records of all leaves, some leaves at a time, in the order of their values."""
         job, leaves = self.job, self.job.spine.leaf_level
         tables = [
@@ -184,7 +184,7 @@ class CliqueEstimation:
             dense = [table[start:stop].toarray() for table in tables]
             drawn = draw_records(self.tree, dense, self.seed, first_leaf=int(start))
             order = np.lexsort((*reversed(drawn.values.T), drawn.leaf))
-            yield Records(drawn.leaf[order] + start, drawn.values[order])
+            yield WholeRecords(drawn.leaf[order] + start, drawn.values[order])
 
     def free(self) -> None:
         """See `JointEstimation.free`."""

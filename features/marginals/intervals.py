@@ -33,7 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from features.marginals.cliques import Clique, JunctionTree, marginal
-from features.marginals.linear import Level, Measurement, downward, upward
+from features.marginals.linear import NoisyTable, ResidualsOfLevel, downward, upward
 from features.marginals.whole import First, Seed, whole_numbers
 from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
@@ -52,7 +52,7 @@ Tables = Mapping[Clique, IntArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class CliqueRelease:
     """What is published of all areas.
 
     Attributes:
@@ -60,12 +60,12 @@ class Release:
         whole: of each level a table `(n, cells)` of each bag, in the order of the tree.
     """
 
-    estimates: list[Level]
+    estimates: list[ResidualsOfLevel]
     whole: list[list[IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class CliqueDesign:
     """All that a release follows from besides its measurements.
 
     Attributes:
@@ -89,7 +89,7 @@ class Design:
         """Number of areas of each level."""
         return (1 + int(self.parents[0].max()) if self.parents else 1, *map(len, self.parents))
 
-    def release(self, measured: Sequence[Tables], seed: Seed, *, drawn: bool = False) -> Release:
+    def release(self, measured: Sequence[Tables], seed: Seed, *, drawn: bool = False) -> CliqueRelease:
         """The release of noisy tables of each level.
 
         Args:
@@ -100,16 +100,16 @@ class Design:
         levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
         up = upward(levels, self.parents, self.tree.domain, self.sizes)
         whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike, drawn=drawn)
-        return Release(downward(up, self.parents), whole)
+        return CliqueRelease(downward(up, self.parents), whole)
 
-    def _measurements(self, level: int, tables: Tables) -> list[Measurement]:
+    def _measurements(self, level: int, tables: Tables) -> list[NoisyTable]:
         n = self.sizes[level]
         out = [
-            Measurement(clique, tables[clique], np.full(n, noise.variance))
+            NoisyTable(clique, tables[clique], np.full(n, noise.variance))
             for clique, noise in self.noise[level].items()
         ]
         if self.first.exact is not None and (exact := self.first.exact[level]) is not None:
-            out.append(Measurement(exact.clique, exact.numbers, np.zeros(n)))
+            out.append(NoisyTable(exact.clique, exact.numbers, np.zeros(n)))
         return out
 
 
@@ -129,8 +129,8 @@ class SimulatedErrors:
         errors: of each level, of each bag, by the query's key.
     """
 
-    design: Design
-    release: Release
+    design: CliqueDesign
+    release: CliqueRelease
     errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
     def ends(
@@ -202,12 +202,12 @@ class _View:
         return sp.csr_array(self.shaped(self.query.answer_csr(counts))) if self.together else counts
 
 
-def _detail(design: Design, bag: int) -> Marginal:
+def _detail(design: CliqueDesign, bag: int) -> Marginal:
     clique, domain = design.tree.bags[bag], design.tree.domain
     return Marginal(domain.text(clique), detail_of(domain.shape(clique)).groups)
 
 
-def _view(design: Design, estimates: Level, level: int, bag: int, query: Marginal) -> _View:
+def _view(design: CliqueDesign, estimates: ResidualsOfLevel, level: int, bag: int, query: Marginal) -> _View:
     clique, domain = design.tree.bags[bag], design.tree.domain
     kept = tuple(a for a, size in zip(clique, query.sizes, strict=True) if size > 1)
     if any(size not in (1, domain.sizes[a]) for a, size in zip(clique, query.sizes, strict=True)):
@@ -256,9 +256,9 @@ def _reach_estimates(
 
 
 def simulated_errors(
-    design: Design,
+    design: CliqueDesign,
     measured: Sequence[Tables],
-    release: Release,
+    release: CliqueRelease,
     seed: Seed,
     replicates: int = REPLICATES,
     queries: Callable[[int, int], Sequence[Marginal]] | None = None,
@@ -302,7 +302,7 @@ def simulated_errors(
 
 
 def _releases(
-    design: Design, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
+    design: CliqueDesign, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
 ) -> Iterator[list[list[IntArray]]]:
     for replicate in range(replicates):
         own = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
@@ -310,7 +310,7 @@ def _releases(
         yield design.release(noisy, own).whole
 
 
-def noisy_again(design: Design, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:
+def noisy_again(design: CliqueDesign, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:
     """New measurements of a level of a release: its tables with new noise, drawn by a public key."""
     tree, out = design.tree, {}
     for number, (clique, noise) in enumerate(design.noise[level].items()):

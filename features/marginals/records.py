@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from features.marginals.cliques import Clique, Domain, JunctionTree
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree
 from features.marginals.section import Bins
 from features.marginals.whole import Seed
 from postprocess.arrays import IntArray
@@ -30,7 +30,7 @@ _START, _ORDER = 0x6D617272, 0x6D61726F
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class WholeRecords:
     """Whole records, in the order of the leaves.
 
     Attributes:
@@ -42,7 +42,7 @@ class Records:
     values: IntArray
 
 
-def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, first_leaf: int = 0) -> Records:
+def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, first_leaf: int = 0) -> WholeRecords:
     """The records of some leaves.
 
     Args:
@@ -76,11 +76,17 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
             raise ValueError(f"tables of {domain.text(bag)} and {domain.text(up)} do not agree on their separator")
         values[ordered[:, None], list(new)] = _values(their_cell, new, domain)
         there += new
-    return Records(leaf, values)
+    return WholeRecords(leaf, values)
 
 
 def _spread(
-    counts: IntArray, bag: Clique, separator: Clique, new: Clique, domain: Domain, seed: Seed, place: tuple[int, int]
+    counts: IntArray,
+    bag: Clique,
+    separator: Clique,
+    new: Clique,
+    domain: AttributeSizes,
+    seed: Seed,
+    place: tuple[int, int],
 ) -> tuple[IntArray, IntArray]:
     """The clique's own records in the order in which they are dealt: group of each, and its cell of new values."""
     number, first_leaf = place
@@ -106,7 +112,7 @@ def _expanded(counts: IntArray) -> tuple[IntArray, IntArray]:
     return np.repeat(leaf, many), np.repeat(cell, many)
 
 
-def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntArray]:
+def _packed(values: IntArray, order: Sequence[int], domain: AttributeSizes) -> list[IntArray]:
     """Keys by which records stand in the order of their values, as many attributes in each as a number holds."""
     out: list[IntArray] = []
     room = 0
@@ -119,14 +125,14 @@ def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntA
     return out
 
 
-def _values(cell: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+def _values(cell: IntArray, attributes: Clique, domain: AttributeSizes) -> IntArray:
     """The values `(N, attributes)` of cells of their table."""
     if not attributes:
         return np.empty((len(cell), 0), dtype=np.int64)
     return np.stack(np.unravel_index(cell, domain.shape(attributes)), axis=1)
 
 
-def _cells(values: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+def _cells(values: IntArray, attributes: Clique, domain: AttributeSizes) -> IntArray:
     """The cell of each record in the table of some attributes."""
     cell = np.zeros(len(values), dtype=np.int64)
     for a in attributes:
@@ -134,7 +140,9 @@ def _cells(values: IntArray, attributes: Clique, domain: Domain) -> IntArray:
     return cell
 
 
-def count(records: Records, attributes: Clique, domain: Domain, area_of_leaf: IntArray, n: int) -> IntArray:
+def count(
+    records: WholeRecords, attributes: Clique, domain: AttributeSizes, area_of_leaf: IntArray, n: int
+) -> IntArray:
     """The table `(n, cells)` of any attributes in n areas; `area_of_leaf` says which of them each leaf lies in."""
     size = domain.size(attributes)
     place = area_of_leaf[records.leaf] * size + _cells(records.values, attributes, domain)
@@ -145,7 +153,7 @@ def count(records: Records, attributes: Clique, domain: Domain, area_of_leaf: In
 _DRAWN: Final = 0x6D617264
 
 
-def drawn_numbers(records: Records, amounts: Sequence[Bins], domain: Domain, seed: Seed) -> IntArray:
+def drawn_numbers(records: WholeRecords, amounts: Sequence[Bins], domain: AttributeSizes, seed: Seed) -> IntArray:
     """A number inside the bin of each record and amount, `(N, number of amounts)`.
 
     Args:
@@ -178,7 +186,7 @@ class Population:
     """
 
     tree: JunctionTree
-    records: Records
+    records: WholeRecords
     parents: tuple[IntArray, ...]
     sizes: tuple[int, ...]
 

@@ -167,7 +167,7 @@ class ChooseSection(Section):
     )
 
 
-class ChosenSection(Section):
+class ChosenPairsSection(Section):
     """That the cliques of a published spec were chosen, and where that was charged.
 
     Attributes:
@@ -232,7 +232,7 @@ class MarginalsSection(Section):
     #: Of published specs alone: all attributes in their order, which the universes have in parts.
     attributes: SkipJsonSchema[tuple[str, ...] | None] = None
     #: Of published specs alone, where cliques were chosen; before they are, the declared budget stands in `budget`.
-    chosen: SkipJsonSchema[ChosenSection | None] = None
+    chosen: SkipJsonSchema[ChosenPairsSection | None] = None
     budget: SkipJsonSchema[Budget | None] = None
     _whole: Mapping[str, Any] | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)

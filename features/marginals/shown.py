@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from features.marginals.choice import Terms
+from features.marginals.choice import ChoiceTerms
 from features.marginals.cliques import Clique, JunctionTree, needed
 from features.marginals.section import MarginalsSection
 from features.marginals.tree import Cliques
@@ -187,7 +187,7 @@ def _needed(tree: JunctionTree, pairs: Sequence[Clique], titles: Sequence[str]) 
         yield NeededView(_named(pair, titles), size(pair), tuple((_named(one, titles), size(one)) for one in wider))
 
 
-def _choice(terms: Terms) -> ChoiceView:
+def _choice(terms: ChoiceTerms) -> ChoiceView:
     n = len(terms.domain.names)
     return ChoiceView(
         terms.rounds,

@@ -47,7 +47,7 @@ LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class TwoWayTables:
     """Two-way tables of one shape; some rows and columns at the end of a table may be empty.
 
     Attributes:
@@ -63,17 +63,17 @@ class Tables:
     columns: IntArray
 
     @property
-    def turned(self) -> Tables:
+    def turned(self) -> TwoWayTables:
         """The same with rows and columns exchanged."""
         estimate, variance = (np.swapaxes(one, 1, 2) for one in (self.estimate, self.variance))
-        return Tables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
+        return TwoWayTables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
 
-    def part(self, members: BoolArray | IntArray) -> Tables:
+    def part(self, members: BoolArray | IntArray) -> TwoWayTables:
         """Some of the tables."""
-        return Tables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
+        return TwoWayTables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
 
 
-def nearest(tables: Tables) -> FloatArray:
+def nearest(tables: TwoWayTables) -> FloatArray:
     """The solutions `(B, C, m)`.
 
     Raises:
@@ -84,7 +84,7 @@ def nearest(tables: Tables) -> FloatArray:
     return _nearest(tables)
 
 
-def _nearest(tables: Tables) -> FloatArray:
+def _nearest(tables: TwoWayTables) -> FloatArray:
     used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
     scale = np.where(used, tables.variance, 0.0).max(axis=(1, 2), keepdims=True)
     scale = np.where(scale > 0, scale, 1.0)
@@ -200,7 +200,7 @@ def round_columns(x: FloatArray, allowed: BoolArray, columns: IntArray, ties: In
     return floors + (rank < missing[:, None, :])
 
 
-def round_tables(x: FloatArray, tables: Tables, ties: IntArray) -> IntArray:
+def round_tables(x: FloatArray, tables: TwoWayTables, ties: IntArray) -> IntArray:
     """Whole numbers `(B, C, m)` next to the solutions, with the sums of rows and columns, at the least cost.
 
     Args:
@@ -233,7 +233,7 @@ def _costs(fractions: FloatArray, ties: IntArray) -> IntArray:
     return (COST_UNIT - 2 * np.floor(fractions * COST_UNIT + 0.381966).astype(np.int64)) * TIE_RANGE + ties
 
 
-def _flow_up(floors: IntArray, movable: BoolArray, tables: Tables, cost: IntArray) -> bool:
+def _flow_up(floors: IntArray, movable: BoolArray, tables: TwoWayTables, cost: IntArray) -> bool:
     """Raise cells so that rows and columns have their sums, in place; False if that is impossible."""
     of_rows, of_columns = tables.rows - floors.sum(axis=2), tables.columns - floors.sum(axis=1)
     if (of_rows < 0).any() or (of_columns < 0).any():
@@ -278,7 +278,7 @@ LEAST, AT_ONCE = 1e-5, 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class ExpectedCells:
     """Cells of one shape.
 
     Attributes:
@@ -331,7 +331,7 @@ class Shrinkage:
     classes: tuple[_Mixture, ...]
 
     @classmethod
-    def of(cls, cells: Sequence[Cells]) -> Shrinkage:
+    def of(cls, cells: Sequence[ExpectedCells]) -> Shrinkage:
         """From the noisy numbers of cells."""
         used = [one.expected > 0 for one in cells]
         m, y, noise = (
@@ -343,11 +343,11 @@ class Shrinkage:
         number = _class_of(m)
         return cls(tuple(_fitted(*(one[number == place] for one in (m, y, noise))) for place in range(CLASSES)))
 
-    def mean(self, cells: Cells) -> tuple[FloatArray, FloatArray]:
+    def mean(self, cells: ExpectedCells) -> tuple[FloatArray, FloatArray]:
         """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance."""
         return self._put(cells, None)
 
-    def drawn(self, cells: Cells, uniform: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def drawn(self, cells: ExpectedCells, uniform: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """The same with numbers drawn from what they may be in place of their mean.
 
         They are drawn so that they vary as much once their sums are held.
@@ -358,7 +358,7 @@ class Shrinkage:
         """
         return self._put(cells, uniform)
 
-    def _put(self, cells: Cells, uniform: Sequence[FloatArray] | None) -> tuple[FloatArray, FloatArray]:
+    def _put(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None) -> tuple[FloatArray, FloatArray]:
         used: BoolArray = (cells.expected > 0) & (cells.free > 0)
         free = cells.free[used]
         measured = cells.expected[used], cells.estimate[used], cells.noise[used] * free
@@ -379,7 +379,7 @@ class Shrinkage:
         return mean, variance
 
 
-def expected(tables: Tables) -> FloatArray:
+def expected(tables: TwoWayTables) -> FloatArray:
     """What each cell is expected to have, `(B, C, m)`; 0 in empty rows and columns."""
     total = tables.rows.sum(axis=1)[:, None, None]
     return np.asarray(tables.rows[:, :, None] * tables.columns[:, None, :] / np.maximum(total, 1), dtype=np.float64)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from features.marginals.choice import Terms, terms_of_universes
-from features.marginals.cliques import Clique, Domain, JunctionTree, junction_tree, needed
+from features.marginals.choice import ChoiceTerms, terms_of_universes
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree, needed
 from features.marginals.section import Bins, MarginalsSection
 from geography.errors import InputError
 from pipeline.model.query import terms_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Stated = Mapping[str, Sequence[str]]
 
 
-def exact_tables(domain: Domain, stated: Stated, levels: Sequence[str]) -> tuple[Clique | None, ...]:
+def exact_tables(domain: AttributeSizes, stated: Stated, levels: Sequence[str]) -> tuple[Clique | None, ...]:
     """Of each level, top first, the table that is exact in its areas; None where nothing is.
 
     Args:
@@ -67,7 +67,7 @@ def exact_tables(domain: Domain, stated: Stated, levels: Sequence[str]) -> tuple
     return tuple(out)
 
 
-def _of_several(domain: Domain, below: Sequence[tuple[str, Clique]], union: Clique, level: str) -> str:
+def _of_several(domain: AttributeSizes, below: Sequence[tuple[str, Clique]], union: Clique, level: str) -> str:
     largest = [(at, one) for at, one in below if not any({*one} < {*other} for _, other in below)]
     named = " and ".join(
         domain.text(one) + ("" if at == level else f" of each {at}") for at, one in dict.fromkeys(largest)
@@ -78,7 +78,7 @@ def _of_several(domain: Domain, below: Sequence[tuple[str, Clique]], union: Cliq
     )
 
 
-def _clique(domain: Domain, text: str) -> Clique:
+def _clique(domain: AttributeSizes, text: str) -> Clique:
     terms = terms_of(text)
     return domain.clique(terms) if terms else ()
 
@@ -103,7 +103,9 @@ def check_within(tree: JunctionTree, tables: Sequence[Clique | None], levels: Se
             )
 
 
-def invariants_within(domain: Domain, stated: Stated, levels: Sequence[str], bag: Clique) -> dict[str, list[str]]:
+def invariants_within(
+    domain: AttributeSizes, stated: Stated, levels: Sequence[str], bag: Clique
+) -> dict[str, list[str]]:
     """What the exact numbers of a spec are of a table of the tree: sums over all attributes that it has not."""
     found: dict[str, list[str]] = {}
     for level in levels:
@@ -130,7 +132,7 @@ def tree_of(
     Raises:
         Misfit: the cliques do not fit the attributes, or form no tree, or what is exact is no table of it.
     """
-    domain = Domain(tuple(sizes), tuple(sizes.values()))
+    domain = AttributeSizes(tuple(sizes), tuple(sizes.values()))
     try:
         cliques = tuple(domain.clique(names) for names in stated.cliques or ())
         if twice := [clique for number, clique in enumerate(cliques) if clique in cliques[:number]]:
@@ -218,7 +220,7 @@ class Cliques(Together):
     attributes: tuple[Attribute, ...]
     alike: bool
     amounts: tuple[Bins, ...] = ()
-    terms: Terms | None = None
+    terms: ChoiceTerms | None = None
     chosen_from: str = ""
 
     @classmethod

@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from features.marginals.cliques import Clique, Domain, JunctionTree, marginal, needed
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, marginal, needed
 from geography.errors import InputError
 from pipeline.spec.edit_rules import RuleError, impossible_by
 from pipeline.spec.problems import Problems, dotted, unknown
@@ -49,12 +49,12 @@ def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> lis
     return out
 
 
-def any_cell(can: BoolArray, bag: Clique, kept: Clique, domain: Domain) -> BoolArray:
+def any_cell(can: BoolArray, bag: Clique, kept: Clique, domain: AttributeSizes) -> BoolArray:
     """Of a bag's table, the cells of a coarser one in which some cell is set."""
     return marginal(can[None].astype(np.int64), bag, kept, domain)[0] > 0
 
 
-def spread(can: BoolArray, kept: Clique, bag: Clique, domain: Domain) -> BoolArray:
+def spread(can: BoolArray, kept: Clique, bag: Clique, domain: AttributeSizes) -> BoolArray:
     """The cells of a bag that lie in some cells of a coarser table."""
     shape = [domain.sizes[a] if a in kept else 1 for a in bag]
     return np.broadcast_to(can.reshape(shape), domain.shape(bag)).ravel()
@@ -173,7 +173,7 @@ def are_carried(
 
 
 def _masks(
-    domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+    domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
 ) -> dict[Clique, BoolArray]:
     """Clique -> which of its cells the entries on exactly its attributes leave possible."""
     cliques = [domain.clique(list(entry)) for entry in entries]
@@ -186,7 +186,7 @@ def _masks(
 
 
 def _mask(
-    clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+    clique: Clique, domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
 ) -> BoolArray:
     """`(cells,)` of a table: which of them the entries, each of some of its attributes, leave possible."""
     can = np.ones(domain.shape(clique), dtype=np.bool_)
@@ -203,7 +203,7 @@ def _mask(
 
 
 def _boxes(
-    cells: BoolArray, clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]]
+    cells: BoolArray, clique: Clique, domain: AttributeSizes, attributes: Mapping[str, Sequence[str]]
 ) -> Iterator[dict[str, tuple[str, ...]]]:
     """Entries that mean these cells of a table: for all values but the last attribute's, those of the last."""
     names = domain.named(clique)

@@ -37,7 +37,7 @@ FORM = (
 
 
 @dataclass(frozen=True)
-class Guess:
+class SpreadGuess:
     """What is guessed of one answer at one level.
 
     Attributes:
@@ -49,7 +49,7 @@ class Guess:
     spread: Spread
 
 
-def guesses_of(stated: str | None, like: Path | None, shares: Sequence[PublicShare]) -> dict[GuessPlace, Guess]:
+def guesses_of(stated: str | None, like: Path | None, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
     """The guesses of `--shares-spread`, and of an earlier release for shares that it does not name; none for neither.
 
     Raises:
@@ -67,7 +67,7 @@ def spread_guessed(tau2: float, a: float, alone: float = 1.0, factors: tuple[tup
     return Spread(tau2, a, alone, math.inf, math.inf, 0, factors)
 
 
-def stated_guesses(text: str, shares: Sequence[PublicShare]) -> dict[GuessPlace, Guess]:
+def stated_guesses(text: str, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
     """The guesses of `--shares-spread`, each for all levels and answers of the share that it names.
 
     `relative = 0.2` says that areas are 20 % off, beside what chance does: tau^2 = 1 and a = 0.04.
@@ -77,7 +77,7 @@ def stated_guesses(text: str, shares: Sequence[PublicShare]) -> dict[GuessPlace,
     """
     option = "--shares-spread"
     by_name = {share.name: share for share in shares}
-    found: dict[GuessPlace, Guess] = {}
+    found: dict[GuessPlace, SpreadGuess] = {}
     entries = [part.strip() for part in text.split(";") if part.strip()]
     if not entries:
         raise InputError(f"{option}: nothing is given; allowed is {FORM}")
@@ -95,7 +95,7 @@ def stated_guesses(text: str, shares: Sequence[PublicShare]) -> dict[GuessPlace,
     return found
 
 
-def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace, Guess]:
+def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
     """What an earlier release with the same shares, levels and answers found; only its public files are read.
 
     Persons for each 1 of the public number are those that it released of the whole area.
@@ -106,7 +106,7 @@ def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace
     """
     release = open_reader(folder)
     earlier = {share.name: share for share in shares_of(release.universe)}
-    found: dict[GuessPlace, Guess] = {}
+    found: dict[GuessPlace, SpreadGuess] = {}
     for share in shares:
         if share.name not in earlier:
             used = ", ".join(repr(one) for one in earlier) or "none"
@@ -120,7 +120,7 @@ def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace
                     f"--like {folder}: that release has no spread of the shares {share.name!r} for {label!r} at level "
                     f"{level!r}; state it with --shares-spread"
                 )
-            found[place] = Guess(persons[label], spread)
+            found[place] = SpreadGuess(persons[label], spread)
     return found
 
 
@@ -129,7 +129,7 @@ def _places(share: PublicShare) -> list[GuessPlace]:
     return [(share.name, level, labels[answer]) for level in share.levels for answer in share.columns]
 
 
-def _stated(numbers: str, where: str) -> Guess:
+def _stated(numbers: str, where: str) -> SpreadGuess:
     values: dict[str, float] = {}
     for part in numbers.split(","):
         key, equals, text = (piece.strip() for piece in part.partition("="))
@@ -146,8 +146,8 @@ def _stated(numbers: str, where: str) -> Guess:
     if ("relative" in values) == ("tau2" in values) or ("relative" in values and "a" in values):
         raise InputError(f"{where}: found {', '.join(values)}; allowed is {FORM}")
     if "relative" in values:
-        return Guess(values["persons"], spread_guessed(1.0, values["relative"] ** 2))
-    return Guess(values["persons"], spread_guessed(values["tau2"], values.get("a", 0.0)))
+        return SpreadGuess(values["persons"], spread_guessed(1.0, values["relative"] ** 2))
+    return SpreadGuess(values["persons"], spread_guessed(values["tau2"], values.get("a", 0.0)))
 
 
 def _persons(release: Reader, share: PublicShare) -> dict[str, float]:
@@ -189,7 +189,7 @@ def shared_rows(
     shares: Sequence[PublicShare],
     expectation: Expectation,
     planned: Sequence[LevelCovariances],
-    guesses: Mapping[GuessPlace, Guess],
+    guesses: Mapping[GuessPlace, SpreadGuess],
 ) -> tuple[dict[str, Any], ...]:
     """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.shares.SharedRow`.
 
@@ -217,7 +217,7 @@ def _rows(
     expectation: Expectation,
     planned: Sequence[LevelCovariances],
     stated: Sequence[Shared | None],
-    guesses: Mapping[GuessPlace, Guess],
+    guesses: Mapping[GuessPlace, SpreadGuess],
 ) -> list[dict[str, Any]]:
     universe, spine = expectation.universe, expectation.spine
     marginal, labels = share.query, share.query.answer_labels()
@@ -280,10 +280,10 @@ class _Term:
 
     shares: FloatArray
     variances: FloatArray
-    guess: Guess
+    guess: SpreadGuess
 
     @classmethod
-    def of(cls, shared: Shared, place: int, guess: Guess) -> _Term:
+    def of(cls, shared: Shared, place: int, guess: SpreadGuess) -> _Term:
         number, shares = shared.numbers[:, place], shared.shares[:, place]
         variances = guess.spread.variances(guess.persons * number, number)
         return cls(np.nan_to_num(shares), np.where(np.isfinite(shares), variances, np.inf), guess)

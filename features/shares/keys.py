@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from postprocess.linear.expected import LevelCovariances
 
 
-class SharedRow(NamedTuple):
+class ShareSpreadRow(NamedTuple):
     """One public share, level and answer; `own`: of what is measured of an area, None where nothing is."""
 
     name: str
@@ -36,7 +36,7 @@ class SharedRow(NamedTuple):
     own: float | None
 
 
-def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[SharedRow]:
+def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[ShareSpreadRow]:
     """One row for each public share, level and answer, with the standard deviation of an area of usual size.
 
     That size is 100 expected persons: `sqrt(tau^2 (100 + a 100^2))`.
@@ -44,14 +44,14 @@ def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[Shar
     return list(_found(shares, facts))
 
 
-def _found(shares: Sequence[PublicShare], facts: ReleaseFacts) -> Iterator[SharedRow]:
+def _found(shares: Sequence[PublicShare], facts: ReleaseFacts) -> Iterator[ShareSpreadRow]:
     for share in shares:
         for level in share.levels:
             notes = cast("dict[str, Any]", facts.notes.get(f"estimate {level}", {}))
             for answer, found in notes.get("shares", {}).get(share.name, {}).items():
                 spread = (found["tau2"] * (100.0 + found["a"] * 100.0**2)) ** 0.5
                 own = None if found["noise"] is None else found["noise"] ** 0.5
-                yield SharedRow(share.name, ", ".join(share.distinct_columns), level, answer, spread, own)
+                yield ShareSpreadRow(share.name, ", ".join(share.distinct_columns), level, answer, spread, own)
 
 
 class SharedByNumbers(Shares):

@@ -10,7 +10,7 @@ import numpy as np
 
 from features.years.best import LONGEST
 from features.years.section import SeriesPart, SeriesSection, TermsSection
-from features.years.series import Stated, problems
+from features.years.series import StatedTerms, problems
 from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.inputs.public_input import InputScope, PublicInput
@@ -71,7 +71,7 @@ def stated_problems(section: SeriesSection, neighbours: Neighbours) -> list[str]
     if section.terms is None:
         return ["series: states no design"]
     terms = section.terms.stated(section.spells)
-    assert isinstance(terms, Stated)
+    assert isinstance(terms, StatedTerms)
     return [f"series: {one}" for one in problems(terms, neighbours)]
 
 

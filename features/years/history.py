@@ -62,7 +62,7 @@ class SeriesQuery:
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class ExactAnswers:
     """What is known exactly of the geounits of a level.
 
     A level has all that the level below it has, added up.
@@ -110,7 +110,7 @@ def histories(
     design: Design,
     measured: Sequence[Sequence[SeriesQuery]],
     changes: Sequence[FloatArray | None] | None = None,
-    exact: Sequence[Exact | None] | None = None,
+    exact: Sequence[ExactAnswers | None] | None = None,
 ) -> list[LevelHistory]:
     """The best linear estimates of all levels, top first.
 
@@ -161,7 +161,7 @@ class _Place:
     offset: FloatArray
 
     @staticmethod
-    def of(exact: Exact | None, periods: int) -> _Place | None:
+    def of(exact: ExactAnswers | None, periods: int) -> _Place | None:
         if exact is None:
             return None
         basis = np.asarray(np.kron(np.eye(periods), exact.basis), dtype=np.float64)
@@ -237,7 +237,7 @@ _GROWTH: Final = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeModel:
     """The variance a n + b n^2 of a level's changes beyond the parent's growth, and the correlation of two cells'."""
 
     linear: float
@@ -257,7 +257,7 @@ class Change:
 
 def change_precisions(
     spine: Spine, plain: Sequence[LevelHistory], levels: Collection[str] | None = None
-) -> tuple[list[FloatArray | None], list[Change | None]]:
+) -> tuple[list[FloatArray | None], list[ChangeModel | None]]:
     """What the model says of each level, for `history.histories`; and the variances that it found. None at the top.
 
     Args:
@@ -266,7 +266,7 @@ def change_precisions(
         levels: of which something is said; default: all below the top.
     """
     precisions: list[FloatArray | None] = [None] * spine.n_levels
-    changes: list[Change | None] = [None] * spine.n_levels
+    changes: list[ChangeModel | None] = [None] * spine.n_levels
     for level in range(1, spine.n_levels):
         if levels is not None and spine.level_names[level] not in levels:
             continue
@@ -277,14 +277,14 @@ def change_precisions(
     return precisions, changes
 
 
-def change_of(plain: LevelHistory, growth: FloatArray, size: FloatArray) -> Change:
+def change_of(plain: LevelHistory, growth: FloatArray, size: FloatArray) -> ChangeModel:
     """The variances of changes beyond the parent's growth `(n, T - 1, c)`, for numbers of size `(n, c)`."""
     differences = plain.mean[:, 1:] - growth * plain.mean[:, :-1]
     noise = _noise(plain.covariance, growth)
     own = np.einsum("nscc->nsc", noise)
     sizes = np.broadcast_to(size[:, None, :], own.shape)
     terms = np.stack([sizes.ravel(), sizes.ravel() ** 2], axis=1)
-    change, close = Change(0.0, 1e-4), np.ones(own.shape, dtype=bool)
+    change, close = ChangeModel(0.0, 1e-4), np.ones(own.shape, dtype=bool)
     for _ in range(_ROUNDS):
         total = own + change.variance(sizes)
         close = (differences**2 <= _FAR**2 * total) & (own > _KNOWN)
@@ -295,7 +295,7 @@ def change_of(plain: LevelHistory, growth: FloatArray, size: FloatArray) -> Chan
     products = differences[:, :, :, None] * differences[:, :, None, :] - noise
     possible = float((weighted * standard[:, :, :, None] * standard[:, :, None, :]).sum())
     together = float((weighted * products).sum()) / possible if possible else 0.0
-    return Change(change.linear, change.quadratic, min(max(together, 0.0), _MOST_TOGETHER))
+    return ChangeModel(change.linear, change.quadratic, min(max(together, 0.0), _MOST_TOGETHER))
 
 
 def _noise(covariance: FloatArray, growth: FloatArray) -> FloatArray:
@@ -309,15 +309,15 @@ def _noise(covariance: FloatArray, growth: FloatArray) -> FloatArray:
     return np.asarray(both.transpose(1, 0, 2, 3))
 
 
-def _fitted(terms: FloatArray, squares: FloatArray, weights: FloatArray) -> Change:
+def _fitted(terms: FloatArray, squares: FloatArray, weights: FloatArray) -> ChangeModel:
     """Weighted least squares with neither number below 0."""
     crossed, right = terms.T @ (weights[:, None] * terms), terms.T @ (weights * squares)
     both = np.linalg.lstsq(crossed, right, rcond=None)[0]
     if both.min() >= 0:
-        return Change(float(both[0]), float(both[1]))
+        return ChangeModel(float(both[0]), float(both[1]))
     alone = np.maximum(right / np.diag(crossed), 0.0)
     gained = alone * (2 * right - alone * np.diag(crossed))
-    return Change(float(alone[0]), 0.0) if gained[0] > gained[1] else Change(0.0, float(alone[1]))
+    return ChangeModel(float(alone[0]), 0.0) if gained[0] > gained[1] else ChangeModel(0.0, float(alone[1]))
 
 
 def _growth(mean: FloatArray) -> FloatArray:
@@ -327,7 +327,7 @@ def _growth(mean: FloatArray) -> FloatArray:
     return np.clip(ratio, *_GROWTH)
 
 
-def _precision(growth: FloatArray, change: Change, size: FloatArray) -> FloatArray:
+def _precision(growth: FloatArray, change: ChangeModel, size: FloatArray) -> FloatArray:
     """`(n, T, c, T, c)`: over periods the sum of d'S^-1 d, d = x_t - growth x_(t-1), S the covariance of cells."""
     n, steps, cells = growth.shape
     inner = np.linalg.inv(change.covariance(size))
@@ -369,12 +369,12 @@ def intervals(
 
 
 Verdict = Literal["fell", "cannot tell", "rose"]
-#: In the order of the numbers -1, 0, 1 of `Numbers.directions`.
+#: In the order of the numbers -1, 0, 1 of `PeriodNumbers.directions`.
 VERDICTS: Final[tuple[Verdict, ...]] = ("fell", "cannot tell", "rose")
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class PeriodNumbers:
     """One number of each geounit of a level, `(n,)` each.
 
     Attributes:
@@ -409,7 +409,7 @@ def answers_of(query: Query, kept: FloatArray | None = None) -> Iterator[tuple[s
 
 def in_period(
     released: IntArray, plain: LevelHistory, modelled: LevelHistory, cells: FloatArray, period: int
-) -> Numbers:
+) -> PeriodNumbers:
     """The sum of some cells in a period.
 
     Args:
@@ -421,7 +421,7 @@ def in_period(
     weights = np.zeros(released.shape[1])
     weights[_checked(period, released)] = 1.0
     numbers = _numbers(released, plain, modelled, cells, weights)
-    return Numbers(numbers.values, np.maximum(numbers.low, 0), np.maximum(numbers.high, 0))
+    return PeriodNumbers(numbers.values, np.maximum(numbers.low, 0), np.maximum(numbers.high, 0))
 
 
 def between(
@@ -430,7 +430,7 @@ def between(
     modelled: LevelHistory,
     cells: FloatArray,
     periods: tuple[int, int],
-) -> Numbers:
+) -> PeriodNumbers:
     """How much the sum of some cells has changed from the first of two periods to the second; see `in_period`."""
     weights = np.zeros(released.shape[1])
     weights[_checked(periods[0], released)] -= 1.0
@@ -442,14 +442,14 @@ def between(
 
 def _numbers(
     released: IntArray, plain: LevelHistory, modelled: LevelHistory, cells: FloatArray, weights: FloatArray
-) -> Numbers:
+) -> PeriodNumbers:
     both = []
     for history in (plain, modelled):
         numbers, covariance = history.sums(cells)
         both.append((numbers @ weights, np.einsum("s,nst,t->n", weights, covariance, weights)))
     low, high = intervals(both[0], both[1])
     values = np.rint(np.einsum("ntc,c,t->n", released, cells, weights)).astype(np.int64)
-    return Numbers(values, np.minimum(low, values).astype(np.int64), np.maximum(high, values).astype(np.int64))
+    return PeriodNumbers(values, np.minimum(low, values).astype(np.int64), np.maximum(high, values).astype(np.int64))
 
 
 def _checked(period: int, released: IntArray) -> int:
@@ -462,7 +462,7 @@ def whole_histories(
     spine: Spine,
     linear: Sequence[LevelHistory],
     seed: int,
-    exact: Sequence[Exact | None] | None = None,
+    exact: Sequence[ExactAnswers | None] | None = None,
     kept: Sequence[Constraints] | None = None,
 ) -> list[IntArray]:
     """Non-negative whole numbers `(n, T, c)` of each level near the linear ones; in every period children add up.
@@ -542,7 +542,7 @@ def _families_of(spine: Spine, level: int) -> Iterator[tuple[str, int | None, sl
         yield f"{above.name} {above.geocodes[parent]}", parent, slice(first, stop)
 
 
-def _inverse_covariances(history: LevelHistory, exact: Exact | None) -> FloatArray:
+def _inverse_covariances(history: LevelHistory, exact: ExactAnswers | None) -> FloatArray:
     """`(n, T, c, c)`: inverses of the covariances within each period; on what is known exactly they do not matter."""
     spread = np.einsum("ntctd->ntcd", history.covariance)
     if exact is None:

@@ -16,10 +16,10 @@ from features.years.chain import InSeries, check_exact, released
 from features.years.design import Design, independent, mixed_again, unmixed
 from features.years.history import (
     VERDICTS,
-    Change,
-    Exact,
+    ChangeModel,
+    ExactAnswers,
     LevelHistory,
-    Numbers,
+    PeriodNumbers,
     SeriesQuery,
     answers_of,
     between,
@@ -71,7 +71,7 @@ class Revision:
     possible: BoolArray
     plain: Sequence[LevelHistory]
     modelled: Sequence[LevelHistory]
-    changes: Sequence[Change | None]
+    changes: Sequence[ChangeModel | None]
     whole: Sequence[IntArray]
 
     @cached_property
@@ -85,12 +85,12 @@ class Revision:
             raise InputError(f"period {period}: there are releases of {', '.join(self.periods)}")
         return self.periods.index(period)
 
-    def in_period(self, level: str, cells: FloatArray, period: int) -> Numbers:
+    def in_period(self, level: str, cells: FloatArray, period: int) -> PeriodNumbers:
         """The sum of some cells, of `(cells,)`, in a period, of the geounits of a level."""
         at = self.spine.index_of(level)
         return in_period(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period)
 
-    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> Numbers:
+    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> PeriodNumbers:
         """How much the sum of some cells, of `(cells,)`, has changed between two periods, of a level's geounits."""
         at = self.spine.index_of(level)
         return between(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], periods)
@@ -174,7 +174,7 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     ]
     plain = histories(spine, design, measured, None, exact)
     modelled: Sequence[LevelHistory] = plain
-    changes: list[Change | None] = [None] * spine.n_levels
+    changes: list[ChangeModel | None] = [None] * spine.n_levels
     asked = releases[-1].section.change
     if (model or asked is not None) and len(releases) > 1:
         precisions, changes = change_precisions(spine, plain, None if asked is None else asked.levels)
@@ -195,7 +195,7 @@ def _kept(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> lis
     return found
 
 
-def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[Exact | None]:
+def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[ExactAnswers | None]:
     """The invariants of each level and of those below it, added up."""
     published = [invariants_of(one.files_of(universe.name), universe, spine) for one in releases]
     known: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in spine.levels]
@@ -208,7 +208,7 @@ def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> li
                 np.add.at(sums.transpose(1, 0, 2), spine.levels[at].parents, values.transpose(1, 0, 2))
                 values = sums
     return [
-        Exact(np.concatenate([rows for rows, _ in some]), np.concatenate([values for _, values in some], axis=2))
+        ExactAnswers(np.concatenate([rows for rows, _ in some]), np.concatenate([values for _, values in some], axis=2))
         if some
         else None
         for some in known
@@ -224,7 +224,9 @@ def _design(universe: Universe, periods: int) -> Design:
     return Design(terms.design[:periods], terms.spells, universe.neighbours)
 
 
-def _check(releases: Sequence[InSeries], universe: Universe, spine: Spine, exact: Sequence[Exact | None]) -> None:
+def _check(
+    releases: Sequence[InSeries], universe: Universe, spine: Spine, exact: Sequence[ExactAnswers | None]
+) -> None:
     """InputError for what a history does not know, and for one that is too large."""
     if any(one.spec.universes()[0].facts for one in releases):
         raise InputError("a history does not know public shares, which these releases have")
@@ -347,7 +349,7 @@ def period_table(revision: Revision, query: Query, level: str, period: int) -> p
     return pd.DataFrame(columns, index=_index(revision, level))
 
 
-def _columns(label: str, numbers: Numbers) -> dict[str, object]:
+def _columns(label: str, numbers: PeriodNumbers) -> dict[str, object]:
     return {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationInfo, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from features.years.series import Independent, Series, Stated, terms_of
+from features.years.series import IndependentTerms, Series, StatedTerms, terms_of
 from geography.errors import InputError
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.spec.fields import Misfit, Name, Section, is_public
@@ -34,10 +34,10 @@ class TermsSection(Section):
     distance: str = Field(description="how far apart two histories are, squared, exact")
     losses: tuple[tuple[StrictInt, str, bool], ...] = Field(description="spells, the part of the budget, and if exact")
 
-    def stated(self, spells: int) -> Stated:
+    def stated(self, spells: int) -> StatedTerms:
         """The terms for people with at most so many spells; ValueError where they are none."""
         losses = {spells: Loss(Fraction(part), exact) for spells, part, exact in self.losses}
-        return Stated(spells, self.design, Fraction(self.distance), losses)
+        return StatedTerms(spells, self.design, Fraction(self.distance), losses)
 
 
 class ChangeSection(Section):
@@ -120,7 +120,7 @@ class SeriesSection(Section):
         """As they are stated, or else the best, which are found when they are asked for."""
         periods = len(self.series.periods)
         if self.spells is None:
-            return Independent(periods, self.records)
+            return IndependentTerms(periods, self.records)
         if self.terms is not None:
             return self.terms.stated(self.spells)
         return terms_of(periods, self.spells, neighbours)

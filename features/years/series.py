@@ -118,7 +118,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Independent:
+class IndependentTerms:
     """Each period has noise of its own: two histories are as far apart as in so many releases, whatever their spells.
 
     Where a person has a record in at most so many of them, it is as far as in so many.
@@ -160,7 +160,7 @@ class Independent:
 
 
 @dataclass(frozen=True)
-class Stated:
+class StatedTerms:
     """What a release states; `problems` compares it with what follows from the design. See `SeriesTerms`."""
 
     counted: ClassVar[Counted] = "spell"
@@ -179,7 +179,7 @@ class Stated:
 
 
 @dataclass(frozen=True)
-class Found:
+class SolvedTerms:
     """Those of a design that a solver finds when it is asked for."""
 
     counted: ClassVar[Counted] = "spell"
@@ -188,7 +188,7 @@ class Found:
     neighbours: Neighbours
 
     @cached_property
-    def _terms(self) -> Stated:
+    def _terms(self) -> StatedTerms:
         from features.years.best import best  # brings cvxpy
 
         return found(best(self.periods, self.spells, self.neighbours))
@@ -210,19 +210,19 @@ class Found:
 
 
 @lru_cache(maxsize=8)
-def terms_of(periods: int, spells: int, neighbours: Neighbours) -> Found:
+def terms_of(periods: int, spells: int, neighbours: Neighbours) -> SolvedTerms:
     """The best terms for so many spells; one object for all who ask, since to find them takes seconds."""
-    return Found(periods, spells, neighbours)
+    return SolvedTerms(periods, spells, neighbours)
 
 
 @lru_cache(maxsize=8)
-def found(design: Design) -> Stated:
+def found(design: Design) -> StatedTerms:
     """What follows from a design."""
     losses = {spells: Loss(Fraction(cost.value), cost.exact) for spells, cost in design.costs().items()}
-    return Stated(design.spells, design.rows, Fraction(design.reach.value) / MOVED[design.neighbours], losses)
+    return StatedTerms(design.spells, design.rows, Fraction(design.reach.value) / MOVED[design.neighbours], losses)
 
 
-def problems(terms: Stated, neighbours: Neighbours) -> list[str]:
+def problems(terms: StatedTerms, neighbours: Neighbours) -> list[str]:
     """What of stated terms does not follow from their design, a sentence each without its full stop."""
     try:
         due = found(Design(terms.design, terms.spells, neighbours))

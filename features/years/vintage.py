@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from features.years.history import Numbers, answers_of, pairs_of
+from features.years.history import PeriodNumbers, answers_of, pairs_of
 from features.years.revision import DIRECTION_SUFFIX, Revision, change_table, period_table
 from geography.errors import InputError
 from pipeline.errors import ChangedFileError, ReleaseError
@@ -135,7 +135,7 @@ def _columns(revision: Revision, level: str, cells: FloatArray) -> Iterator[tupl
         yield np.zeros_like(numbers.values), *_ends(numbers)
 
 
-def _ends(numbers: Numbers) -> tuple[IntArray, IntArray]:
+def _ends(numbers: PeriodNumbers) -> tuple[IntArray, IntArray]:
     return numbers.values - numbers.low + 2, numbers.high - numbers.values
 
 

@@ -423,7 +423,7 @@ _WHO, _ORDER, _HOUSEHOLDS = 0x686F7573, 0x686F7574, 0x686F7575
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class LeafRecords:
     """The records of some leaves in the order of microdata: leaves, cells, copies.
 
     Attributes:
@@ -439,7 +439,7 @@ class Records:
 
 
 def deal(
-    kinds: Kinds, placed: Placed, persons: Records, households: Records, homes: Homes, seed: tuple[int, int]
+    kinds: Kinds, placed: Placed, persons: LeafRecords, households: LeafRecords, homes: Homes, seed: tuple[int, int]
 ) -> IntArray:
     """The household of each person, `(n_persons,)`, as a row of `households`; -1 for none.
 
@@ -470,7 +470,7 @@ def deal(
     return household
 
 
-def _luck(records: Records, use: int, seed: tuple[int, int]) -> IntArray:
+def _luck(records: LeafRecords, use: int, seed: tuple[int, int]) -> IntArray:
     """A number for each record that looks random, of 28 bits."""
     public, first_leaf = seed
     keys = (records.leaf + first_leaf, records.cell, records.copy)
@@ -532,13 +532,13 @@ def _spans(persons: sp.csr_array) -> Iterator[tuple[int, int]]:
         first = stop
 
 
-def _records(counts: sp.csr_array, label_of_cell: IntArray) -> Records:
+def _records(counts: sp.csr_array, label_of_cell: IntArray) -> LeafRecords:
     """The records of some leaves, one by one."""
     leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     cell = counts.indices.astype(np.int64)
     copies = counts.data.astype(np.int64)
     first = np.cumsum(copies) - copies
-    return Records(
+    return LeafRecords(
         leaf=np.repeat(leaf, copies),
         cell=np.repeat(cell, copies),
         copy=np.arange(int(copies.sum())) - np.repeat(first, copies),
@@ -546,13 +546,13 @@ def _records(counts: sp.csr_array, label_of_cell: IntArray) -> Records:
     )
 
 
-def _persons_by_group(kinds: Kinds, persons: Records, n_leaves: int) -> IntArray:
+def _persons_by_group(kinds: Kinds, persons: LeafRecords, n_leaves: int) -> IntArray:
     """Persons of households in each leaf and group, `(n_leaves, n_groups)`."""
     inside = persons.label >= 0
     places = persons.leaf[inside] * kinds.n_groups + persons.label[inside]
     return np.bincount(places, minlength=n_leaves * kinds.n_groups).reshape(n_leaves, kinds.n_groups)
 
 
-def _homes(kinds: Kinds, households: Records) -> Homes:
+def _homes(kinds: Kinds, households: LeafRecords) -> Homes:
     pairs, counts = np.unique(households.leaf * kinds.n_kinds + households.label, return_counts=True)
     return Homes(leaf=pairs // kinds.n_kinds, kind=pairs % kinds.n_kinds, households=counts.astype(np.int64))
