@@ -28,12 +28,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.joins.files import sizes_file
+from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
+from features.joins.keys import stated_joins
 from features.joins.link import residents_of
-from features.joins.mathematics.bounds import joined_bounds
-from features.joins.mathematics.composition import Composition
-from features.joins.resolve import stated_joins
-from features.joins.sizes import HouseholdSizes, read_household_sizes
+from features.joins.mathematics.composition import Composition, joined_bounds
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query

@@ -55,13 +55,10 @@ from numpy.typing import NDArray
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
 from features.marginals.choice import Pairs
-from features.marginals.cliques import junction_tree
+from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.confidential import choose
-from features.marginals.design import Design, Release, Tables
-from features.marginals.domain import Clique, Domain
-from features.marginals.intervals import SimulatedErrors, simulated_errors
-from features.marginals.population import Population
-from features.marginals.records import Records, draw_records
+from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, Tables, simulated_errors
+from features.marginals.records import Population, WholeRecords, draw_records
 from features.marginals.whole import First, Seed
 from geography.build import spine_from_prefixes
 from pipeline.model.public_key import public_key
@@ -103,7 +100,7 @@ def measured(people: Population, noise: Sequence[dict[Clique, NoiseSpec]], key: 
 
 def adult(cliques: Sequence[Sequence[str]], first: Sequence[str] = ()) -> Population:
     table = pq.read_table(ADULT)
-    domain = Domain(tuple(table.column_names), ADULT_SIZES)
+    domain = AttributeSizes(tuple(table.column_names), ADULT_SIZES)
     values = np.stack([np.asarray(table[name]) for name in table.column_names], axis=1).astype(np.int64)
     # Areas are numbered by the ages that there are.
     age = values[:, 0]
@@ -119,7 +116,7 @@ def adult(cliques: Sequence[Sequence[str]], first: Sequence[str] = ()) -> Popula
     tree = junction_tree(
         domain, [domain.clique(names) for names in cliques], first=tuple(map(domain.names.index, first))
     )
-    return Population(tree, Records(areas[-1][order], values[order]), tuple(parents), sizes)
+    return Population(tree, WholeRecords(areas[-1][order], values[order]), tuple(parents), sizes)
 
 
 def ages_of_areas(people: Population) -> First:
@@ -147,7 +144,7 @@ def split_by_nodes(people: Population, cliques: Sequence[Clique], rho: Fraction)
     return out
 
 
-def two_way(people: Population, records: Records, level: int) -> float:
+def two_way(people: Population, records: WholeRecords, level: int) -> float:
     """Mean total variation distance of all two-way tables, over the areas of a level; an empty area is 1 away."""
     distances = []
     released = replace(people, records=records)
@@ -192,7 +189,7 @@ def bench_adult(keys: int, replicates: int) -> dict[str, Any]:
     )
     for name, people, first, alike in ways:
         noise = split_by_nodes(people, people.tree.bags, Fraction(1))
-        design = Design(people.tree, people.parents, noise, first, alike=alike)
+        design = CliqueDesign(people.tree, people.parents, noise, first, alike=alike)
         distances, seconds = [], []
         for key in range(keys):
             noisy = measured(people, noise, key)
@@ -228,7 +225,7 @@ def bench_chosen(keys: int) -> dict[str, Any]:
         noise[0] |= dict.fromkeys(singles, of_single)
         noisy = measured(people, noise, key)
         noisy[0] = {**noisy[0], **ones}
-        release = Design(people.tree, people.parents, noise).release(noisy, Seed(key))
+        release = CliqueDesign(people.tree, people.parents, noise).release(noisy, Seed(key))
         records = draw_records(people.tree, release.whole[-1], Seed(key))
         distances.append([two_way(people, records, level) for level in range(4)])
         if key == 0:
@@ -239,7 +236,7 @@ def bench_chosen(keys: int) -> dict[str, Any]:
 
 
 def _intervals(
-    people: Population, design: Design, noisy: Sequence[Tables], release: Release, replicates: int
+    people: Population, design: CliqueDesign, noisy: Sequence[Tables], release: CliqueRelease, replicates: int
 ) -> list[Any]:
     begun = time.perf_counter()
     errors = simulated_errors(design, noisy, release, Seed(1), replicates)
@@ -281,8 +278,8 @@ def wide_population() -> Population:
         values[:, one] = drawn(one, values[:, shared], WIDE_SIZES[shared])
         both = values[:, shared] * WIDE_SIZES[one] + values[:, one]
         values[:, one + 1] = drawn(one + 1, both, WIDE_SIZES[shared] * WIDE_SIZES[one])
-    domain = Domain(tuple(f"a{number:02d}" for number in range(len(WIDE_SIZES))), WIDE_SIZES)
-    return Population(junction_tree(domain, cliques), Records(leaf, values), parents, sizes)
+    domain = AttributeSizes(tuple(f"a{number:02d}" for number in range(len(WIDE_SIZES))), WIDE_SIZES)
+    return Population(junction_tree(domain, cliques), WholeRecords(leaf, values), parents, sizes)
 
 
 def bench_wide(replicates: int) -> dict[str, Any]:
@@ -291,7 +288,7 @@ def bench_wide(replicates: int) -> dict[str, Any]:
     print(f"{len(people.tree.bags)} cliques, {cells:,} cells, areas {people.sizes}; made with {_memory():.1f} GB")
     share = Fraction(1, len(people.sizes) * len(people.tree.bags))
     noise = [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", 1 / share)) for _ in people.sizes]
-    design = Design(people.tree, people.parents, noise)
+    design = CliqueDesign(people.tree, people.parents, noise)
     seconds = {}
     begun = time.perf_counter()
     noisy = measured(people, noise, 0)
@@ -319,7 +316,7 @@ def _memory() -> float:
 def bench_others(file: Path) -> dict[str, Any]:
     people = adult(CENSUS_DP_CLIQUES)
     table = pd.read_parquet(file)[list(people.tree.domain.names)]
-    records = Records(np.zeros(len(table), dtype=np.int64), table.to_numpy(dtype=np.int64))
+    records = WholeRecords(np.zeros(len(table), dtype=np.int64), table.to_numpy(dtype=np.int64))
     distance = two_way(people, records, 0)
     print(f"{file.name}: {len(table):,} records, mean distance of all two-way tables {distance:.4f}")
     return {"others": distance}

@@ -33,11 +33,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from features.years.best import CHANGES, best
-from features.years.change import change_precisions, intervals
-from features.years.design import Design, independent, triangular
-from features.years.history import LevelHistory, SeriesQuery, histories
-from features.years.noise import unmixed
-from features.years.whole import whole_histories
+from features.years.design import Design, independent, triangular, unmixed
+from features.years.history import LevelHistory, SeriesQuery, change_precisions, histories, intervals, whole_histories
 from geography.spine import Level, Spine
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for

@@ -13,8 +13,8 @@ from features.registry import is_installed
 _PARTS: Final = {
     "local": ((("features.local.survey", "Survey"), ("features.local.confidential", "RandomisedReports")),),
     "years": (
-        (("features.years.source", "Periods"), ("features.years.confidential", "SeriesRecords")),
-        (("features.years.source", "MixedPeriods"), ("features.years.confidential", "SeriesRecords")),
+        (("features.years.series", "Periods"), ("features.years.confidential", "SeriesRecords")),
+        (("features.years.series", "MixedPeriods"), ("features.years.confidential", "SeriesRecords")),
     ),
 }
 
@@ -26,7 +26,7 @@ _QUESTIONS: Final = {
 
 #: Feature -> module and class of each link between universes whose records it compares, and of what compares them.
 _LINKS: Final = {
-    "joins": ((("features.joins.linked", "LinkedHouseholds"), ("features.joins.confidential", "JoinChecks")),)
+    "joins": ((("features.joins.keys", "LinkedHouseholds"), ("features.joins.confidential", "JoinChecks")),)
 }
 
 

@@ -1,4 +1,4 @@
-"""Sums and means of an amount: for one table of a companion at one level, one row for each geounit, empty ones too.
+"""Sums and means of an amount: their files, the step that writes them, and how the page shows them.
 
 Columns: geocode, then for each answer, under its label with a suffix, the sum (":sum", float64, in the amount's own
 units of money or whatever it is in) and, where the release publishes the number of records, that number (":count",
@@ -15,24 +15,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from features.amounts.link import SumsOfCounts
 from pipeline.errors import ReleaseError
-from pipeline.model.schema import AmountAttribute
+from pipeline.execution.job import Job
+from pipeline.execution.steps import Step
+from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
+from pipeline.metadata.products import Description, Product, ReleaseScope
+from pipeline.model.links.link import links_of_kind
+from pipeline.model.schema import AmountAttribute, ChosenEnd
+from pipeline.model.texts.message import marked
+from pipeline.model.universe import Table, Universe
+from pipeline.pages.facts import ReleaseFacts
+from pipeline.publishing.files import product_files
 from pipeline.release.layout import RunDirectory, file_name
-from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable
+from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
 from pipeline.storage.readable import Readable
 from postprocess.statistics import Averages, Counted, average_sizes
 
 #: Suffixes of the columns of an answer.
 SUM, COUNT, MEAN = ":sum", ":count", ":mean"
-
-Floats = NDArray[np.float64]
 
 
 def path_of(run: RunDirectory, companion: str, table: str, level: str) -> Path:
@@ -66,19 +76,15 @@ class Means:
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns after the geocode, with their names; NaN for what is null in the file."""
         for number, label in enumerate(self.labels):
-            yield from _interval(label + SUM, self.sums, number)
+            yield from interval_columns(label + SUM, _of_answer(self.sums, number))
             if self.counts is not None and self.means is not None:
                 yield label + COUNT, self.counts[:, number]
-                yield from _interval(label + MEAN, self.means, number)
+                yield from interval_columns(label + MEAN, _of_answer(self.means, number))
 
 
-def _interval(name: str, of: Averages, number: int) -> Iterator[tuple[str, Floats]]:
-    values = of.values[:, number]
-    yield name, values
-    if of.lows is not None and of.highs is not None:
-        lows, highs = of.lows[:, number], of.highs[:, number]
-        margins = np.maximum(values - lows, highs - values)
-        yield from zip((name + suffix for suffix in INTERVAL_SUFFIXES), (margins, lows, highs), strict=True)
+def _of_answer(of: Averages, number: int) -> Averages:
+    low, high = (None if end is None else end[:, number] for end in (of.lows, of.highs))
+    return Averages(of.values[:, number], low, high)
 
 
 def means_of(companion: str, amount: AmountAttribute, sums: ReleasedTable, counts: ReleasedTable | None) -> Means:
@@ -174,3 +180,182 @@ def read_means(path: Readable, rows: int | None = None) -> Means:
         counts=read(COUNT).astype(np.int64) if counted else None,
         means=numbers(MEAN) if counted else None,
     )
+
+
+def _files(of: ReleaseScope) -> Iterator[ProductFile]:
+    for link in links_of_kind(of.spec.links(of.universes), SumsOfCounts):
+        for table in link.sums.tables:
+            for level in table.levels:
+                yield ProductFile(path_of(of.run, link.of, table.name, level), link.of, level, table)
+
+
+def _described(contents: Contents, file: ProductFile) -> DataFile:
+    """Sums and means of the companion of an amount, for one of its tables at a level."""
+    universe, table, level, texts = contents.universe(file), file.subject, file.level, contents.texts
+    labels = contents.spec.labels(universe.name)
+    links = [link for link in links_of_kind(contents.links, SumsOfCounts) if link.of == universe.name]
+    counted = any(link.records(table, level) is not None for link in links)
+    columns: list[Column] = []
+    for name, title in zip(table.query.answer_labels(), labels.answers(table.query), strict=True):
+        columns += contents.with_interval(name + SUM, "number", texts("{title}: sum", title=title))
+        if counted:
+            columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
+            mean = texts("{title}: mean", title=title)
+            columns += contents.with_interval(name + MEAN, "number", mean, filled=False)
+    return DataFile(
+        f"amounts/{universe.name}/{table.name}/{level}",
+        "numbers",
+        file.path,
+        *(universe.name, table.name, level),
+        *contents.titles(texts("{what}: sums and means", what=contents.counted(universe, table)), level),
+        (contents.geocode(level), *columns),
+        axes=axes_of(table.query, labels, universe.name),
+        read=read_means,
+    )
+
+
+AMOUNTS: Final = Product(
+    "amounts/NAME/TABLE/LEVEL.parquet",
+    "geocode, of each answer sum, records and mean with intervals (companions of an amount)",
+    "computed",
+    _files,
+    Description((4, 0), _described, of_areas="tables"),
+    after="tables/TABLE/LEVEL.parquet",
+    in_report=("amounts/COMPANION/TABLE/LEVEL.parquet", marked("sums and means of amounts with their intervals")),
+)
+
+
+def mean_steps(job: Job, link: SumsOfCounts, number: int) -> list[Step]:
+    """Sums and means of a level."""
+    level = job.spine.levels[number]
+    if not (files := product_files(job, AMOUNTS, universe=link.of, level=level.name)):
+        return []
+    return [Step("means", partial(publish_means, job, link, number), link.of, level.name, len(level), 0.2, files=files)]
+
+
+def publish_means(job: Job, link: SumsOfCounts, level: int) -> None:
+    """Write sums and means of a level; the tables of the companion and of the release itself are written.
+
+    Raises:
+        ReleaseError: a table is missing or damaged, or the file cannot be written.
+    """
+    geounits = job.spine.levels[level]
+    for table in link.sums.tables:
+        if geounits.name in table.levels:
+            _publish_means(job, link, table, geounits.name, len(geounits))
+    job.progress.advance(len(geounits))
+
+
+def _publish_means(job: Job, link: SumsOfCounts, table: Table, level: str, rows: int) -> None:
+    counted = link.records(table, level)
+    sums = read_table(job.readable(job.folder(link.sums).table(table.name, level)), rows)
+    counts = None
+    if counted is not None:
+        counts = read_table(job.readable(job.folder(link.counts).table(counted.name, level)), rows)
+    means = means_of(link.of, link.amount, sums, counts)
+    write_means(path_of(job.run, link.of, table.name, level), job.run.staging, means)
+
+
+#: Areas of one level that are listed one by one.
+_MOST_LISTED = 60
+#: Answers of the table that is shown, at most.
+_MOST_ANSWERS = 6
+
+
+@dataclass(frozen=True)
+class ShownNumber:
+    """A number with its interval; None where it, or the interval, is not known."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class AmountOfArea:
+    """The sum of one answer in one area, the records that it is of, and the mean."""
+
+    geocode: str
+    label: str
+    sum: ShownNumber
+    count: int | None
+    mean: ShownNumber | None
+
+
+@dataclass(frozen=True)
+class LevelAmounts:
+    """One level: every area and answer of one table."""
+
+    level: str
+    table: str
+    rows: tuple[AmountOfArea, ...]
+
+
+@dataclass(frozen=True)
+class AmountView:
+    """One companion of an amount.
+
+    Attributes:
+        low, high, unit: of the clip, as exact texts.
+        signed: whether sums may be below 0.
+        chosen: where the upper end is from; None where no question chose it.
+        levels: those with few areas, of the table with the fewest answers.
+    """
+
+    name: str
+    column: str
+    low: str
+    high: str
+    unit: str
+    signed: bool
+    chosen: ChosenEnd | None
+    levels: tuple[LevelAmounts, ...]
+
+
+@dataclass(frozen=True)
+class AmountsView:
+    """All companions of an amount; margins: whether intervals are published."""
+
+    amounts: tuple[AmountView, ...]
+    margins: bool
+
+
+def amounts_view(sources: ReleaseFacts) -> AmountsView | None:
+    """Of a release; None where it has no companion of an amount. Errors as `read_means`."""
+    found = tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
+    return AmountsView(found, sources.spec.publish.margins) if found else None
+
+
+def _view(sources: ReleaseFacts, link: SumsOfCounts) -> AmountView:
+    universe, amount = link.sums, link.amount
+    few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
+    table = min(few, key=lambda one: one.query.size, default=None)
+    levels = () if table is None else tuple(_levels(sources, universe, table))
+    low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
+    chosen = universe.measure.chosen
+    return AmountView(universe.name, amount.name, low, high, unit, link.signed, chosen, levels)
+
+
+def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
+    for level in sources.spine.levels:
+        if level.name in table.levels and len(level) <= _MOST_LISTED:
+            means = read_means(
+                sources.readable(path_of(sources.run, universe.name, table.name, level.name)), len(level)
+            )
+            yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
+
+
+def _rows(means: Means) -> Iterator[AmountOfArea]:
+    for row, code in enumerate(means.geocodes.tolist()):
+        for number, label in enumerate(means.labels):
+            count = None if means.counts is None else int(means.counts[row, number])
+            mean = None if means.means is None else _known(means.means, row, number)
+            yield AmountOfArea(code, label, _known(means.sums, row, number), count, mean)
+
+
+def _known(of: Averages, row: int, number: int) -> ShownNumber:
+    return ShownNumber(*(_number(column, row, number) for column in (of.values, of.lows, of.highs)))
+
+
+def _number(column: NDArray[np.float64] | None, row: int, number: int) -> float | None:
+    return None if column is None or np.isnan(column[row, number]) else float(column[row, number])

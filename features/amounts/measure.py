@@ -1,4 +1,4 @@
-"""What a record adds where amounts are summed, or where it is counted by the side of their clip that it is on."""
+"""What a record adds where amounts are summed, or is counted by the side of their clip, and what follows from it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from features.amounts.link import reach_of
-from features.amounts.linked import SumsInRelease
+from features.amounts.link import SumsOfCounts, reach_of
 from pipeline.model.exact import exact_text
 from pipeline.model.measure import Counts, Measure
 from pipeline.model.record_source import RecordSource
@@ -15,8 +14,66 @@ from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute
 from pipeline.privacy.budget import Neighbours
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from features.amounts.link import Errors
+    from pipeline.estimation.knowledge import Knowledge
+    from pipeline.execution.job import Job
+    from pipeline.execution.steps import Step
     from pipeline.model.texts.catalogue import Texts
     from pipeline.model.universe import Universe
+    from pipeline.published import PublishedRelease
+
+
+class SumsInRelease(SumsOfCounts):
+    """The link, as those ask for it who release and read the two universes."""
+
+    def knowledge_after(self, job: Job) -> Knowledge:
+        """See `pipeline.estimation.known.KnownAfter`."""
+        from features.amounts.knowledge import BoundedByCounts  # brings the solvers
+
+        return BoundedByCounts(job, self)
+
+    def steps(self, job: Job, level: int) -> list[Step]:
+        """See `pipeline.publishing.linked.PublishesLinked`."""
+        from features.amounts.means import mean_steps
+
+        return mean_steps(job, self, level)
+
+    def means(
+        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """See `pipeline.reading.reader.HasMeans`."""
+        from features.amounts.means import path_of, read_means
+        from pipeline.release.tables import check_geocodes
+
+        path = release.unchanged(path_of(release.run, self.of, table, level))
+        found = read_means(path, len(geocodes))
+        check_geocodes(path, found.geocodes, geocodes)
+        return found.columns()
+
+    @property
+    def high(self) -> Fraction:
+        """See `features.plan.amounts.ForetellingSums`."""
+        return self.amount.high
+
+    def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """See `features.plan.amounts.ForetellingSums`."""
+        from features.amounts.link import amount_rows
+
+        return amount_rows(self, errors, records)
+
+    def ends(
+        self, errors: Mapping[str, float], areas: Mapping[str, int], held: Mapping[Fraction, Fraction]
+    ) -> Iterator[dict[str, Any]]:
+        """See `features.plan.amounts.ForetellingSums`."""
+        from features.amounts.link import end_rows
+
+        return end_rows(self, errors, areas, held)
 
 
 @dataclass(frozen=True)
@@ -41,7 +98,7 @@ class ClippedCounts(Counts):
 
 
 @dataclass(frozen=True)
-class Sums(Measure):
+class AmountSums(Measure):
     """The release's own records add an amount each, in whole units.
 
     Attributes:

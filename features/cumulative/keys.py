@@ -15,7 +15,7 @@ from pipeline.spec.resolve import StatesMeasure
 from pipeline.spec.slots import FeatureKeys, keys_of
 
 if TYPE_CHECKING:
-    from features.cumulative.shown import CumulativeView
+    from features.cumulative.files import CumulativeView
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
     from pipeline.metadata.products import Product
@@ -89,6 +89,6 @@ class CumulativeKeys(FeatureKeys):
 
     def shown(self, facts: ReleaseFacts) -> CumulativeView | None:
         """See `pipeline.pages.facts.HasSection`."""
-        from features.cumulative.shown import cumulative_view
+        from features.cumulative.files import cumulative_view
 
         return cumulative_view(facts)

@@ -1,1 +1,1 @@
-"""Public numbers by which persons are expected to be shared among areas: `[postprocess.shares]` of a spec."""
+"""Joins: what households, the records of a companion, imply for the persons who live in them."""

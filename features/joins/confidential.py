@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from features.joins.join import Join
 from features.joins.knowledge import check_top
-from features.joins.link import Households
+from features.joins.link import Households, Join
 from features.joins.mathematics.membership import NO_MOST
 from geography.spine import Level
 from pipeline.confidential.measure import AnswerPairs

@@ -14,10 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from features.joins.link import Households
-from features.joins.mathematics.bounds import joined_bounds, joined_queries
-from features.joins.mathematics.composition import Composition
-from features.joins.mathematics.implied import counted_of, implied_by
-from features.joins.mathematics.top import TopLevel, fitted, fitting_households
+from features.joins.mathematics.composition import (
+    Composition,
+    TopLevel,
+    counted_of,
+    fitted,
+    fitting_households,
+    implied_by,
+    joined_bounds,
+    joined_queries,
+)
 from geography.spine import Level
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.estimation.part import PartTask

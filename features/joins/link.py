@@ -1,25 +1,139 @@
-"""The link of persons and the households that they live in: who the residents are, and which tables count them."""
+"""The link of persons and the households that they live in: joins, residents, and which tables count them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from features.joins.household_table import HouseholdTable
-from features.joins.join import HOUSEHOLD, MEMBERS, Join, largest_household
-from features.joins.mathematics.membership import NO_MOST
+from features.joins.mathematics.membership import NO_MOST, Membership
 from pipeline.model.links.link import Link, links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
+from pipeline.release.layout import file_name
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
+
+#: Columns of the microdata of joined universes: number of the household, and how many persons have it.
+HOUSEHOLD, MEMBERS = "household", "members"
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Membership):
+    """A membership with names: its queries are those of the spec, on two universes.
+
+    Attributes:
+        persons: on the release's own universe.
+        households: on the companion.
+        companion: the universe of households.
+    """
+
+    persons: Query
+    households: Query
+    _: KW_ONLY
+    companion: str
+
+
+def joined_companions(joins: Sequence[Join]) -> tuple[str, ...]:
+    """The companions that are joined, in the order of the joins."""
+    return tuple(dict.fromkeys(join.companion for join in joins))
+
+
+def household_column(companion: str, companions: Sequence[str]) -> str:
+    """The column of the persons' microdata with the number of their household among those of a companion.
+
+    Args:
+        companion: one of `companions`.
+        companions: all that are joined.
+    """
+    return HOUSEHOLD if len(companions) == 1 else f"{HOUSEHOLD}_{companion}"
+
+
+def largest_household(joins: Sequence[Join], companion: str, otherwise: int) -> int:
+    """The most members that a household of a companion can have.
+
+    A join that all members are counted by limits them, and so do several together that count each of them at least
+    once. Where nothing does, the number is `otherwise`, or the least of the largest kind if that is more.
+
+    Args:
+        joins: of the release.
+        companion: that is joined.
+        otherwise: members where joins allow any number.
+    """
+    own = [join for join in joins if join.companion == companion]
+    counted = [join.inside[join.persons.cell_answer] for join in own]
+    members = np.logical_or.reduce(counted)
+    most = [int(join.most[join.inside].sum(axis=0).max()) for join in own]
+    limits = [limit for limit, some in zip(most, counted, strict=True) if limit < NO_MOST and (some == members).all()]
+    limited = [number for number, limit in enumerate(most) if limit < NO_MOST]
+    if limited and (np.logical_or.reduce([counted[number] for number in limited]) == members).all():
+        limits.append(sum(most[number] for number in limited))
+    least = max(int(join.least[join.inside].sum(axis=0).max()) for join in own)
+    return min(limits) if limits else max(otherwise, least)
+
+
+#: What is said wherever such a table is shown; it has no margins of error.
+NO_MARGINS = marked(
+    "Which person lives in which household was drawn: these numbers follow from the joins, the published counts of "
+    "persons and of households, and chance. Their error is not known, so they have no margin; none of them is exact."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdTable:
+    """Persons who live in households of a companion, by their own answers and those of their households.
+
+    Attributes:
+        name: of the table.
+        place: among those of the spec.
+        companion: whose records are the households.
+        persons: a query on the release's own universe.
+        households: a query on the companion.
+        levels: at which it is published, top first.
+    """
+
+    name: str
+    place: int
+    companion: str
+    persons: Query
+    households: Query
+    levels: tuple[str, ...]
+
+    @property
+    def note(self) -> str:
+        """Why it has no margins."""
+        return NO_MARGINS
+
+    def file(self, public: Path, level: str) -> Path:
+        """Where it is at a level, in the form of a table without margins of error."""
+        return public / "household_tables" / file_name("table", self.name) / f"{file_name('level', level)}.parquet"
+
+    @property
+    def size(self) -> int:
+        """The number of columns of counts."""
+        return self.persons.size * self.households.size
+
+    @property
+    def query(self) -> str:
+        """The two queries as one text."""
+        return f"{self.persons.name} of persons by {self.households.name} of {self.companion}"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of its columns: the answer on persons, then that on households; households' alone where all persons count."""
+        theirs = self.households.answer_labels()
+        if not self.persons.terms:
+            return theirs
+        if not self.households.terms:
+            return self.persons.answer_labels()
+        return tuple(f"{own} * {home}" for own in self.persons.answer_labels() for home in theirs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from features.joins.files import sizes_file
+from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
 from features.joins.link import Households, SizeSource
-from features.joins.sizes import HouseholdSizes, read_household_sizes
 from pipeline.errors import InputError
 from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease
@@ -53,7 +52,9 @@ class SizesOfHouseholds:
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:
             raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
-        source = next((each for level in persons.levels[::-1] if (each := self._source(level)) is not None), None)
+        source = next(
+            (each for level in persons.levels[::-1] if (each := self._link.average_size(level)) is not None), None
+        )
         if source is None:
             raise self._unpublished(persons.levels[-1])
         rows = [self._area(source, households, persons.leaves_of(codes, name)) for name, codes in named.items()]
@@ -68,7 +69,7 @@ class SizesOfHouseholds:
     def _area(self, source: SizeSource, households: Numbers, inside: NDArray[np.bool_]) -> HouseholdSizes:
         """Of one area: the published numbers where it is a geounit that has some, else by linear margins."""
         geounit = self._persons.geounit_of(inside)
-        if geounit is not None and self._source(geounit[0]) is not None:
+        if geounit is not None and self._link.average_size(geounit[0]) is not None:
             read, row = self._read(geounit[0]), slice(geounit[1], geounit[1] + 1)
             lows, highs = (None if ends is None else ends[row] for ends in (read.averages.lows, read.averages.highs))
             averages = Averages(read.averages.values[row], lows, highs)
@@ -82,16 +83,13 @@ class SizesOfHouseholds:
 
     def _read(self, level: str) -> HouseholdSizes:
         number = self._persons.index_of(level)
-        if self._source(level) is None:
+        if self._link.average_size(level) is None:
             raise self._unpublished(level)
         path = self._release.unchanged(sizes_file(self._release.run, self.companion, level))
         geocodes = self._persons.spine.levels[number].geocodes
         sizes = read_household_sizes(path, len(geocodes))
         check_geocodes(path, sizes.geocodes, geocodes)
         return sizes
-
-    def _source(self, level: str) -> SizeSource | None:
-        return self._link.average_size(level)
 
     def _unpublished(self, level: str) -> InputError:
         return InputError(

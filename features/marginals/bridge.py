@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import AttributeSizes, Clique
 from geography.errors import InputError
 from pipeline.missing import install_command
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 
-__all__ = ["to_mbi"]
-
 
 def to_mbi(
-    domain: Domain, tables: Mapping[Clique, IntArray], noise: Mapping[Clique, NoiseSpec], area: int = 0
+    domain: AttributeSizes, tables: Mapping[Clique, IntArray], noise: Mapping[Clique, NoiseSpec], area: int = 0
 ) -> tuple[Any, list[Any]]:
     """The domain and the measurements of one area, for the estimators of mbi 2.
 

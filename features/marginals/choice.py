@@ -1,4 +1,4 @@
-"""Which pairs of attributes are measured together: from a public sample, or privately from the records at the top.
+"""Which pairs of attributes are measured together, and on which terms they are chosen privately.
 
 The score of a pair is how far its table is from what is known without it, the product of the two attributes' own
 tables (L1 distance in persons, as in MST: McKenna, Miklau and Sheldon 2021, arXiv 2108.04978), less what measuring it
@@ -8,38 +8,39 @@ Pairs are taken one by one, those that would close a cycle left out: the spannin
 Scores are whole numbers: expected tables are rounded, what is subtracted as well, weights are whole. If one record is
 replaced, two cells of a pair's table change by 1, and its distance by at most 2; if one is added, one cell does, and
 the distance by at most 1. All else in a score is public. So the sensitivity is that times the largest weight.
+
+All of it follows from the spec: the number of choices is that of a spanning forest of the pairs that can be chosen,
+which is the same whichever are chosen. Noisy tables of single attributes get `attributes_share` of the declared budget
+exactly; the choices get at most `share` of it (zcdp: epsilon of each is rounded down to a multiple of 2^-20); the
+cliques get the rest, so that all of it together is the declared budget.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import Final
 
 import numpy as np
 
-from features.marginals.cliques import homes, triangulated
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import AttributeSizes, Clique, homes, triangulated
+from features.marginals.section import ChooseSection, MarginalsSection
 from geography.errors import InputError
-from pipeline.privacy.budget import MOVED, Neighbours
+from pipeline.model.schema import Attribute
+from pipeline.model.strategy import Earlier, EarlierUse
+from pipeline.model.universe import Universe
+from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from pipeline.spec.fields import Misfit
 from postprocess.arrays import IntArray
 
-__all__ = [
-    "Pairs",
-    "candidates",
-    "from_sample",
-    "largest_epsilon",
-    "score",
-    "scores_of",
-    "tables_of",
-    "unlike_a_choice",
-]
-
 #: epsilon is a multiple of one over this.
-_PARTS = 1 << 20
+_PARTS_OF_BUDGET = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Pairs:
         all_cells: of the bags of the junction tree together, where further pairs are chosen.
     """
 
-    domain: Domain
+    domain: AttributeSizes
     penalty: Fraction = Fraction(0)
     weights: Mapping[Clique, int] = field(default_factory=dict)
     most_cells: int = 1 << 16
@@ -196,7 +197,260 @@ def largest_epsilon(rho: Fraction) -> Fraction:
     Raises:
         InputError: rho is too small for any.
     """
-    steps = math.isqrt(math.floor(8 * rho * _PARTS**2))
+    steps = math.isqrt(math.floor(8 * rho * _PARTS_OF_BUDGET**2))
     if steps < 1:
         raise InputError(f"choose: found rho = {rho} for one private choice; at least 2^-43 is needed")
-    return Fraction(steps, _PARTS)
+    return Fraction(steps, _PARTS_OF_BUDGET)
+
+
+#: The square of the mean of |X| for X normal with variance 1, rounded down.
+_MEAN_SQUARED: Final = Fraction(6366, 10_000)
+#: Parts of a person in which the penalty of a cell is stated.
+_PARTS_OF_SCALE: Final = 1000
+
+_WORDS: Final = (
+    "Which attributes are measured together was chosen from the records by the exponential mechanism before the "
+    "release was measured, by means of noisy tables of single attributes; both are part of the guarantee."
+)
+
+
+def attribute_query(name: str) -> str:
+    """The noisy table of one attribute, in statements, the ledger and the derivation of streams; no query is so."""
+    return f"attribute {name}"
+
+
+def choice_query(number: int, rounds: int) -> str:
+    """The choice `number`, from 0, of so many; no query is called so."""
+    return f"pair {number + 1} of {rounds}"
+
+
+@dataclass(frozen=True)
+class ChoiceTerms:
+    """What a private choice of pairs is made by.
+
+    Attributes:
+        stated: the section [marginals.choose].
+        attributes: all, in their order, with their values.
+        framework, neighbours: of the release.
+        records: that one person alters at most.
+        budget: the declared one, rho or epsilon, of one person.
+        top: the level of the spine at which pairs are chosen; its first.
+        top_share: of the cliques' budget, at the first level that has any.
+
+    Raises:
+        InputError: the section does not fit the attributes, or the budget buys no such choice.
+    """
+
+    stated: ChooseSection
+    attributes: Mapping[str, Sequence[str]]
+    framework: Framework
+    neighbours: Neighbours
+    records: int
+    budget: Fraction
+    top: str
+    top_share: Fraction
+
+    def __post_init__(self) -> None:
+        if not self._pairs.possible:
+            raise InputError(
+                f"choose.most_cells: found {self.stated.most_cells}; the table of no pair of attributes is so small"
+            )
+        if self.stated.share + self.stated.attributes_share >= 1:
+            raise InputError(
+                f"choose: the shares of choosing and of single attributes add up to "
+                f"{self.stated.share + self.stated.attributes_share}; the cliques need some of the budget"
+            )
+        _ = self.of_attribute, self.epsilon, self.pairs
+
+    @cached_property
+    def domain(self) -> AttributeSizes:
+        """The attributes."""
+        return AttributeSizes(tuple(self.attributes), tuple(map(len, self.attributes.values())))
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        weights = {}
+        for text, weight in self.stated.weights.items():
+            names = [term.strip() for term in text.split("*")]
+            if len(names) != 2 or len(set(names)) != 2 or not set(names) <= set(self.domain.names):
+                raise InputError(
+                    f"choose.weights: found {text!r}; two of the attributes are needed, as in "
+                    f"{' * '.join(self.domain.names[:2])!r}"
+                )
+            if (pair := self.domain.clique(names)) in weights:
+                raise InputError(f"choose.weights: found {self.domain.text(pair)} twice; state each pair once")
+            weights[pair] = weight
+        if self.stated.all_cells is not None and self.stated.further is None:
+            raise InputError("choose.all_cells: found without choose.further, and it is about further pairs")
+        least = math.prod(sorted(self.domain.sizes)[:3])
+        if self.stated.all_cells is not None and self.stated.all_cells < least:
+            raise InputError(
+                f"choose.all_cells: found {self.stated.all_cells}; a pair that closes a cycle needs a table of three "
+                f"attributes, of {least} cells at least, so that none would be chosen of those that are paid for"
+            )
+        return Pairs(
+            self.domain,
+            weights=weights,
+            most_cells=self.stated.most_cells,
+            further=self.stated.further or 0,
+            all_cells=self.stated.all_cells or Pairs.all_cells,
+        )
+
+    @cached_property
+    def rounds(self) -> int:
+        """How many pairs are chosen."""
+        return self._pairs.rounds
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """Of one choice, about one record: the range of its privacy loss."""
+        each = budget_of_one(self.framework, self.budget * self.stated.share, self.records) / self.rounds
+        return each if self.framework == "pure" else largest_epsilon(each)
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the exponential mechanism, whose losses a record moves by the sensitivity."""
+        return self.epsilon / self._pairs.sensitivity(self.neighbours)
+
+    @cached_property
+    def of_attribute(self) -> NoiseSpec:
+        """The noise on the table of each attribute."""
+        whole = budget_of_one(self.framework, self.budget * self.stated.attributes_share, self.records)
+        share = Fraction(1, len(self.domain.names))
+        return noise_for(self.framework, whole, Fraction(1), share, self.neighbours)
+
+    @property
+    def cost_of_choice(self) -> Fraction:
+        """Of one of the choices, about one person, exact."""
+        if self.framework == "pure":
+            return self.epsilon * self.records
+        return self.epsilon**2 / 8 * self.records**2
+
+    @property
+    def cost_of_attribute(self) -> Fraction:
+        """Of the table of one attribute, about one person, exact."""
+        return self.budget * self.stated.attributes_share / len(self.domain.names)
+
+    @property
+    def cost(self) -> Fraction:
+        """Of all of it, about one person, exact."""
+        return self.rounds * self.cost_of_choice + len(self.domain.names) * self.cost_of_attribute
+
+    @property
+    def rest(self) -> Fraction:
+        """The budget of the cliques."""
+        return self.budget - self.cost
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """What is chosen from: a cell costs what noise on a clique at the top is off by on average (AIM)."""
+        n_cliques = len(self._pairs.cliques(self._pairs.forest())) + self.rounds - len(self._pairs.forest())
+        whole = budget_of_one(self.framework, self.rest, self.records)
+        noise = noise_for(self.framework, whole, self.top_share, Fraction(1, n_cliques), self.neighbours)
+        squared = noise.scale**2 if noise.mechanism == "discrete_laplace" else _MEAN_SQUARED * noise.scale
+        penalty = Fraction(math.isqrt(math.floor(squared * _PARTS_OF_SCALE**2)), _PARTS_OF_SCALE)
+        return replace(self._pairs, penalty=penalty)
+
+    @property
+    def provisional(self) -> tuple[Clique, ...]:
+        """Cliques for a plan, before any is chosen: as many as there will be, the pairs with the most cells.
+
+        With further pairs they are the ones with the fewest cells where others leave no room for all of them.
+        """
+        found: tuple[Clique, ...] = ()
+        for sign in (-1, 1):
+            order = sorted(self._pairs.possible, key=lambda pair: (sign * self.domain.size(pair), pair))
+            found = self._pairs.forest(order)
+            order.sort(key=lambda pair: (self.domain.size(pair), pair))
+            for pair in order:
+                if candidates(self._pairs, found, among=[pair]):
+                    found = (*found, pair)
+            if len(found) == self.rounds:
+                break
+        return self._pairs.cliques(found)
+
+    @cached_property
+    def earlier(self) -> Earlier:
+        """All mechanisms, as statements and the ledger have them."""
+        noise, names = self.of_attribute, self.domain.names
+        ones = [
+            EarlierUse(
+                self.top,
+                attribute_query(name),
+                frozenset({name}),
+                len(self.attributes[name]),
+                noise.mechanism,
+                noise.scale,
+                0,
+                self.cost_of_attribute,
+            )
+            for name in names
+        ]
+        seen = frozenset(names[a] for pair in self._pairs.possible for a in pair)
+        choices = [
+            EarlierUse(
+                self.top,
+                choice_query(number, self.rounds),
+                seen,
+                1,
+                "exponential",
+                self.scale,
+                self._pairs.largest_weight,
+                self.cost_of_choice,
+            )
+            for number in range(self.rounds)
+        ]
+        return Earlier((*ones, *choices), _WORDS)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that the distribution of the choice and of its noisy tables depends on."""
+        stated, names = self.stated, ("share", "attributes_share", "most_cells")
+        privacy = [self.framework, self.neighbours, self.records, str(self.budget)]
+        weights = sorted([*pair, weight] for pair, weight in self.pairs.weights.items())
+        scored = [*(str(getattr(stated, name)) for name in names), weights, str(self.pairs.penalty)]
+        attributes = [[name, *values] for name, values in self.attributes.items()]
+        content: list[object] = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
+        content += [["further", self._pairs.further, self._pairs.all_cells]] if stated.further is not None else []
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def stated_terms(
+    stated: MarginalsSection,
+    attributes: Mapping[str, Sequence[str]],
+    privacy: tuple[Framework, Neighbours, int],
+    budget: Fraction,
+    top: str,
+    top_share: Fraction,
+) -> ChoiceTerms:
+    """The terms of a section that leaves its cliques to a choice.
+
+    Args:
+        stated: the section.
+        attributes, budget, top, top_share: as in `ChoiceTerms`.
+        privacy: framework, neighbours, and the records of a person.
+
+    Raises:
+        Misfit: with the key of what does not fit.
+    """
+    assert stated.choose is not None
+    try:
+        return ChoiceTerms(stated.choose, attributes, *privacy, budget, top, top_share)
+    except InputError as error:
+        key, _, text = str(error).partition(": ")
+        if key.split(".")[0] not in ("choose", "workload"):
+            key, text = "choose", str(error)
+        raise Misfit((f"marginals.{key.replace('workload', 'choose.weights')}", text)) from None
+
+
+def terms_of_universes(stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe) -> ChoiceTerms | None:
+    """Those of a spec that is divided, whose own universe is `own`; None where its cliques are declared."""
+    if stated.choose is None or stated.budget is None:
+        return None
+    return stated_terms(
+        stated,
+        {one.name: one.values for one in attributes},
+        (own.framework, own.neighbours, own.unit.records),
+        stated.budget,
+        own.level_names[0],
+        next(level.share for level in own.strategy.levels if level.share),
+    )

@@ -1,22 +1,103 @@
-"""From declared cliques to a junction tree: which tables are joined in which, and which pairs have to be added.
+"""Attributes and cliques of them: the junction tree, the residual basis, and numbers that no clique has.
 
 Cliques are decomposable if they form a tree in which the cliques of any attribute hang together (the running
 intersection property). A spanning tree with the largest separators is one exactly if the sizes of its cliques less
 those of its separators add up to the number of attributes (Jensen and Jensen 1994). Cliques that are not
 decomposable are triangulated by minimum fill-in: bags are then wider than what is measured.
+
+The residual of a set S is the table of S, centred in each of its attributes: it sums to zero over any of them. A table
+of the clique C is the sum over its subsets S of their residuals, each spread evenly over the attributes that S has not:
+
+    x_C = sum over S in C of  r_S / (number of cells of C without S)
+
+The residuals of different S are orthogonal, so noise of one variance in all cells of C is independent between them:
+in r_S it has the covariance v P_S, P_S the projector on centred tables and v = the cells' variance times the number of
+cells that are summed. So what several cliques say of one S is combined by a number each (Xiao, He, Zhang and Kifer
+2023, arXiv 2305.08175: ResidualPlanner).
+
+The model: the tables of the cliques, and nothing else. Given a separator, what is on one side of it is independent of
+what is on the other, in every area (maximum entropy). A table that crosses cliques is the product of their tables over
+those of their separators, summed over all other attributes: from the last bag to the first, each passes on a table of
+its separator and of what is asked for below it. No table over the whole schema is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from typing import TypeVar
 
-from features.marginals.domain import Clique, Domain
+import numpy as np
+from numpy.typing import NDArray
+
 from geography.errors import InputError
+from postprocess.arrays import FloatArray, IntArray
 
-__all__ = ["Filling", "JunctionTree", "Stage", "filling", "homes", "junction_tree", "triangulated"]
+#: Numbers of attributes, each once, in ascending order.
+Clique = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AttributeSizes:
+    """Attributes and how many values each has.
+
+    Attributes:
+        names: of the attributes.
+        sizes: number of values of each.
+
+    >>> domain = Domain(("age", "sex"), (3, 2))
+    >>> domain.size((0, 1)), domain.text((0, 1))
+    (6, 'age x sex')
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.sizes) or len(set(self.names)) != len(self.names) or min(self.sizes) < 1:
+            raise ValueError(f"a domain has attributes of different names with a value at least, got {self}")
+
+    def clique(self, names: Sequence[str]) -> Clique:
+        """The attributes of these names.
+
+        Raises:
+            InputError: a name is unknown or is there twice.
+        """
+        for name in names:
+            if name not in self.names:
+                raise InputError(f"cliques: found the attribute {name!r}; the schema has {', '.join(self.names)}")
+        if len(set(names)) != len(names) or not names:
+            raise InputError(f"cliques: found {list(names)}; a clique has attributes, each once")
+        return tuple(sorted(self.names.index(name) for name in names))
+
+    def named(self, attributes: Clique) -> tuple[str, ...]:
+        """The names of attributes."""
+        return tuple(self.names[attribute] for attribute in attributes)
+
+    def shape(self, attributes: Clique) -> tuple[int, ...]:
+        """Number of values of each."""
+        return tuple(self.sizes[attribute] for attribute in attributes)
+
+    def size(self, attributes: Iterable[int]) -> int:
+        """Number of cells of their table; 1 without attributes."""
+        return math.prod(self.sizes[attribute] for attribute in attributes)
+
+    def text(self, attributes: Clique) -> str:
+        """The attributes' names in messages; `total` without any."""
+        return " x ".join(self.named(attributes)) or "total"
+
+    def query(self, attributes: Clique) -> str:
+        """The attributes' names as a query of a spec; `total` without any."""
+        return " * ".join(self.named(attributes)) or "total"
+
+
+def subsets(attributes: Clique) -> list[Clique]:
+    """All sets of some of the attributes, small ones first."""
+    return [chosen for size in range(len(attributes) + 1) for chosen in combinations(attributes, size)]
+
 
 #: Cells of a bag, at most: whole numbers of one clique in every area are in memory.
 MOST_CELLS = 1 << 22
@@ -68,7 +149,7 @@ class JunctionTree:
             before and of `first`.
     """
 
-    domain: Domain
+    domain: AttributeSizes
     bags: tuple[Clique, ...]
     parents: tuple[int, ...]
     first: Clique = ()
@@ -137,7 +218,7 @@ class JunctionTree:
 
 
 def junction_tree(
-    domain: Domain,
+    domain: AttributeSizes,
     cliques: Sequence[Clique],
     *,
     fill: bool = False,
@@ -169,7 +250,7 @@ def junction_tree(
     return _rooted(domain, lacking.bags, first, tuple(chain))
 
 
-def refusal(domain: Domain, lacking: Filling) -> str:
+def refusal(domain: AttributeSizes, lacking: Filling) -> str:
     """Why cliques are refused, and what they would become."""
     bags = "; ".join(f"{domain.text(bag)} ({domain.size(bag):,} cells)" for bag in lacking.wider)
     pairs = ", ".join(" with ".join(domain.named(pair)) for pair in lacking.pairs)
@@ -180,7 +261,7 @@ def refusal(domain: Domain, lacking: Filling) -> str:
     )
 
 
-def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
+def filling(domain: AttributeSizes, cliques: Sequence[Clique]) -> Filling:
     """The bags of a junction tree for cliques, and what they have that the cliques have not."""
     singles = [(attribute,) for attribute in range(len(domain.names))]
     declared = _maximal([*cliques, *singles])
@@ -191,7 +272,7 @@ def filling(domain: Domain, cliques: Sequence[Clique]) -> Filling:
     return Filling(bags, tuple(pairs), wider)
 
 
-def triangulated(domain: Domain, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
+def triangulated(domain: AttributeSizes, pairs: Sequence[Clique]) -> tuple[Clique, ...]:
     """The bags of `filling` for pairs, which form a tree of bags by themselves only where nothing is filled in."""
     return _maximal(_eliminated(domain, [*pairs, *((a,) for a in range(len(domain.names)))]))
 
@@ -251,7 +332,7 @@ def _spanning(bags: Sequence[Clique]) -> list[tuple[int, int]]:
     return edges
 
 
-def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
+def _eliminated(domain: AttributeSizes, cliques: Sequence[Clique]) -> list[Clique]:
     """Cliques of a triangulated graph: attributes are eliminated by the least fill-in, then the fewest cells."""
     near: dict[int, set[int]] = {a: set() for clique in cliques for a in clique}
     for clique in cliques:
@@ -276,7 +357,7 @@ def _eliminated(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     return bags
 
 
-def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique, chain: tuple[Clique, ...]) -> JunctionTree:
+def _rooted(domain: AttributeSizes, bags: Sequence[Clique], first: Clique, chain: tuple[Clique, ...]) -> JunctionTree:
     """The tree from the bag that has `first` and `chain`, the one with the most attributes shared with others."""
     widest = {*first} | {a for one in chain for a in one}
     roots = [number for number, bag in enumerate(bags) if widest <= set(bag)]
@@ -288,3 +369,146 @@ def _rooted(domain: Domain, bags: Sequence[Clique], first: Clique, chain: tuple[
         out.append(ordered[new])
         parents.append(number_of[up])
     return JunctionTree(domain, tuple(out), tuple(parents), first, chain)
+
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+
+def residuals(values: FloatArray | IntArray, clique: Clique, domain: AttributeSizes) -> dict[Clique, FloatArray]:
+    """The residual table of each subset, `(n, cells of the subset)`, of tables `(n, cells of the clique)`."""
+    n = len(values)
+    out: dict[Clique, FloatArray] = {(): np.asarray(values, dtype=np.float64).reshape(n, *domain.shape(clique))}
+    # From the last attribute to the first, each table becomes its sums over the attribute, and what is centred in it.
+    for axis in reversed(range(len(clique))):
+        size = domain.sizes[clique[axis]]
+        parts: dict[Clique, FloatArray] = {}
+        for kept, part in out.items():
+            sums = part.sum(axis=1 + axis)
+            parts[kept] = sums
+            parts[clique[axis], *kept] = part - np.expand_dims(sums / size, 1 + axis)
+        out = parts
+    return {kept: np.ascontiguousarray(part.reshape(n, -1)) for kept, part in out.items()}
+
+
+def table(parts: Mapping[Clique, FloatArray], clique: Clique, domain: AttributeSizes) -> FloatArray:
+    """The tables `(n, cells of the clique)` whose residuals are `parts`; a subset that is not in it has none."""
+    n = len(next(iter(parts.values())))
+    out = np.zeros((n, *domain.shape(clique)))
+    for kept in subsets(clique):
+        if kept in parts:
+            shape = [domain.sizes[a] if a in kept else 1 for a in clique]
+            out += parts[kept].reshape(n, *shape) / factor(kept, clique, domain)
+    return out.reshape(n, -1)
+
+
+def factor(kept: Clique, clique: Clique, domain: AttributeSizes) -> int:
+    """How many cells of the clique's table are summed into a cell of the table of some of its attributes."""
+    return domain.size(clique) // domain.size(kept)
+
+
+def cell_variances(variances: Mapping[Clique, FloatArray], clique: Clique, domain: AttributeSizes) -> FloatArray:
+    """The variance of a cell of the clique's table, the same in all of them, `(n,)`, from those v of its residuals.
+
+    The diagonal of P_S is the product of 1 - 1 / size over its attributes.
+    """
+    out: FloatArray = np.zeros(len(variances[()]))
+    for kept in subsets(clique):
+        share = np.prod([1.0 - 1.0 / domain.sizes[a] for a in kept])
+        if share > 0:
+            out = out + variances[kept] * (share / factor(kept, clique, domain) ** 2)
+    return out
+
+
+def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: AttributeSizes) -> NDArray[Number]:
+    """Tables of some of a clique's attributes `(n, cells)`, in the dtype of the clique's `values` `(n, cells)`."""
+    axes = tuple(1 + axis for axis, attribute in enumerate(clique) if attribute not in kept)
+    sums: NDArray[Number] = values.reshape(len(values), *domain.shape(clique)).sum(axis=axes)
+    return sums.reshape(len(values), -1)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What would have to be measured for a number to be more than a guess.
+
+    Attributes:
+        clique: that has its attributes.
+        wider: further tables that would be estimated without being measured, if that clique came to the others.
+        text: for the reader.
+    """
+
+    clique: Clique
+    wider: tuple[Clique, ...]
+    text: str
+
+
+def needed(tree: JunctionTree, attributes: Clique) -> Needed | None:
+    """What a table of these attributes would need; None if it lies within a clique, and has intervals."""
+    if tree.bag_of(attributes) is not None:
+        return None
+    domain = tree.domain
+    wider = filling(domain, [*tree.bags, attributes]).wider
+    text = (
+        f"{domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that share "
+        f"attributes, as if all else were independent. To measure it, the clique {domain.text(attributes)} "
+        f"({domain.size(attributes):,} cells) would be needed"
+    )
+    if wider:
+        text += ", with " + " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in wider)
+    return Needed(attributes, wider, text)
+
+
+def measured_pairs(tree: JunctionTree) -> list[list[bool]]:
+    """A row and a column for each attribute: whether some clique has both."""
+    together = {pair for bag in tree.bags for pair in combinations(bag, 2)}
+    n = range(len(tree.domain.names))
+    return [[one == other or (min(one, other), max(one, other)) in together for other in n] for one in n]
+
+
+def guess(
+    tree: JunctionTree, tables: Sequence[IntArray], attributes: Clique, most_cells: int = MOST_CELLS
+) -> FloatArray:
+    """The expected table `(n, cells)` of any attributes in each area, from the tables of the bags.
+
+    Args:
+        tree: of the cliques.
+        tables: of each bag `(n, cells)`, which agree on separators.
+        attributes: in ascending order.
+        most_cells: of the tables on the way.
+
+    Raises:
+        InputError: a table on the way would have more cells than that.
+    """
+    domain, n = tree.domain, len(tables[0])
+    messages: dict[int, list[tuple[Clique, FloatArray]]] = {number: [] for number in range(len(tree.bags))}
+    for number in reversed(range(len(tree.bags))):
+        bag, separator = tree.bags[number], tree.separators[number] if number else ()
+        below = {a for carried, _ in messages[number] for a in carried}
+        asked = set(attributes) & ({*bag} | below)
+        if number and asked <= set(separator) and not below - {*bag}:
+            continue  # nothing that is asked for lies below: it would pass on ones
+        joined = tuple(sorted({*bag} | below))
+        kept = tuple(sorted({*separator} | asked))
+        if domain.size(joined) > most_cells:
+            raise InputError(
+                f"{domain.text(attributes)}: a guess would go through a table of {domain.size(joined):,} cells; "
+                f"at most {most_cells:,} are allowed"
+            )
+        own = tables[number].astype(np.float64)
+        if number:
+            sums = _spread(marginal(own, bag, separator, domain), separator, bag, tree)
+            own = np.divide(own.reshape(sums.shape), sums, out=np.zeros(sums.shape), where=sums > 0)
+        product = _spread(own.reshape(n, -1), bag, joined, tree)
+        for carried, message in messages[number]:
+            product = product * _spread(message, carried, joined, tree)
+        passed = marginal(np.ascontiguousarray(product).reshape(n, -1), joined, kept, domain)
+        if number == 0:
+            return passed
+        messages[tree.parents[number]].append((kept, passed))
+    raise AssertionError("the first bag ends the loop")
+
+
+def _spread(values: FloatArray, kept: Clique, onto: Clique, tree: JunctionTree) -> FloatArray:
+    """A table as one of more attributes, repeated over those that it has not: `(n, sizes of onto ...)`."""
+    domain = tree.domain
+    shape = [domain.sizes[a] if a in kept else 1 for a in onto]
+    return np.broadcast_to(values.reshape(len(values), *shape), (len(values), *domain.shape(onto)))

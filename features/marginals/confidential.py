@@ -1,7 +1,7 @@
 """Private choice of the pairs of attributes that are measured together, at the top of the spine. It sees the records.
 
 Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
-with the cost that `terms.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
+with the cost that `choice.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
 with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and epsilon^2 / 8-zCDP
 (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from the choices before.
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
@@ -23,10 +23,9 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse as sp
 
-from features.marginals.choice import Pairs, candidates, largest_epsilon, scores_of, tables_of
-from features.marginals.domain import Clique
+from features.marginals.choice import Pairs, attribute_query, candidates, largest_epsilon, scores_of, tables_of
+from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
-from features.marginals.terms import attribute_query
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
@@ -46,8 +45,6 @@ from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import update_with_counts
 from postprocess.arrays import IntArray
 
-__all__ = ["Choice", "answered", "choose", "true_tables"]
-
 #: Labels the keyed hash of the tables that pairs are chosen by.
 _LABEL = "input of a choice of cliques"
 #: The stream of the choices; no query is called so.
@@ -57,7 +54,7 @@ _MOST_CELLS = 2**62
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenPairs:
     """Pairs that were chosen, and what the choices cost.
 
     Attributes:
@@ -71,7 +68,7 @@ class Choice:
 
 def choose(
     pairs: Pairs, values: IntArray, ones: Sequence[IntArray], rho: Fraction, neighbours: Neighbours, stream: bytes
-) -> Choice:
+) -> ChosenPairs:
     """A spanning tree of the attributes, and further pairs, chosen privately.
 
     Args:
@@ -83,10 +80,10 @@ def choose(
         stream: key of these choices, see `MasterKey.stream_key`; choice t is drawn at position t.
     """
     if not (rounds := pairs.rounds):
-        return Choice((), Fraction(0))
+        return ChosenPairs((), Fraction(0))
     epsilon = largest_epsilon(rho / rounds)
     found = chosen_pairs(pairs, tables_of(pairs, values), ones, epsilon / pairs.sensitivity(neighbours), stream)
-    return Choice(found, rounds * epsilon**2 / 8)
+    return ChosenPairs(found, rounds * epsilon**2 / 8)
 
 
 def chosen_pairs(

@@ -1,5 +1,8 @@
 """From the section [marginals] to a universe for each table of the junction tree, which the core measures as any other.
 
+A level has its share of the budget, and of that a clique its part of the sum of all parts there: with shares s and
+parts p, clique c has s p / (sum of p) at a level, which over all cliques and levels is the whole, exactly.
+
 The release's own universe is the tree's first table; the others are companions, called after their attributes. Each has
 its attributes, a part of the budget, its own noise, files and tables, and the release's own records. A published spec
 has them written out, and all attributes in their order in `attributes` of `[marginals]`. Where pairs are yet to be
@@ -16,16 +19,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError
 
-from features.marginals.bins import with_amounts
-from features.marginals.cliques import JunctionTree, homes
-from features.marginals.domain import Clique
-from features.marginals.exact import invariants_within
-from features.marginals.guess import needed
-from features.marginals.parts import Parts
-from features.marginals.section import ChosenSection, MarginalsSection, Undivided
-from features.marginals.terms import Terms, stated_terms
-from features.marginals.tree import tree_of, universe_names
-from features.marginals.untried import NOT_WITH, note_untried_keys
+from features.marginals.choice import ChoiceTerms, stated_terms
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, homes, needed
+from features.marginals.section import ChosenPairsSection, MarginalsSection, Undivided, with_amounts
+from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import Entry, carried, stated_entries
 from geography.errors import InputError
 from pipeline.errors import SpecError
@@ -36,11 +33,145 @@ from pipeline.spec.fields import FilledTable, FilledValues, Misfit, Section, Sen
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.resolve import StatesMeasure
 from pipeline.spec.resolve_strategy import resolve_strategy
-from pipeline.spec.sections import SchemaSection, StrategySection
+from pipeline.spec.sections import CompanionSection, PostprocessSection, SchemaSection, StrategySection
 from pipeline.spec.wording.resolve import note_unknown_labels
 
-__all__ = ["decided", "divided"]
+NOT_WITH: Final = "not together with [marginals] yet; leave one of the two out"
+#: Sections and keys of any universe.
+_UNTRIED: Final = ("bounds", "select", "join", "household_tables", "questions", "collect", "series")
+
+
+def note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
+    """Note those of a spec's tables, so far as tables are tables."""
+
+    def of(section: str) -> Mapping[str, Any]:
+        found = content.get(section)
+        return found if isinstance(found, Mapping) else {}
+
+    privacy, postprocess = of("privacy"), of("postprocess")
+    found = [key for key in _UNTRIED if content.get(key)]
+    found += [f"privacy.{key}" for key in ("unit", "at_most") if privacy.get(key)]
+    found += [f"publish.{key}" for key in ("unbiased", "draws") if of("publish").get(key)]
+    found += ["geography.bypass"] if of("geography").get("bypass") else []
+    found += ["schema.recodes"] if of("schema").get("recodes") else []
+    found += ["postprocess.shares"] if postprocess.get("shares") else []
+    found += ["postprocess.passes"] if postprocess.get("passes", ["total"]) not in (["total"], ("total",)) else []
+    for key in ("estimator", "solver", "complete"):
+        default = PostprocessSection.model_fields[key].default
+        found += [f"postprocess.{key}"] if postprocess.get(key, default) != default else []
+    found += ["privacy.framework"] if privacy.get("framework") == "local" else []
+    for key in found:
+        problems.add(key, NOT_WITH)
+
+
+def note_untried_of_companion(section: CompanionSection, problems: Problems) -> None:
+    """Note those of a companion, as `problems` of it."""
+    found = [key for key in _UNTRIED if getattr(section, key, None)]
+    found += [part.named_by for part in section.parts if isinstance(part, StatesMeasure) and part.named_by]
+    found += ["schema.recodes"] if section.schema_section.recodes else []
+    found += ["passes"] if tuple(section.passes) != ("total",) else []
+    found += ["privacy.unit"] if section.privacy.unit is not None else []
+    for key in found:
+        problems.add(key, NOT_WITH)
+
+
+@dataclass(frozen=True)
+class Portion:
+    """What some cliques have of the budget of all.
+
+    Attributes:
+        budget: as a part of the whole.
+        levels: level -> its share of that, and of each clique that is measured there, its share of the level's.
+    """
+
+    budget: Fraction
+    levels: Mapping[str, tuple[Fraction, Mapping[Clique, Fraction]]]
+
+
+@dataclass(frozen=True)
+class BudgetParts:
+    """Parts of the budget of all cliques.
+
+    Attributes:
+        of: of each clique at every level that `at` does not name.
+        at: level -> clique -> its part there, 0 where it is not measured.
+    """
+
+    of: Mapping[Clique, int]
+    at: Mapping[str, Mapping[Clique, int]]
+
+    @classmethod
+    def stated(
+        cls, section: MarginalsSection, domain: AttributeSizes, cliques: Sequence[Clique], levels: Sequence[str]
+    ) -> BudgetParts:
+        """Those of a section, 1 where none is stated; Misfit for what is no clique or level, or leaves one nothing."""
+        of = {**dict.fromkeys(cliques, 1), **_of_cliques(section.parts or {}, ["parts"], domain, cliques)}
+        at: dict[str, Mapping[Clique, int]] = {}
+        for level, stated in (section.parts_at or {}).items():
+            key = ["parts_at", level]
+            if level not in levels:
+                raise Misfit((dotted(["marginals", *key]), unknown("level", level, levels, are="the levels are")))
+            at[level] = {**of, **_of_cliques(stated, key, domain, cliques)}
+            if not any(at[level].values()):
+                raise Misfit(
+                    (dotted(["marginals", *key]), "no clique has a part at this level; one at least needs one")
+                )
+        return cls(of, at)
+
+    def part(self, clique: Clique, level: str) -> int:
+        """Of a clique at a level."""
+        return self.at[level][clique] if level in self.at else self.of[clique]
+
+    def whole(self, level: str) -> int:
+        """The sum of all parts at a level."""
+        return sum(self.at.get(level, self.of).values())
+
+    def unused(self, domain: AttributeSizes, shares: Mapping[str, Fraction]) -> tuple[str, str] | None:
+        """The key of `[marginals]` of parts that nothing can come of, and why; None where there are none."""
+        if empty := [level for level in self.at if not shares.get(level)]:
+            return dotted(
+                ["parts_at", empty[0]]
+            ), "this level has no share of the budget, so there is nothing to divide"
+        measured = [level for level, share in shares.items() if share]
+        if never := [one for one in self.of if not any(self.part(one, level) for level in measured)]:
+            return "parts_at", f"{domain.text(never[0])} would be measured at no level; at one at least it needs a part"
+        return None
+
+    def portion(self, cliques: Sequence[Clique], shares: Mapping[str, Fraction]) -> Portion:
+        """What some cliques have, where each level has its share of the budget of all."""
+        own = {level: sum(self.part(clique, level) for clique in cliques) for level in shares}
+        spent = {level: share * Fraction(own[level], self.whole(level)) for level, share in shares.items()}
+        budget = sum(spent.values(), Fraction(0))
+        found: dict[str, tuple[Fraction, Mapping[Clique, Fraction]]] = {}
+        for level in shares:
+            parts = {one: self.part(one, level) for one in cliques if self.part(one, level) and shares[level]}
+            found[level] = (
+                spent[level] / budget if budget else Fraction(0),
+                {clique: Fraction(part, own[level]) for clique, part in parts.items()},
+            )
+        return Portion(budget, found)
+
+
+def _of_cliques(
+    stated: Mapping[str, int], place: Sequence[str], domain: AttributeSizes, cliques: Sequence[Clique]
+) -> dict[Clique, int]:
+    parts: dict[Clique, int] = {}
+    for text, part in stated.items():
+        key = dotted(["marginals", *place, text])
+        try:
+            clique = domain.clique(terms) if (terms := terms_of(text)) else ()
+        except InputError as error:
+            raise Misfit((key, str(error).partition(": ")[2])) from None
+        if clique not in cliques:
+            known = ", ".join(map(domain.query, cliques))
+            raise Misfit((key, f"found {text!r}, which is no clique; allowed are {known}"))
+        if clique in parts:
+            raise Misfit((key, f"found a part of {domain.text(clique)} twice; each clique has one"))
+        parts[clique] = part
+    return parts
+
 
 #: Keys of [strategy] besides `levels`, in specs without cliques.
 _OF_STRATEGY: Final = ("preset", "queries", "derived_from")
@@ -116,7 +247,7 @@ def divided(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return _Division.of(content).content()
 
 
-def decided(section: MarginalsSection, cliques: Sequence[Sequence[str]], chosen: ChosenSection) -> dict[str, Any]:
+def decided(section: MarginalsSection, cliques: Sequence[Sequence[str]], chosen: ChosenPairsSection) -> dict[str, Any]:
     """The tables of a spec whose cliques were to be chosen, divided by those that were.
 
     Args:
@@ -157,10 +288,10 @@ class _Division:
     attributes: Mapping[str, Sequence[str]]
     tree: JunctionTree
     cliques: tuple[Clique, ...]
-    parts: Parts
+    parts: BudgetParts
     known: _KnownSections
     levels: tuple[str, ...]
-    terms: Terms | None = None
+    terms: ChoiceTerms | None = None
 
     @classmethod
     def of(cls, content: Mapping[str, Any], cliques: Sequence[Sequence[str]] | None = None) -> _Division:
@@ -176,7 +307,7 @@ class _Division:
         known, levels = _KnownSections.of(content), _level_names(content)
         sizes = {name: len(values) for name, values in attributes.items()}
         tree, found = tree_of(stated, sizes, known.invariants if levels else {}, levels)
-        parts = Parts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
+        parts = BudgetParts.stated(stated, tree.domain, found, levels or tuple(stated.parts_at or ()))
         return cls(content, stated, attributes, tree, found, parts, known, levels, terms)
 
     def content(self) -> dict[str, Any]:
@@ -440,7 +571,7 @@ def _budget_of(content: Mapping[str, Any]) -> Fraction | None:
 
 def _terms(
     stated: MarginalsSection, content: Mapping[str, Any], attributes: Mapping[str, Sequence[str]]
-) -> Terms | None:
+) -> ChoiceTerms | None:
     """On which terms pairs are chosen; None where what these need is wrong by itself.
 
     Raises:

@@ -10,16 +10,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from features.marginals.bins import Bins
-from features.marginals.choice import unlike_a_choice
-from features.marginals.cliques import JunctionTree
-from features.marginals.domain import Clique, Domain
-from features.marginals.exact import invariants_within
-from features.marginals.parts import Parts
-from features.marginals.section import MarginalsSection
-from features.marginals.terms import Terms, stated_terms
-from features.marginals.tree import tree_of, universe_names
-from features.marginals.untried import NOT_WITH, note_untried_of_companion
+from features.marginals.choice import ChoiceTerms, stated_terms, unlike_a_choice
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree
+from features.marginals.division import NOT_WITH, BudgetParts, note_untried_of_companion
+from features.marginals.section import Bins, MarginalsSection
+from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import are_carried
 from geography.codes import counted
 from geography.errors import InputError
@@ -28,8 +23,6 @@ from pipeline.spec.fields import Misfit
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import CompanionSection, UniverseSections
-
-__all__ = ["note_division"]
 
 
 def note_division(stated: MarginalsSection, spec: ReleaseSpec, problems: Problems) -> None:
@@ -45,7 +38,7 @@ def note_division(stated: MarginalsSection, spec: ReleaseSpec, problems: Problem
     levels = spec.geography.level_names
     try:
         tree, cliques = tree_of(stated, sizes, spec.invariants, levels)
-        parts = Parts.stated(stated, tree.domain, cliques, levels)
+        parts = BudgetParts.stated(stated, tree.domain, cliques, levels)
     except Misfit as misfit:
         for key, text in misfit.problems:
             problems.add(key, text)
@@ -120,7 +113,7 @@ def _records_of(section: UniverseSections) -> dict[str, Any] | None:
 # -- what is measured, and its parts of the budget --------------------------------------------------------------------
 
 
-def _measured_in(sections: UniverseSections, domain: Domain, problems: Problems) -> list[Clique]:
+def _measured_in(sections: UniverseSections, domain: AttributeSizes, problems: Problems) -> list[Clique]:
     """The sets of attributes that are measured at some level."""
     levels = sections.strategy.levels.values()
     stated = [*(sections.strategy.queries or {}), *(query for level in levels for query in level.queries or {})]
@@ -144,7 +137,11 @@ def _budgets(spec: ReleaseSpec) -> tuple[str, list[Fraction | None]]:
 
 
 def _note_parts(
-    parts: Parts, domain: Domain, spec: ReleaseSpec, sections: Sequence[UniverseSections], problems: Problems
+    parts: BudgetParts,
+    domain: AttributeSizes,
+    spec: ReleaseSpec,
+    sections: Sequence[UniverseSections],
+    problems: Problems,
 ) -> None:
     """Note a level at which a clique has another part of what all have there than is stated."""
     key, budgets = _budgets(spec)
@@ -232,7 +229,7 @@ def _note_choice(
             _note_outcome(stated, terms, problems)
 
 
-def _note_outcome(stated: MarginalsSection, terms: Terms, problems: Problems) -> None:
+def _note_outcome(stated: MarginalsSection, terms: ChoiceTerms, problems: Problems) -> None:
     """Note chosen cliques that the choice cannot have made: pairs in an order, then the attributes that are in none."""
     cliques = [terms.domain.clique(names) for names in stated.cliques or ()]
     pairs = [clique for clique in cliques if len(clique) > 1]

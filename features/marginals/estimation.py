@@ -10,14 +10,11 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.marginals.bins import Bins
-from features.marginals.cliques import JunctionTree
-from features.marginals.design import Design, Release
-from features.marginals.domain import Clique
-from features.marginals.drawn import drawn_numbers
-from features.marginals.intervals import REPLICATES, SimulatedErrors, simulated_errors
-from features.marginals.records import Records, draw_records
-from features.marginals.whole import Exact, First, Seed
+from features.marginals.cliques import Clique, JunctionTree
+from features.marginals.intervals import REPLICATES, CliqueDesign, CliqueRelease, SimulatedErrors, simulated_errors
+from features.marginals.records import WholeRecords, draw_records, drawn_numbers
+from features.marginals.section import Bins
+from features.marginals.whole import ExactTable, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
@@ -69,7 +66,7 @@ class CliqueEstimation:
         return Seed(self.job.spec.postprocess.seed)
 
     @cached_property
-    def design(self) -> Design:
+    def design(self) -> CliqueDesign:
         """All that the release follows from besides its measurements."""
         job = self.job
         noise: list[dict[Clique, NoiseSpec]] = [{} for _ in job.spine.levels]
@@ -77,14 +74,14 @@ class CliqueEstimation:
             for number, allocation in enumerate(allocations(universe, job.spine)):
                 for measured in allocation.strategy.queries:
                     (drawn,) = allocation.draws(universe, measured)
-                    noise[number][self._clique(measured.query.terms)] = drawn
+                    noise[number][self.tree.domain.clique(measured.query.terms)] = drawn
         parents = [level.parents for level in job.spine.levels[1:]]
         zeros = {
             bag: ~universe.structural_zeros
             for bag, universe in zip(self.tree.bags, job.universes, strict=True)
             if universe.structural_zeros.any()
         }
-        return Design(self.tree, parents, noise, self._first, zeros, alike=self.alike)
+        return CliqueDesign(self.tree, parents, noise, self._first, zeros, alike=self.alike)
 
     @property
     def _first(self) -> First:
@@ -96,18 +93,18 @@ class CliqueEstimation:
         if not own.invariants:
             return First()
         answers = invariants_of(job.folder(own), own, job.spine)
-        exact: list[Exact | None] = []
-        below: Exact | None = None
+        exact: list[ExactTable | None] = []
+        below: ExactTable | None = None
         for level in reversed(job.spine.levels):
             number = job.spine.index_of(level.name)
             if below is not None:
                 sums = np.zeros((len(level), below.numbers.shape[1]), dtype=np.int64)
                 np.add.at(sums, job.spine.levels[number + 1].parents, below.numbers)
-                below = Exact(below.clique, sums)
+                below = ExactTable(below.clique, sums)
             for name, query in own.invariants:
                 if name == level.name and (below is None or len(query.terms) > len(below.clique)):
-                    clique = self._clique(query.terms) if query.terms else ()
-                    below = Exact(clique, answers[name, query.name])
+                    clique = self.tree.domain.clique(query.terms) if query.terms else ()
+                    below = ExactTable(clique, answers[name, query.name])
             exact.insert(0, below)
         return First(exact)
 
@@ -121,11 +118,11 @@ class CliqueEstimation:
             for number, (level, strategy, files) in enumerate(places):
                 for measured, file in zip(strategy.queries, files, strict=True):
                     values = file.read(level.geocodes).values
-                    out[number][self._clique(measured.query.terms)] = values.astype(np.int64)
+                    out[number][self.tree.domain.clique(measured.query.terms)] = values.astype(np.int64)
         return out
 
     @cached_property
-    def release(self) -> Release:
+    def release(self) -> CliqueRelease:
         """Linear estimates and whole numbers of all areas."""
         return self.design.release(self.measured, self.seed)
 
@@ -137,7 +134,7 @@ class CliqueEstimation:
 
     def estimate(self, universe: Universe) -> Notes:
         """See `JointEstimation.estimate`."""
-        bag, folder = self._bag(universe), self.job.folder(universe)
+        bag, folder = self.universes.index(universe.name), self.job.folder(universe)
         for level, whole in zip(self.job.spine.levels, self.release.whole, strict=True):
             place = (level.name, level.geocodes, universe.schema)
             write_histogram(folder.histogram(level.name), self.job.run.staging, *place, sp.csr_array(whole[bag]))
@@ -151,7 +148,7 @@ class CliqueEstimation:
         self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
     ) -> tuple[FloatArray, FloatArray]:
         """See `JointEstimation.ends`."""
-        return self.errors.ends(level, self._bag(universe), table.query, counts, rows.start)
+        return self.errors.ends(level, self.universes.index(universe.name), table.query, counts, rows.start)
 
     def write_records(self, universe: Universe) -> None:
         """See `JointEstimation.write_records`: whole records, from the released histograms of the leaves."""
@@ -172,7 +169,7 @@ class CliqueEstimation:
             for leaf, codes, inside in groups.rest():
                 sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
 
-    def _records(self) -> Iterator[Records]:
+    def _records(self) -> Iterator[WholeRecords]:
         """The records of all leaves, some leaves at a time, in the order of their values."""
         job, leaves = self.job, self.job.spine.leaf_level
         tables = [
@@ -187,7 +184,7 @@ class CliqueEstimation:
             dense = [table[start:stop].toarray() for table in tables]
             drawn = draw_records(self.tree, dense, self.seed, first_leaf=int(start))
             order = np.lexsort((*reversed(drawn.values.T), drawn.leaf))
-            yield Records(drawn.leaf[order] + start, drawn.values[order])
+            yield WholeRecords(drawn.leaf[order] + start, drawn.values[order])
 
     def free(self) -> None:
         """See `JointEstimation.free`."""
@@ -199,12 +196,6 @@ class CliqueEstimation:
         name = self.job.spine.levels[level].name
         tables = [table for table in self.job.universes[bag].tables if name in table.levels]
         return list({table.query.key: table.query for table in tables}.values())
-
-    def _bag(self, universe: Universe) -> int:
-        return self.universes.index(universe.name)
-
-    def _clique(self, names: Sequence[str]) -> Clique:
-        return self.tree.domain.clique(names)
 
 
 def _columns(geocodes: NDArray[np.str_], leaf: IntArray, codes: IntArray, values: Sequence[pa.Array]) -> list[pa.Array]:

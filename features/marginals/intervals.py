@@ -1,4 +1,4 @@
-"""90 % intervals of the tables of cliques, from simulated releases, as the core makes them for its own tables.
+"""What a release of marginals is made by, and 90 % intervals of the tables of its cliques from simulated ones.
 
 A release stands in for the truth: new noise of the same strategy is added to it, publicly, and the same estimation
 repeated. How far these releases are from it, by clique, level and size, is what the intervals of small counts are made
@@ -6,7 +6,7 @@ of (`postprocess.downward.intervals`).
 
 A release is smoother than the truth where areas are expected to be alike, and else rougher, by the noise; and it has
 few of the counts that noise hides. So what stands in for the truth is drawn from what the truth may be given what is
-measured (`alike`, `whole_numbers(drawn=True)`): its areas differ by as much as they do in truth, and it has as many
+measured (`transport`, `whole_numbers(drawn=True)`): its areas differ by as much as they do in truth, and it has as many
 small counts.
 
 Where a level has few areas, errors of all cells of a table are taken together. The core takes cells that are about as
@@ -25,37 +25,93 @@ A number that crosses cliques has none: no simulation says how far the model of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from features.marginals.design import Design, Release, Tables
-from features.marginals.domain import Clique
-from features.marginals.linear import Level
-from features.marginals.possible import any_cell, possible_cells
-from features.marginals.residuals import marginal
-from features.marginals.whole import Seed
+from features.marginals.cliques import Clique, JunctionTree, marginal
+from features.marginals.linear import NoisyTable, ResidualsOfLevel, downward, upward
+from features.marginals.whole import First, Seed, whole_numbers
+from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
+from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.simulated_margins import (
-    LARGE,
-    ErrorCounts,
-    PublishedTable,
-    count_errors,
-    evenly,
-    is_large,
-)
+from postprocess.downward.simulated_margins import LARGE, ErrorCounts, PublishedTable, count_errors, evenly, is_large
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal, MarginalKey, detail_of
 from postprocess.statistics import NORMAL_QUANTILE, is_exact
 
-__all__ = ["SimulatedErrors", "noisy_again", "simulated_errors"]
+#: Noisy tables of a level: clique -> `(n, cells)`.
+Tables = Mapping[Clique, IntArray]
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueRelease:
+    """What is published of all areas.
+
+    Attributes:
+        estimates: of each level, linear and unbiased, with exact variances.
+        whole: of each level a table `(n, cells)` of each bag, in the order of the tree.
+    """
+
+    estimates: list[ResidualsOfLevel]
+    whole: list[list[IntArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueDesign:
+    """All that a release follows from besides its measurements.
+
+    Attributes:
+        tree: of the cliques.
+        parents: of each level but the top, the parent of each area.
+        noise: of each level, clique -> the noise in each cell of its table; not all cliques need be at each level.
+        first: what is known of the first tables.
+        zeros: clique -> which of its cells can be positive, `(cells,)`.
+        alike: whether the parts of an area are expected to be alike (`transport`).
+    """
+
+    tree: JunctionTree
+    parents: Sequence[IntArray]
+    noise: Sequence[Mapping[Clique, NoiseSpec]]
+    first: First = field(default_factory=First)
+    zeros: Mapping[Clique, BoolArray] = field(default_factory=dict)
+    alike: bool = True
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of areas of each level."""
+        return (1 + int(self.parents[0].max()) if self.parents else 1, *map(len, self.parents))
+
+    def release(self, measured: Sequence[Tables], seed: Seed, *, drawn: bool = False) -> CliqueRelease:
+        """The release of noisy tables of each level.
+
+        Args:
+            measured: of each level those of `noise`.
+            seed: public, for ties.
+            drawn: see `whole_numbers`.
+        """
+        levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
+        up = upward(levels, self.parents, self.tree.domain, self.sizes)
+        whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike, drawn=drawn)
+        return CliqueRelease(downward(up, self.parents), whole)
+
+    def _measurements(self, level: int, tables: Tables) -> list[NoisyTable]:
+        n = self.sizes[level]
+        out = [
+            NoisyTable(clique, tables[clique], np.full(n, noise.variance))
+            for clique, noise in self.noise[level].items()
+        ]
+        if self.first.exact is not None and (exact := self.first.exact[level]) is not None:
+            out.append(NoisyTable(exact.clique, exact.numbers, np.zeros(n)))
+        return out
+
 
 #: Simulated releases that the intervals of a release are made of.
 REPLICATES = 5
@@ -73,8 +129,8 @@ class SimulatedErrors:
         errors: of each level, of each bag, by the query's key.
     """
 
-    design: Design
-    release: Release
+    design: CliqueDesign
+    release: CliqueRelease
     errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
     def ends(
@@ -146,12 +202,12 @@ class _View:
         return sp.csr_array(self.shaped(self.query.answer_csr(counts))) if self.together else counts
 
 
-def _detail(design: Design, bag: int) -> Marginal:
+def _detail(design: CliqueDesign, bag: int) -> Marginal:
     clique, domain = design.tree.bags[bag], design.tree.domain
     return Marginal(domain.text(clique), detail_of(domain.shape(clique)).groups)
 
 
-def _view(design: Design, estimates: Level, level: int, bag: int, query: Marginal) -> _View:
+def _view(design: CliqueDesign, estimates: ResidualsOfLevel, level: int, bag: int, query: Marginal) -> _View:
     clique, domain = design.tree.bags[bag], design.tree.domain
     kept = tuple(a for a, size in zip(clique, query.sizes, strict=True) if size > 1)
     if any(size not in (1, domain.sizes[a]) for a, size in zip(clique, query.sizes, strict=True)):
@@ -200,9 +256,9 @@ def _reach_estimates(
 
 
 def simulated_errors(
-    design: Design,
+    design: CliqueDesign,
     measured: Sequence[Tables],
-    release: Release,
+    release: CliqueRelease,
     seed: Seed,
     replicates: int = REPLICATES,
     queries: Callable[[int, int], Sequence[Marginal]] | None = None,
@@ -246,7 +302,7 @@ def simulated_errors(
 
 
 def _releases(
-    design: Design, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
+    design: CliqueDesign, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
 ) -> Iterator[list[list[IntArray]]]:
     for replicate in range(replicates):
         own = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
@@ -254,7 +310,7 @@ def _releases(
         yield design.release(noisy, own).whole
 
 
-def noisy_again(design: Design, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:
+def noisy_again(design: CliqueDesign, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:
     """New measurements of a level of a release: its tables with new noise, drawn by a public key."""
     tree, out = design.tree, {}
     for number, (clique, noise) in enumerate(design.noise[level].items()):

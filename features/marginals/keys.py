@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from features.marginals.proposal import Proposal
     from features.marginals.shown import MarginalsView
     from features.marginals.stage import ChoiceWork
-    from features.marginals.together import Cliques
+    from features.marginals.tree import Cliques
     from geography.spine import Spine
     from pipeline.model.universe import Universe
     from pipeline.pages.facts import ReleaseFacts
@@ -54,7 +54,7 @@ class MarginalsKeys(FeatureKeys):
 
     def together(self, universes: Sequence[Universe]) -> Cliques | None:
         """See `pipeline.spec.release_spec.StatesTogether`."""
-        from features.marginals.together import Cliques
+        from features.marginals.tree import Cliques
 
         return None if self.marginals is None else Cliques.of(self.marginals, universes)
 

@@ -1,6 +1,6 @@
 """The joint best linear estimate of all cliques in all areas: upward and downward over the spine, subset by subset.
 
-In the residual basis (`residuals`) the unknowns of an area are one vector for each set of attributes that is in a
+In the residual basis (`cliques`) the unknowns of an area are one vector for each set of attributes that is in a
 clique, and what is known of it, from any clique of any level, has a covariance of one number times the same projector.
 So the two passes of the spine (as in `postprocess.linear`) are passes over numbers:
 
@@ -19,15 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from features.marginals.domain import Clique, Domain, subsets
-from features.marginals.residuals import cell_variances, factor, residuals, table
+from features.marginals.cliques import AttributeSizes, Clique, cell_variances, factor, residuals, subsets, table
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-
-__all__ = ["Known", "Level", "Measurement", "combined", "downward", "upward"]
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
+class NoisyTable:
     """The noisy table of one clique in all areas of a level.
 
     Attributes:
@@ -42,7 +39,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownResidual:
     """What is known of a residual in all areas of a level: values `(n, cells)` and their v `(n,)`."""
 
     values: FloatArray
@@ -50,7 +47,7 @@ class Known:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class ResidualsOfLevel:
     """What is known of each set of attributes at a level.
 
     Attributes:
@@ -58,8 +55,8 @@ class Level:
         known: set of attributes -> what is known of its residual.
     """
 
-    domain: Domain
-    known: Mapping[Clique, Known]
+    domain: AttributeSizes
+    known: Mapping[Clique, KnownResidual]
 
     def table(self, clique: Clique, areas: slice = slice(None)) -> FloatArray:
         """The estimated table `(n, cells)` of some areas, by default all; residuals of which nothing is known are 0."""
@@ -72,20 +69,20 @@ class Level:
         return cell_variances(parts, clique, self.domain)
 
 
-def own(measurements: Sequence[Measurement], domain: Domain, kept: Iterable[Clique], n: int) -> Level:
+def own(measurements: Sequence[NoisyTable], domain: AttributeSizes, kept: Iterable[Clique], n: int) -> ResidualsOfLevel:
     """What the measurements of a level say of the sets of attributes in `kept`, without the rest of the spine."""
-    known = {one: Known(np.zeros((n, domain.size(one))), np.full(n, np.inf)) for one in kept}
+    known = {one: KnownResidual(np.zeros((n, domain.size(one))), np.full(n, np.inf)) for one in kept}
     for measurement in measurements:
         for part, values in residuals(measurement.values, measurement.clique, domain).items():
             if part in known:
-                said = Known(values, measurement.variance * factor(part, measurement.clique, domain))
+                said = KnownResidual(values, measurement.variance * factor(part, measurement.clique, domain))
                 known[part] = combined(known[part], said)
-    return Level(domain, known)
+    return ResidualsOfLevel(domain, known)
 
 
 def upward(
-    levels: Sequence[Sequence[Measurement]], parents: Sequence[IntArray], domain: Domain, sizes: Sequence[int]
-) -> list[Level]:
+    levels: Sequence[Sequence[NoisyTable]], parents: Sequence[IntArray], domain: AttributeSizes, sizes: Sequence[int]
+) -> list[ResidualsOfLevel]:
     """What all measurements of each area and of the areas below it say together, of each level from the top.
 
     Args:
@@ -100,21 +97,21 @@ def upward(
     for depth in reversed(range(len(levels) - 1)):
         here, below = own(levels[depth], domain, kept, sizes[depth]), out[0]
         sums = {part: _summed(one, parents[depth], sizes[depth]) for part, one in below.known.items()}
-        out.insert(0, Level(domain, {part: combined(here.known[part], sums[part]) for part in kept}))
+        out.insert(0, ResidualsOfLevel(domain, {part: combined(here.known[part], sums[part]) for part in kept}))
     return out
 
 
-def downward(levels: Sequence[Level], parents: Sequence[IntArray]) -> list[Level]:
+def downward(levels: Sequence[ResidualsOfLevel], parents: Sequence[IntArray]) -> list[ResidualsOfLevel]:
     """The best linear estimates with the information of the whole spine, from those of `upward`."""
     out = [levels[0]]
     for level, parent in zip(levels[1:], parents, strict=True):
         above = out[-1]
         known = {part: _handed_down(one, above.known[part], parent) for part, one in level.known.items()}
-        out.append(Level(level.domain, known))
+        out.append(ResidualsOfLevel(level.domain, known))
     return out
 
 
-def combined(first: Known, second: Known) -> Known:
+def combined(first: KnownResidual, second: KnownResidual) -> KnownResidual:
     """Two independent estimates of the same, weighted by 1 / variance; where one is exact it is taken."""
     v, w = first.variance, second.variance
     finite = np.isfinite(v) & np.isfinite(w) & (v + w > 0)
@@ -122,10 +119,10 @@ def combined(first: Known, second: Known) -> Known:
     np.divide(w, v + w, out=share, where=finite)
     variance = np.minimum(v, w)
     np.multiply(share, v, out=variance, where=finite)
-    return Known(share[:, None] * first.values + (1.0 - share)[:, None] * second.values, variance)
+    return KnownResidual(share[:, None] * first.values + (1.0 - share)[:, None] * second.values, variance)
 
 
-def _summed(children: Known, parent: IntArray, n: int) -> Known:
+def _summed(children: KnownResidual, parent: IntArray, n: int) -> KnownResidual:
     """The sum of the children of each parent; its variance is infinite if nothing is known of a child."""
     values = np.zeros((n, children.values.shape[1]))
     np.add.at(values, parent, children.values)
@@ -133,7 +130,7 @@ def _summed(children: Known, parent: IntArray, n: int) -> Known:
     missing |= np.bincount(parent, minlength=n) == 0
     finite = np.where(np.isinf(children.variance), 0.0, children.variance)
     variance = np.where(missing, np.inf, np.bincount(parent, weights=finite, minlength=n))
-    return Known(values, variance)
+    return KnownResidual(values, variance)
 
 
 def shares(variance: FloatArray, parent: IntArray, n: int) -> FloatArray:
@@ -150,7 +147,7 @@ def shares(variance: FloatArray, parent: IntArray, n: int) -> FloatArray:
     return np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), even)
 
 
-def _handed_down(children: Known, above: Known, parent: IntArray) -> Known:
+def _handed_down(children: KnownResidual, above: KnownResidual, parent: IntArray) -> KnownResidual:
     """The children's estimates with what is known of their parent from elsewhere."""
     n = len(above.variance)
     share = shares(children.variance, parent, n)
@@ -166,4 +163,4 @@ def _handed_down(children: Known, above: Known, parent: IntArray) -> Known:
     # Where nothing is known of one child alone, it is the parent less its siblings, and they learn nothing from above.
     alone = unknown & (n_unknown == 1)
     variance = np.where(unknown, np.where(alone, up + total, np.inf), np.where(n_unknown > 0, finite, told))
-    return Known(children.values + share[:, None] * gap, np.maximum(variance, 0.0))
+    return KnownResidual(children.values + share[:, None] * gap, np.maximum(variance, 0.0))

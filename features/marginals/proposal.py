@@ -21,9 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from features.marginals.choice import Pairs, from_sample, tables_of
-from features.marginals.cliques import filling, junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.guess import guess
+from features.marginals.cliques import AttributeSizes, Clique, filling, guess, junction_tree
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.public_file import open_public
@@ -34,8 +32,6 @@ from pipeline.privacy.budget import NoiseSpec, budget_of_one, noise_for
 from pipeline.release.layout import RunDirectory
 from postprocess.arrays import IntArray
 
-__all__ = ["Proposal", "proposed", "read_sample"]
-
 #: Pairs that are tried in each step, those that are guessed worst.
 _TRIED: Final = 16
 _PUBLIC: Final = (
@@ -45,7 +41,7 @@ _PUBLIC: Final = (
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class PlannedErrors:
     """What decides on how far off tables are.
 
     Attributes:
@@ -56,7 +52,7 @@ class Plan:
         noise: of each level, the noise on a table that has all of it.
     """
 
-    domain: Domain
+    domain: AttributeSizes
     values: IntArray
     persons: int
     areas: tuple[int, ...]
@@ -189,7 +185,7 @@ def proposed(
     """
     main = universes[0]
     _refuse_confidential(universes, like)
-    domain = Domain(tuple(one.name for one in attributes), tuple(len(one.values) for one in attributes))
+    domain = AttributeSizes(tuple(one.name for one in attributes), tuple(len(one.values) for one in attributes))
     values = read_sample(like, attributes, universes)
     whole = sum((one.own_budget for one in universes), Fraction(0))
     rest = budget_of_one(main.framework, whole, main.unit.records)
@@ -199,7 +195,7 @@ def proposed(
         if strategy.share
     ]
     noise = tuple(noise_for(main.framework, rest, share, Fraction(1), main.neighbours) for _, share in measured)
-    plan = Plan(domain, values, main.population or len(values), tuple(n for n, _ in measured), noise)
+    plan = PlannedErrors(domain, values, main.population or len(values), tuple(n for n, _ in measured), noise)
     found = _grown(plan, _first(plan, most_cells), most_cells)
     levels = [strategy.level for strategy in main.strategy.levels if strategy.share]
 
@@ -216,14 +212,14 @@ def proposed(
     )
 
 
-def _first(plan: Plan, most_cells: int) -> list[Clique]:
+def _first(plan: PlannedErrors, most_cells: int) -> list[Clique]:
     """The spanning tree of the pairs that gain most, and each attribute that is in none of it."""
     each = plan.noise[0].variance * len(plan.domain.names)
     pairs = Pairs(plan.domain, Fraction(math.isqrt(int(2 / math.pi * each * 100)), 10), most_cells=most_cells)
     return list(pairs.cliques(from_sample(pairs, plan.values, plan.persons)))
 
 
-def _grown(plan: Plan, cliques: Sequence[Clique], most_cells: int) -> tuple[Clique, ...]:
+def _grown(plan: PlannedErrors, cliques: Sequence[Clique], most_cells: int) -> tuple[Clique, ...]:
     """The cliques with pairs added as long as the expected distance falls, made a junction tree each time."""
     bags = filling(plan.domain, cliques).bags
     while True:

@@ -5,28 +5,32 @@ the separator are given the clique's new values, as many of each as its table ha
 knows of no relation between old values and new ones (maximum entropy): a new value is spread evenly over the records,
 which stand in the order of the values that they have (systematic sampling with a random start for each value), so that
 each old value gets its share of it, nearly. Only which record gets which value is drawn; no count depends on it.
+
+A number inside the bin of an amount is the bin's first plus a hash, modulo the bin's size: a hash of the public seed,
+the attribute, the leaf and the record's place in it. Every whole number of a bin has the same chance, but for a part
+of 2^-13 at most (a bin has fewer than 2^51 numbers, a hash 64 bits). It depends on the records by their released bin
+alone, so it costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from features.marginals.cliques import JunctionTree
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree
+from features.marginals.section import Bins
 from features.marginals.whole import Seed
 from postprocess.arrays import IntArray
-
-__all__ = ["Records", "count", "draw_records"]
 
 #: Uses of the public seed here.
 _START, _ORDER = 0x6D617272, 0x6D61726F
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class WholeRecords:
     """Whole records, in the order of the leaves.
 
     Attributes:
@@ -38,7 +42,7 @@ class Records:
     values: IntArray
 
 
-def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, first_leaf: int = 0) -> Records:
+def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, first_leaf: int = 0) -> WholeRecords:
     """The records of some leaves.
 
     Args:
@@ -72,11 +76,17 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
             raise ValueError(f"tables of {domain.text(bag)} and {domain.text(up)} do not agree on their separator")
         values[ordered[:, None], list(new)] = _values(their_cell, new, domain)
         there += new
-    return Records(leaf, values)
+    return WholeRecords(leaf, values)
 
 
 def _spread(
-    counts: IntArray, bag: Clique, separator: Clique, new: Clique, domain: Domain, seed: Seed, place: tuple[int, int]
+    counts: IntArray,
+    bag: Clique,
+    separator: Clique,
+    new: Clique,
+    domain: AttributeSizes,
+    seed: Seed,
+    place: tuple[int, int],
 ) -> tuple[IntArray, IntArray]:
     """The clique's own records in the order in which they are dealt: group of each, and its cell of new values."""
     number, first_leaf = place
@@ -102,7 +112,7 @@ def _expanded(counts: IntArray) -> tuple[IntArray, IntArray]:
     return np.repeat(leaf, many), np.repeat(cell, many)
 
 
-def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntArray]:
+def _packed(values: IntArray, order: Sequence[int], domain: AttributeSizes) -> list[IntArray]:
     """Keys by which records stand in the order of their values, as many attributes in each as a number holds."""
     out: list[IntArray] = []
     room = 0
@@ -115,14 +125,14 @@ def _packed(values: IntArray, order: Sequence[int], domain: Domain) -> list[IntA
     return out
 
 
-def _values(cell: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+def _values(cell: IntArray, attributes: Clique, domain: AttributeSizes) -> IntArray:
     """The values `(N, attributes)` of cells of their table."""
     if not attributes:
         return np.empty((len(cell), 0), dtype=np.int64)
     return np.stack(np.unravel_index(cell, domain.shape(attributes)), axis=1)
 
 
-def _cells(values: IntArray, attributes: Clique, domain: Domain) -> IntArray:
+def _cells(values: IntArray, attributes: Clique, domain: AttributeSizes) -> IntArray:
     """The cell of each record in the table of some attributes."""
     cell = np.zeros(len(values), dtype=np.int64)
     for a in attributes:
@@ -130,8 +140,67 @@ def _cells(values: IntArray, attributes: Clique, domain: Domain) -> IntArray:
     return cell
 
 
-def count(records: Records, attributes: Clique, domain: Domain, area_of_leaf: IntArray, n: int) -> IntArray:
+def count(
+    records: WholeRecords, attributes: Clique, domain: AttributeSizes, area_of_leaf: IntArray, n: int
+) -> IntArray:
     """The table `(n, cells)` of any attributes in n areas; `area_of_leaf` says which of them each leaf lies in."""
     size = domain.size(attributes)
     place = area_of_leaf[records.leaf] * size + _cells(records.values, attributes, domain)
     return np.bincount(place, minlength=n * size).reshape(n, size)
+
+
+#: Use of the public seed here.
+_DRAWN: Final = 0x6D617264
+
+
+def drawn_numbers(records: WholeRecords, amounts: Sequence[Bins], domain: AttributeSizes, seed: Seed) -> IntArray:
+    """A number inside the bin of each record and amount, `(N, number of amounts)`.
+
+    Args:
+        records: whole leaves, in the order in which they are written.
+        amounts: attributes of the domain whose values are bins.
+        domain: of the records.
+        seed: the public one.
+    """
+    place = np.arange(len(records.leaf)) - np.searchsorted(records.leaf, records.leaf)
+    out = np.empty((len(records.leaf), len(amounts)), dtype=np.int64)
+    for number, one in enumerate(amounts):
+        attribute = domain.names.index(one.name)
+        code = records.values[:, attribute]
+        size = np.array([bin_.size for bin_ in one.ranges], dtype=np.uint64)[code]
+        first = np.array([bin_.first for bin_ in one.ranges], dtype=np.int64)[code]
+        drawn = seed.bits(_DRAWN, np.array(attribute), records.leaf, place) % size
+        out[:, number] = first + drawn.astype(np.int64)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Records of the leaves of a spine.
+
+    Attributes:
+        tree: of the cliques.
+        records: all of them.
+        parents: of each level but the top, the parent of each area.
+        sizes: number of areas of each level.
+    """
+
+    tree: JunctionTree
+    records: WholeRecords
+    parents: tuple[IntArray, ...]
+    sizes: tuple[int, ...]
+
+    def area_of_leaf(self, level: int) -> IntArray:
+        """The area of a level that each leaf lies in."""
+        area = np.arange(self.sizes[-1])
+        for parent in reversed(self.parents[level:]):
+            area = parent[area]
+        return area
+
+    def table(self, clique: Clique, level: int) -> IntArray:
+        """Of a clique in each area of a level, `(n, cells)`."""
+        return count(self.records, clique, self.tree.domain, self.area_of_leaf(level), self.sizes[level])
+
+    def tables(self, level: int) -> list[IntArray]:
+        """Of all bags of the tree."""
+        return [self.table(bag, level) for bag in self.tree.bags]

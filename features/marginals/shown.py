@@ -8,12 +8,10 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from features.marginals.cliques import JunctionTree
-from features.marginals.domain import Clique
-from features.marginals.guess import needed
+from features.marginals.choice import ChoiceTerms
+from features.marginals.cliques import Clique, JunctionTree, needed
 from features.marginals.section import MarginalsSection
-from features.marginals.terms import Terms
-from features.marginals.together import Cliques
+from features.marginals.tree import Cliques
 from pipeline.pages.facts import ReleaseFacts
 
 #: Pairs of which the clique that they would need is listed; of 32 attributes all of them.
@@ -189,7 +187,7 @@ def _needed(tree: JunctionTree, pairs: Sequence[Clique], titles: Sequence[str]) 
         yield NeededView(_named(pair, titles), size(pair), tuple((_named(one, titles), size(one)) for one in wider))
 
 
-def _choice(terms: Terms) -> ChoiceView:
+def _choice(terms: ChoiceTerms) -> ChoiceView:
     n = len(terms.domain.names)
     return ChoiceView(
         terms.rounds,

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from features.marginals.choice import ChoiceTerms
+from features.marginals.cliques import Clique
 from features.marginals.division import decided
-from features.marginals.domain import Clique
-from features.marginals.section import ChosenSection, MarginalsSection
-from features.marginals.terms import Terms
-from features.marginals.together import Cliques
+from features.marginals.section import ChosenPairsSection, MarginalsSection
+from features.marginals.tree import Cliques
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.record_source import RecordSource
@@ -29,8 +29,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, spec_of
 from pipeline.storage.files import write_bytes
 from postprocess.arrays import IntArray
-
-__all__ = ["ChoiceWork", "decided_spec", "keep_tables", "redrawn", "work_of"]
 
 #: In restricted/: the true tables at the top of all pairs that could be chosen.
 TABLES: Final = "choice.npz"
@@ -53,7 +51,7 @@ class ChoiceWork:
 
     run: RunDirectory
     release: str
-    terms: Terms
+    terms: ChoiceTerms
     attributes: tuple[Attribute, ...]
     records: RecordSource
     spine: Spine
@@ -99,13 +97,13 @@ def decided_spec(section: MarginalsSection, spec: ReleaseSpec, answer: Mapping[s
     Args:
         section: of the spec, undivided.
         spec: before the choice.
-        answer: of the measuring process: `pairs`, names of attributes, and the fields of a `ChosenSection`.
+        answer: of the measuring process: `pairs`, names of attributes, and the fields of a `ChosenPairsSection`.
     """
     assert section.undivided is not None
     terms = _terms(spec)
     pairs = [terms.domain.clique(names) for names in answer["pairs"]]
     cliques = list(map(terms.domain.named, terms.pairs.cliques(pairs)))
-    chosen = ChosenSection.model_validate({key: value for key, value in answer.items() if key != "pairs"})
+    chosen = ChosenPairsSection.model_validate({key: value for key, value in answer.items() if key != "pairs"})
     content = decided(section, cliques, chosen)
     found = spec_of(content, spec.source, section.undivided[1] or ".")
     # Areas may have been given in place of the file that the spec names.
@@ -120,7 +118,7 @@ def redrawn(section: MarginalsSection, work: ChoiceWork | None) -> tuple[ChoiceW
     return work, {"pairs": pairs, "records": section.chosen.records}
 
 
-def _terms(spec: ReleaseSpec) -> Terms:
+def _terms(spec: ReleaseSpec) -> ChoiceTerms:
     together = spec.universes()[0].together
     assert isinstance(together, Cliques)
     assert together.terms is not None

@@ -1,4 +1,4 @@
-"""Whole numbers with given sums of rows and columns, nearest to an estimate: many small problems at once.
+"""Whole numbers with given sums of rows and columns, and cells from the expected ones: many small problems at once.
 
 Where a table of an area is held and one attribute comes to it, the cells below one held cell are a two-way table: a row
 for each child, whose sum is held, and a column for each value of the new attribute, whose sum is the parent's:
@@ -10,19 +10,31 @@ sorting; Newton's method on the rows' then ends after finitely many steps, as th
 side is shorter takes the part of the rows). Constraints of a transport problem are totally unimodular, so next to every
 solution there are whole numbers with the same sums, each cell at the floor or the ceiling, and a minimum-cost flow
 finds the nearest: no integer programme is needed.
+
+Given a held number r of a row and the numbers p_j of the columns, N in all, a cell of a two-way table is expected to
+have m_j = r p_j / N: a child's table divides as its parent's, given what is held. A child's total is expected to be
+that of its siblings. Numbers deviate from what is expected by a mixture,
+
+    t ~ sum over k of  w_k N(u_k m, u_k m + c_k m^2),        y = t + noise of variance v,
+
+of ratios u_k (0 for cells that an area lacks, 1 with several widths c_k, and powers of 2), whose weights w_k are found
+by maximum likelihood from the noisy numbers of the level alone, for cells with about the same m (Kiefer and Wolfowitz
+1956; adaptive shrinkage: Stephens 2017, Biostatistics 18, 275). u = 1, c = 0 is what random parts of the parent would
+have. The others make it robust: a cell whose measurement contradicts what is expected keeps its measurement, one that
+is near to it is drawn to it. Where sums are held, deviations and noise are those beside the sums (`centred`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.rounding import COST_UNIT, TIE_RANGE
-
-__all__ = ["Tables", "nearest", "project_columns", "round_columns", "round_tables"]
 
 #: Persons: by how much a row's sum may be missed, and what counts as a whole number.
 MET, WHOLE = 1e-7, 1e-5
@@ -35,7 +47,7 @@ LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class TwoWayTables:
     """Two-way tables of one shape; some rows and columns at the end of a table may be empty.
 
     Attributes:
@@ -51,17 +63,17 @@ class Tables:
     columns: IntArray
 
     @property
-    def turned(self) -> Tables:
+    def turned(self) -> TwoWayTables:
         """The same with rows and columns exchanged."""
         estimate, variance = (np.swapaxes(one, 1, 2) for one in (self.estimate, self.variance))
-        return Tables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
+        return TwoWayTables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
 
-    def part(self, members: BoolArray | IntArray) -> Tables:
+    def part(self, members: BoolArray | IntArray) -> TwoWayTables:
         """Some of the tables."""
-        return Tables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
+        return TwoWayTables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
 
 
-def nearest(tables: Tables) -> FloatArray:
+def nearest(tables: TwoWayTables) -> FloatArray:
     """The solutions `(B, C, m)`.
 
     Raises:
@@ -72,7 +84,7 @@ def nearest(tables: Tables) -> FloatArray:
     return _nearest(tables)
 
 
-def _nearest(tables: Tables) -> FloatArray:
+def _nearest(tables: TwoWayTables) -> FloatArray:
     used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
     scale = np.where(used, tables.variance, 0.0).max(axis=(1, 2), keepdims=True)
     scale = np.where(scale > 0, scale, 1.0)
@@ -182,13 +194,13 @@ def project_columns(estimate: FloatArray, variance: FloatArray, allowed: BoolArr
 
 def round_columns(x: FloatArray, allowed: BoolArray, columns: IntArray, ties: IntArray) -> IntArray:
     """Whole numbers `(B, C, m)` with the sums of the columns: the cells with the largest fractions go up."""
-    floors, fractions = _parts(x)
+    floors, fractions = _whole_and_rest(x)
     missing = columns - floors.sum(axis=1)
     rank = np.argsort(np.argsort(np.where(allowed, _costs(fractions, ties), np.iinfo(np.int64).max), axis=1), axis=1)
     return floors + (rank < missing[:, None, :])
 
 
-def round_tables(x: FloatArray, tables: Tables, ties: IntArray) -> IntArray:
+def round_tables(x: FloatArray, tables: TwoWayTables, ties: IntArray) -> IntArray:
     """Whole numbers `(B, C, m)` next to the solutions, with the sums of rows and columns, at the least cost.
 
     Args:
@@ -199,7 +211,7 @@ def round_tables(x: FloatArray, tables: Tables, ties: IntArray) -> IntArray:
     Raises:
         SolverError: a table has none, which can only be if `x` misses its sums.
     """
-    floors, fractions = _parts(x)
+    floors, fractions = _whole_and_rest(x)
     if _flow_up(floors, fractions > 0, tables, _costs(fractions, ties)):
         return floors
     # What was left out as too small to go up was needed somewhere.
@@ -209,7 +221,7 @@ def round_tables(x: FloatArray, tables: Tables, ties: IntArray) -> IntArray:
     return floors
 
 
-def _parts(x: FloatArray) -> tuple[IntArray, FloatArray]:
+def _whole_and_rest(x: FloatArray) -> tuple[IntArray, FloatArray]:
     """Floors and fractions; the latter 0 where x is whole but for the solver's error."""
     floors = np.floor(x + WHOLE)
     fractions = x - floors
@@ -221,7 +233,7 @@ def _costs(fractions: FloatArray, ties: IntArray) -> IntArray:
     return (COST_UNIT - 2 * np.floor(fractions * COST_UNIT + 0.381966).astype(np.int64)) * TIE_RANGE + ties
 
 
-def _flow_up(floors: IntArray, movable: BoolArray, tables: Tables, cost: IntArray) -> bool:
+def _flow_up(floors: IntArray, movable: BoolArray, tables: TwoWayTables, cost: IntArray) -> bool:
     """Raise cells so that rows and columns have their sums, in place; False if that is impossible."""
     of_rows, of_columns = tables.rows - floors.sum(axis=2), tables.columns - floors.sum(axis=1)
     if (of_rows < 0).any() or (of_columns < 0).any():
@@ -247,3 +259,204 @@ def _flow_up(floors: IntArray, movable: BoolArray, tables: Tables, cost: IntArra
         return False
     floors[table, row, column] += network.flows(arcs)
     return True
+
+
+#: Cells whose expectations are within so many octaves have weights of their own; the first class ends at 2^-6.
+OCTAVES, FIRST = 3, -6
+#: Classes of expectations.
+CLASSES = 9
+#: Cells of a class that weights are found from, about; those far from the expectation are all among them.
+ENOUGH = 4000
+#: Standard errors from which a cell counts as far.
+FAR = 3.0
+#: Standard deviations of the parts around a ratio, in parts of it; and octaves below 1 in which there are others.
+WIDTHS, OCTAVES_BELOW = np.array([0.0625, 0.125, 0.25, 0.35]), 4
+#: Steps of the EM algorithm, and the cells as which the first guess, all parts alike, counts.
+STEPS, GUESSED = 60, 1.0
+#: The least weight that is kept, and cells that are worked on together.
+LEAST, AT_ONCE = 1e-5, 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedCells:
+    """Cells of one shape.
+
+    Attributes:
+        expected: m; 0 where there is nobody.
+        estimate: y, with the sums that are held.
+        noise: the variance of a cell's own noise.
+        free: the part of a variance that is left where sums are held.
+    """
+
+    expected: FloatArray
+    estimate: FloatArray
+    noise: FloatArray
+    free: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Of one class: ratios u, factors c and weights w of the parts, `(K,)` each."""
+
+    ratios: FloatArray
+    factors: FloatArray
+    weights: FloatArray
+
+    def parts(self, m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of numbers that are expected to be m in each part, `(K, n)` each."""
+        mean = self.ratios[:, None] * m
+        return mean, mean + self.factors[:, None] * m**2
+
+    def likely(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> FloatArray:
+        """How likely each part is given a noisy number, `(K, n)`."""
+        return _shared(self.weights, self.unlikely(y, m, noise))
+
+    def unlikely(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> FloatArray:
+        """Minus the logarithm of how likely a noisy number is in each part, but for a constant, `(K, n)`."""
+        mean, variance = self.parts(m)
+        total = variance + noise
+        return np.asarray(0.5 * (np.log(total) + (y - mean) ** 2 / total))
+
+    def given(self, y: FloatArray, m: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and variance of numbers of each part given noisy ones, `(K, n)` each."""
+        mean, variance = self.parts(m)
+        share = variance / (variance + noise)
+        return mean + share * (y - mean), share * noise
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """How numbers deviate from their expectations, by class of these."""
+
+    classes: tuple[_Mixture, ...]
+
+    @classmethod
+    def of(cls, cells: Sequence[ExpectedCells]) -> Shrinkage:
+        """From the noisy numbers of cells."""
+        used = [one.expected > 0 for one in cells]
+        m, y, noise = (
+            np.concatenate([part[some] for part, some in zip(parts, used, strict=True)])
+            for parts in zip(*((one.expected, one.estimate, one.noise * one.free) for one in cells), strict=True)
+        )
+        some = noise > 0
+        m, y, noise = m[some], y[some], noise[some]
+        number = _class_of(m)
+        return cls(tuple(_fitted(*(one[number == place] for one in (m, y, noise))) for place in range(CLASSES)))
+
+    def mean(self, cells: ExpectedCells) -> tuple[FloatArray, FloatArray]:
+        """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance."""
+        return self._put(cells, None)
+
+    def drawn(self, cells: ExpectedCells, uniform: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """The same with numbers drawn from what they may be in place of their mean.
+
+        They are drawn so that they vary as much once their sums are held.
+
+        Args:
+            cells: measured.
+            uniform: two numbers between 0 and 1 for each.
+        """
+        return self._put(cells, uniform)
+
+    def _put(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None) -> tuple[FloatArray, FloatArray]:
+        used: BoolArray = (cells.expected > 0) & (cells.free > 0)
+        free = cells.free[used]
+        measured = cells.expected[used], cells.estimate[used], cells.noise[used] * free
+        mean, variance = np.where(cells.expected > 0, cells.estimate, 0.0), np.array(cells.noise)
+        number = _class_of(measured[0])
+        of_mean, of_variance = np.empty_like(free), np.empty_like(free)
+        for place, mixture in enumerate(self.classes):
+            (mine,) = np.nonzero(number == place)
+            for start in range(0, len(mine), AT_ONCE):
+                some = mine[start : start + AT_ONCE]
+                own = [one[some] for one in measured]
+                of_mean[some], of_variance[some] = _mean(mixture, *own)
+                if uniform is not None:
+                    away = _drawn(mixture, *own, *(one[used][some] for one in uniform)) - of_mean[some]
+                    of_mean[some] += away / np.sqrt(free[some])
+        mean[used] = of_mean
+        variance[used] = of_variance
+        return mean, variance
+
+
+def expected(tables: TwoWayTables) -> FloatArray:
+    """What each cell is expected to have, `(B, C, m)`; 0 in empty rows and columns."""
+    total = tables.rows.sum(axis=1)[:, None, None]
+    return np.asarray(tables.rows[:, :, None] * tables.columns[:, None, :] / np.maximum(total, 1), dtype=np.float64)
+
+
+def centred(away: FloatArray, used: BoolArray, *, of_rows: bool = True) -> tuple[FloatArray, FloatArray]:
+    """Deviations `(B, C, m)` less what sums say of them, and the part of a variance that is left.
+
+    The cells that are used are all those of some rows and columns; without `of_rows`, any of a column.
+    """
+    out, free = np.where(used, away, 0.0), used.astype(np.float64)
+    for axis in (1, 2) if of_rows else (1,):
+        many = np.maximum(used.sum(axis=axis, keepdims=True), 1)
+        out = np.where(used, out - out.sum(axis=axis, keepdims=True) / many, 0.0)
+        free = free * (1.0 - 1.0 / many)
+    return out, free
+
+
+def _class_of(m: FloatArray) -> IntArray:
+    octave = np.floor((np.log2(m) - FIRST) / OCTAVES).astype(np.int64) + 1
+    return np.clip(octave, 0, CLASSES - 1)
+
+
+def _mean(mixture: _Mixture, m: FloatArray, y: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of numbers given noisy ones, `(n,)` each."""
+    likely, (means, variances) = mixture.likely(y, m, noise), mixture.given(y, m, noise)
+    mean = (likely * means).sum(axis=0)
+    variance = (likely * (variances + means**2)).sum(axis=0) - mean**2
+    return mean, np.maximum(variance, 0.0)
+
+
+def _drawn(
+    mixture: _Mixture, m: FloatArray, y: FloatArray, noise: FloatArray, of_part: FloatArray, inside: FloatArray
+) -> FloatArray:
+    """Numbers drawn from what they may be, `(n,)`, by two numbers between 0 and 1: a part, and inside of it."""
+    below = np.cumsum(mixture.likely(y, m, noise), axis=0)
+    part = np.minimum((below < of_part).sum(axis=0), len(below) - 1)[None]
+    mean, variance = (np.take_along_axis(one, part, axis=0)[0] for one in mixture.given(y, m, noise))
+    return np.asarray(mean + np.sqrt(variance) * ndtri(inside))
+
+
+def _fitted(m: FloatArray, y: FloatArray, noise: FloatArray) -> _Mixture:
+    """Weights of maximum likelihood, by the EM algorithm."""
+    if not len(m):
+        return _Mixture(np.ones(1), np.zeros(1), np.ones(1))
+    far: BoolArray = (y - m) ** 2 > FAR**2 * (noise + m)
+    numbers, weights_of = [], []
+    for cells in (np.flatnonzero(far), np.flatnonzero(~far)):
+        step = max(1, len(cells) // ENOUGH)
+        numbers.append(cells[::step])
+        weights_of.append(np.full(len(numbers[-1]), float(step)))
+    chosen, times = np.concatenate(numbers), np.concatenate(weights_of)
+    m, y, noise = m[chosen], y[chosen], noise[chosen]
+    ratios, factors = _parts(float(np.average(m, weights=times)), float(noise.mean()), float((y / m).max()))
+    mixture = _Mixture(ratios, factors, np.full(len(ratios), 1.0 / len(ratios)))
+    weights, unlikely = mixture.weights, mixture.unlikely(y, m, noise)
+    for _ in range(STEPS):
+        weights = (_shared(weights, unlikely) * times).sum(axis=1) + GUESSED / len(ratios)
+        weights = weights / weights.sum()
+    kept = weights >= LEAST
+    return _Mixture(ratios[kept], factors[kept], weights[kept] / weights[kept].sum())
+
+
+def _shared(weights: FloatArray, unlikely: FloatArray) -> FloatArray:
+    """How likely each part is by its weight and what it makes of a number, `(K, n)`."""
+    log = np.log(weights)[:, None] - unlikely
+    likely = np.exp(log - log.max(axis=0))
+    return np.asarray(likely / likely.sum(axis=0))
+
+
+def _parts(middle: float, noise: float, largest: float) -> tuple[FloatArray, FloatArray]:
+    """Ratios and factors of the parts of a class: none that noise would hide from its neighbours."""
+    least = np.sqrt(noise) / 4 / middle
+    narrow = WIDTHS[least < WIDTHS]
+    octaves = 2.0 ** np.arange(-OCTAVES_BELOW, max(1, int(np.ceil(np.log2(max(largest, 1.0))))) + 1)
+    others = octaves[(octaves != 1.0) & (octaves > least)]
+    return (
+        np.concatenate([[0.0, 1.0], np.ones(len(narrow)), others]),
+        np.concatenate([[0.0, 0.0], narrow**2, (WIDTHS[-1] * others) ** 2]),
+    )

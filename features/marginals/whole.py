@@ -10,7 +10,7 @@ The estimate that a table is drawn to is the linear one, given the whole numbers
 says of the children, with what they miss of their parent shared out by their variances, subset by subset. In the
 clique's own cells noise is independent with one variance, and what other cliques say concerns separators only, which
 are made before the rest; so noise gives the distance that is minimised a weight for each child and no more. To it comes
-how alike the children of an area are (`alike`).
+how alike the children of an area are (`transport`).
 
 At the top there are no sums over children. There the two-way tables are between what is held beyond the separator and
 the new attribute, whose sums are those of a table of their own, made before from its own, far better known estimate.
@@ -24,18 +24,33 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from features.marginals.alike import Cells, Shrinkage, centred, expected
-from features.marginals.cliques import JunctionTree, Stage
-from features.marginals.domain import Clique, Domain, subsets
-from features.marginals.linear import Level, shares
-from features.marginals.possible import any_cell, possible_cells
-from features.marginals.residuals import Number, marginal, residuals, table
-from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
+from features.marginals.cliques import (
+    AttributeSizes,
+    Clique,
+    JunctionTree,
+    Number,
+    Stage,
+    marginal,
+    residuals,
+    subsets,
+    table,
+)
+from features.marginals.linear import ResidualsOfLevel, shares
+from features.marginals.transport import (
+    ExpectedCells,
+    Shrinkage,
+    TwoWayTables,
+    centred,
+    expected,
+    nearest,
+    project_columns,
+    round_columns,
+    round_tables,
+)
+from features.marginals.zeros import any_cell, possible_cells
 from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.rounding import TIE_RANGE, mixed_bits, tie_breaks
-
-__all__ = ["Exact", "First", "Seed", "whole_numbers"]
 
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
@@ -68,7 +83,7 @@ class Seed:
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class ExactTable:
     """A table whose numbers are published exactly in all areas of a level: `(n, cells)`."""
 
     clique: Clique
@@ -86,7 +101,7 @@ class First:
             all.
     """
 
-    exact: Sequence[Exact | None] | None = None
+    exact: Sequence[ExactTable | None] | None = None
     possible: Sequence[BoolArray] | None = None
 
 
@@ -95,7 +110,7 @@ class _Place:
     """A level that gets its numbers: what is estimated of it, its parents and their tables; none at the top."""
 
     number: int
-    level: Level
+    level: ResidualsOfLevel
     parent: IntArray | None
     above: Sequence[IntArray]
     alike: bool
@@ -104,7 +119,7 @@ class _Place:
 
 def whole_numbers(
     tree: JunctionTree,
-    levels: Sequence[Level],
+    levels: Sequence[ResidualsOfLevel],
     parents: Sequence[IntArray],
     seed: Seed,
     first: First | None = None,
@@ -123,7 +138,7 @@ def whole_numbers(
         first: what is known of the first table.
         zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
         alike: whether the children of an area are expected to be alike.
-        drawn: whether numbers are drawn from what they may be in place of their mean (`alike`).
+        drawn: whether numbers are drawn from what they may be in place of their mean (`transport`).
 
     Raises:
         InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.
@@ -167,12 +182,12 @@ class _Estimate:
 
     place: _Place
     bag: Clique
-    domain: Domain
+    domain: AttributeSizes
     parts: Mapping[Clique, FloatArray]
     above: IntArray | None
 
     @classmethod
-    def of(cls, place: _Place, bag: Clique, above: IntArray | None, domain: Domain) -> _Estimate:
+    def of(cls, place: _Place, bag: Clique, above: IntArray | None, domain: AttributeSizes) -> _Estimate:
         known = {part: place.level.known[part] for part in subsets(bag) if part in place.level.known}
         if above is None or place.parent is None:
             return cls(place, bag, domain, {part: one.values for part, one in known.items()}, None)
@@ -234,7 +249,7 @@ def _first_table(
         many = np.maximum(many, 1)[place.parent]
         even = allowed * above[place.parent] / many
         keys = (np.array(place.number), np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
-        both = Cells(even, target, variance, 1.0 - 1.0 / many)
+        both = ExpectedCells(even, target, variance, 1.0 - 1.0 / many)
         ((target, variance),) = _put_together([both], [keys], seed, drawn=place.drawn)
     for families, children in _padded_families(place.parent, len(above)):
         real = children >= 0
@@ -277,14 +292,14 @@ def _staged(
     return _crossed(stage, base, estimate, held, target, _by_value(first, alone, domain), seed, key)
 
 
-def _by_value(values: NDArray[Number], stage: Stage, domain: Domain) -> NDArray[Number]:
+def _by_value(values: NDArray[Number], stage: Stage, domain: AttributeSizes) -> NDArray[Number]:
     """Tables of a stage as `(n, held cells, values of the attribute)`."""
     axis = 1 + stage.table.index(stage.added)
     moved = np.moveaxis(values.reshape(len(values), *domain.shape(stage.table)), axis, -1)
     return np.ascontiguousarray(moved).reshape(len(values), -1, domain.sizes[stage.added])
 
 
-def _in_order(values: IntArray, stage: Stage, domain: Domain) -> IntArray:
+def _in_order(values: IntArray, stage: Stage, domain: AttributeSizes) -> IntArray:
     """The reverse of `_by_value`."""
     axis = 1 + stage.table.index(stage.added)
     shaped = values.reshape(len(values), *domain.shape(stage.held), domain.sizes[stage.added])
@@ -312,7 +327,7 @@ def _split(
     if place.alike:
         even = can * (columns / np.maximum(can.sum(axis=1), 1))[:, None]
         away, free = centred(target - even, even > 0, of_rows=False)
-        both = Cells(even, even + away, variance, free)
+        both = ExpectedCells(even, even + away, variance, free)
         ((target, variance),) = _put_together([both], [(np.array(key), cells)], seed, drawn=place.drawn)
     x = project_columns(target, variance, can, columns)
     ties = seed.numbers(_ROUNDING, np.array(key), cells)
@@ -339,7 +354,7 @@ def _crossed(
     rows = np.transpose(held.reshape(n, *shape), (0, *axes)).reshape(n * size, -1)
     cells = np.transpose(target.reshape(n, *shape, n_values), (0, *axes, len(axes) + 1)).reshape(n * size, -1, n_values)
     variance = np.repeat(estimate.variance(stage.table), size)[:, None, None]
-    tables = Tables(cells, np.broadcast_to(variance, cells.shape), rows, columns.reshape(n * size, n_values))
+    tables = TwoWayTables(cells, np.broadcast_to(variance, cells.shape), rows, columns.reshape(n * size, n_values))
     if estimate.place.alike:
         cell = np.arange(cells.size).reshape(cells.shape)
         (tables,) = _with_expectations([tables], [(np.array(key), cell)], seed, drawn=estimate.place.drawn)
@@ -440,7 +455,7 @@ class _Sharing:
         parents, cells = np.divmod(numbers, self.held.shape[1])
         here, there, at = children[:, :, None], cells[:, None, None], values[:, None, :]
         estimate = self.target[here, there, at]
-        tables = Tables(
+        tables = TwoWayTables(
             estimate,
             np.broadcast_to(self.variance[children][:, :, None], estimate.shape),
             rows=np.where(children >= 0, self.held[children, cells[:, None]], 0),
@@ -456,7 +471,7 @@ class _Problems:
     child: IntArray
     cell: IntArray
     value: IntArray
-    tables: Tables
+    tables: TwoWayTables
 
     @property
     def is_open(self) -> bool:
@@ -490,13 +505,13 @@ def _shared_out(sharing: _Sharing, seed: Seed, key: int, place: _Place) -> IntAr
 
 
 def _with_expectations(
-    measured: Sequence[Tables], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
-) -> list[Tables]:
+    measured: Sequence[TwoWayTables], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
+) -> list[TwoWayTables]:
     """Two-way tables with what is expected of them, whose spread is found from all; `keys` are of their cells."""
     means = [expected(one) for one in measured]
     deviations = [centred(one.estimate - m, m > 0) for one, m in zip(measured, means, strict=True)]
     cells = [
-        Cells(m, m + away, np.broadcast_to(one.variance, m.shape), free)
+        ExpectedCells(m, m + away, np.broadcast_to(one.variance, m.shape), free)
         for one, m, (away, free) in zip(measured, means, deviations, strict=True)
     ]
     both = _put_together(cells, keys, seed, drawn=drawn)
@@ -504,7 +519,7 @@ def _with_expectations(
 
 
 def _put_together(
-    cells: Sequence[Cells], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
+    cells: Sequence[ExpectedCells], keys: Sequence[tuple[IntArray, ...]], seed: Seed, *, drawn: bool
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Estimates and variances of cells with what is expected of them; see `whole_numbers` for `drawn`."""
     if not cells:

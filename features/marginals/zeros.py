@@ -1,7 +1,12 @@
 """Combinations that a spec says cannot occur, carried to all tables of the tree.
 
-A combination is at home in every table that has all its attributes; what it leaves empty elsewhere (`possible`) is
-written out for every table, in entries of the same form, so that each universe states all of its impossible cells.
+Two passes of messages along the tree: a cell of a separator that no possible cell of one table lies in is impossible in
+the other. As a network of constraints that is a tree (Freuder 1982), after both passes a cell is possible exactly if
+some whole record has it; so no area can come to a number that its records cannot have.
+
+A combination is at home in every table that has all its attributes; what it leaves empty elsewhere
+(`possible_cells`) is written out for every table, in entries of the same form, so that each universe states all of its
+impossible cells.
 """
 
 from __future__ import annotations
@@ -11,16 +16,49 @@ from itertools import product
 
 import numpy as np
 
-from features.marginals.cliques import JunctionTree
-from features.marginals.domain import Clique, Domain
-from features.marginals.guess import needed
-from features.marginals.possible import any_cell, possible_cells, spread
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, marginal, needed
 from geography.errors import InputError
 from pipeline.spec.edit_rules import RuleError, impossible_by
 from pipeline.spec.problems import Problems, dotted, unknown
 from postprocess.arrays import BoolArray
 
-__all__ = ["Entry", "are_carried", "carried", "stated_entries"]
+
+def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> list[BoolArray]:
+    """Of each bag the cells `(cells,)` that some record can have.
+
+    Args:
+        tree: of the cliques.
+        zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
+
+    Raises:
+        InputError: there are zeros of attributes that cross bags, or no record is possible.
+    """
+    domain = tree.domain
+    out = [np.ones(domain.size(bag), dtype=np.bool_) for bag in tree.bags]
+    for clique, can in zeros.items():
+        if (number := tree.bag_of(clique)) is None:
+            raise InputError(f"zeros of {domain.text(clique)}: no clique has all of these attributes")
+        out[number] &= spread(can, clique, tree.bags[number], domain)
+    edges = [(n, tree.parents[n], tree.separators[n]) for n in range(1, len(tree.bags))]
+    for below, up, separator in reversed(edges):
+        out[up] &= spread(any_cell(out[below], tree.bags[below], separator, domain), separator, tree.bags[up], domain)
+    for below, up, separator in edges:
+        out[below] &= spread(any_cell(out[up], tree.bags[up], separator, domain), separator, tree.bags[below], domain)
+    if not all(can.any() for can in out):
+        raise InputError("zeros: no record is possible; at least one cell of each clique must be")
+    return out
+
+
+def any_cell(can: BoolArray, bag: Clique, kept: Clique, domain: AttributeSizes) -> BoolArray:
+    """Of a bag's table, the cells of a coarser one in which some cell is set."""
+    return marginal(can[None].astype(np.int64), bag, kept, domain)[0] > 0
+
+
+def spread(can: BoolArray, kept: Clique, bag: Clique, domain: AttributeSizes) -> BoolArray:
+    """The cells of a bag that lie in some cells of a coarser table."""
+    shape = [domain.sizes[a] if a in kept else 1 for a in bag]
+    return np.broadcast_to(can.reshape(shape), domain.shape(bag)).ravel()
+
 
 #: An entry of `structural_zeros`: attribute -> values; a record with one of each of them cannot be.
 Entry = Mapping[str, Sequence[str]]
@@ -135,7 +173,7 @@ def are_carried(
 
 
 def _masks(
-    domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+    domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
 ) -> dict[Clique, BoolArray]:
     """Clique -> which of its cells the entries on exactly its attributes leave possible."""
     cliques = [domain.clique(list(entry)) for entry in entries]
@@ -148,7 +186,7 @@ def _masks(
 
 
 def _mask(
-    clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
+    clique: Clique, domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
 ) -> BoolArray:
     """`(cells,)` of a table: which of them the entries, each of some of its attributes, leave possible."""
     can = np.ones(domain.shape(clique), dtype=np.bool_)
@@ -165,7 +203,7 @@ def _mask(
 
 
 def _boxes(
-    cells: BoolArray, clique: Clique, domain: Domain, attributes: Mapping[str, Sequence[str]]
+    cells: BoolArray, clique: Clique, domain: AttributeSizes, attributes: Mapping[str, Sequence[str]]
 ) -> Iterator[dict[str, tuple[str, ...]]]:
     """Entries that mean these cells of a table: for all values but the last attribute's, those of the last."""
     names = domain.named(clique)

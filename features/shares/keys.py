@@ -1,22 +1,82 @@
-"""What the feature adds to [postprocess] of a spec, and what comes with it."""
+"""`[postprocess.shares]` in a spec, and what is made of the public shares of a universe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from pydantic import Field
 
-from features.shares.facts import SharedByNumbers
-from features.shares.section import SharesSection
+from features.shares.public_share import PublicShare, Shares, SharesSection
 from pipeline.model.schema import Schema
+from pipeline.model.universe import Universe
 from pipeline.spec.fields import Name, NamedTable
 from pipeline.spec.problems import Problems
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
-    from features.shares.public_input import SharesInput
+    from features.shares.files import SharesInput
+    from pipeline.estimation.expectation import Expectation
+    from pipeline.estimation.knowledge import Knowledge, Results
+    from pipeline.execution.job import Job
     from pipeline.metadata.products import Product
+    from pipeline.pages.facts import ReleaseFacts
+    from postprocess.linear.expected import LevelCovariances
+
+
+class ShareSpreadRow(NamedTuple):
+    """One public share, level and answer; `own`: of what is measured of an area, None where nothing is."""
+
+    name: str
+    columns: str
+    level: str
+    answer: str
+    spread: float
+    own: float | None
+
+
+def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[ShareSpreadRow]:
+    """One row for each public share, level and answer, with the standard deviation of an area of usual size.
+
+    That size is 100 expected persons: `sqrt(tau^2 (100 + a 100^2))`.
+    """
+    return list(_found(shares, facts))
+
+
+def _found(shares: Sequence[PublicShare], facts: ReleaseFacts) -> Iterator[ShareSpreadRow]:
+    for share in shares:
+        for level in share.levels:
+            notes = cast("dict[str, Any]", facts.notes.get(f"estimate {level}", {}))
+            for answer, found in notes.get("shares", {}).get(share.name, {}).items():
+                spread = (found["tau2"] * (100.0 + found["a"] * 100.0**2)) ** 0.5
+                own = None if found["noise"] is None else found["noise"] ** 0.5
+                yield ShareSpreadRow(share.name, ", ".join(share.distinct_columns), level, answer, spread, own)
+
+
+class SharedByNumbers(Shares):
+    """Public shares, as those ask for them who use a universe's facts."""
+
+    template = ("features.shares", "shared.html.j2")
+
+    def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
+        """See `pipeline.estimation.knowledge.Knowing`."""
+        from features.shares.knowledge import PublicShares  # brings the solvers
+
+        return PublicShares(job, universe, self.shares, results)
+
+    def view(self, facts: ReleaseFacts) -> object:
+        """See `pipeline.pages.facts.Shown`."""
+        return shared_rows(self.shares, facts)
+
+    def foretold(
+        self, expectation: Expectation, planned: Sequence[LevelCovariances], stated: str | None, like: Path | None
+    ) -> tuple[dict[str, Any], ...]:
+        """See `features.plan.shares.Foretelling`."""
+        from features.shares.forecast import guesses_of, shared_rows
+
+        guesses = guesses_of(stated, like, self.shares)
+        return shared_rows(self.shares, expectation, planned, guesses) if guesses else ()
 
 
 class SharesKeys(FeatureKeys):
@@ -31,14 +91,14 @@ class SharesKeys(FeatureKeys):
 
     def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[SharedByNumbers, ...]:
         """See `pipeline.spec.resolve.StatesFacts`: those that are in use."""
-        from features.shares.resolve import resolve_shares
+        from features.shares.public_share import resolve_shares
 
         found = resolve_shares(self.shares or {}, schema, level_names, problems.at("shares"))
         return (SharedByNumbers(found),) if found else ()
 
     def public_inputs(self) -> tuple[SharesInput, ...]:
         """See `pipeline.inputs.public_input.HasInputs`."""
-        from features.shares.public_input import SharesInput
+        from features.shares.files import SharesInput
 
         return (SharesInput(named=any(one.use for one in (self.shares or {}).values())),)
 

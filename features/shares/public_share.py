@@ -1,14 +1,20 @@
-"""Public numbers by which answers are expected to be shared among the areas of a parent, as values."""
+"""Public numbers by which answers are expected to be shared among areas: as values, and as a spec states them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
+from pipeline.model.schema import Schema
 from pipeline.model.universe import Universe
+from pipeline.spec.fields import File, FilledTable, Misfit, Section, Value
+from pipeline.spec.problems import Problems, dotted, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +64,98 @@ class Shares(PublicFact):
 def shares_of(universe: Universe) -> tuple[PublicShare, ...]:
     """The public shares in use of a universe."""
     return tuple(share for one in universe.facts if isinstance(one, Shares) for share in one.shares)
+
+
+class SharesSection(Section):
+    """Public numbers, such as housing units, by which answers are expected to be shared among the areas of a parent."""
+
+    file: File = Field(description="the CSV or Parquet file, one row per geounit of `level`, relative to the spec")
+    level: str = Field(description="the level whose geounits the file has; above it the numbers are added up")
+    levels: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="the levels at which shares are used; default: `level` and all above it but the top"
+    )
+    geocode: str = Field(default="geocode", description="the file's column of geocodes")
+    query: str = Field(default="total", description="the query whose answers are shared")
+    column: str | None = Field(default=None, description="the file's column of numbers, the same for all answers")
+    answers: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
+        default=None, description="with `column`: only these answers of the query; default: all"
+    )
+    columns: FilledTable[str] | None = Field(
+        default=None, description="in place of `column`: a table from answers of the query to columns of their own"
+    )
+    use: StrictBool = Field(default=True, description="false turns it off, and nothing is read")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SharesSection:
+        if (self.column is None) == (self.columns is None):
+            found = "neither" if self.column is None else "both"
+            raise Misfit(("column", f"found {found} of column and columns; one of the two is needed"))
+        if self.columns is not None and self.answers is not None:
+            raise Misfit(("answers", "only with column; the table columns names its answers"))
+        return self
+
+
+def resolve_shares(
+    sections: Mapping[str, SharesSection], schema: Schema, level_names: Sequence[str], problems: Problems
+) -> tuple[PublicShare, ...]:
+    """The public shares of a release; those that are turned off are checked, too, and left out."""
+    found = []
+    folded: dict[str, str] = {}
+    for name, section in sections.items():
+        own = problems.at(dotted([name]))
+        if (other := folded.setdefault(name.casefold(), name)) != name:
+            own.add("", f"differs from {other!r} in capital letters only; names must differ by more")
+        share = _resolved(name, section, schema, level_names, own)
+        if share is not None and section.use:
+            found.append(share)
+    return tuple(found)
+
+
+def _resolved(
+    name: str, section: SharesSection, schema: Schema, level_names: Sequence[str], problems: Problems
+) -> PublicShare | None:
+    before = len(problems.lines)
+    levels = _levels(section, level_names, problems)
+    columns: dict[int, str] = {}
+    query: Query | None = None
+    with problems.noted():
+        query = Query.parse(section.query, schema, where=problems.full_key("query"))
+        columns = _columns(section, query, problems)
+    if query is None or len(problems.lines) > before:
+        return None
+    return PublicShare(name, section.level, levels, section.file, section.geocode, query, columns)
+
+
+def _levels(section: SharesSection, level_names: Sequence[str], problems: Problems) -> tuple[str, ...]:
+    """The levels at which shares are used, top first: not the top, and none below that of the file."""
+    if section.level not in level_names:
+        problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
+        return ()
+    allowed = tuple(level_names)[1 : list(level_names).index(section.level) + 1]
+    if not allowed:
+        problems.add("level", f"found {section.level!r}, the top level, which has no siblings; name one below it")
+    for level in section.levels or ():
+        if level not in level_names:
+            problems.add("levels", unknown("level", level, level_names, are="the levels are"))
+        elif level not in allowed and allowed:
+            problems.add(
+                "levels",
+                f"found {level!r}; the file's numbers, of level {section.level!r}, tell the shares of "
+                f"{', '.join(repr(one) for one in allowed)}",
+            )
+    return tuple(level for level in allowed if section.levels is None or level in section.levels)
+
+
+def _columns(section: SharesSection, query: Query, problems: Problems) -> dict[int, str]:
+    """The file's column of each answer, by the answer's number and in their order."""
+    labels = query.answer_labels()
+    if section.columns is None:
+        column = str(section.column)
+        stated = dict.fromkeys(labels if section.answers is None else section.answers, column)
+        place = "answers"
+    else:
+        stated, place = dict(section.columns), "columns"
+    for label in stated:
+        if label not in labels:
+            problems.add(place, unknown(f"answer of {query.name!r}", label, labels))
+    return {number: stated[label] for number, label in enumerate(labels) if label in stated}

@@ -3,7 +3,7 @@
 Over positive definite G `(T, T)`: the least tr(W G^-1), the weighted mean variance of periods and of changes from one
 to the next, such that no neighbours are farther apart than 1: tr(G M) <= 1 for the moments M = sum of dx_a dx_a' of
 each pair. There are too many pairs, so those that are farthest apart are added until none is beyond 1. Where they are
-too many to go through, the bound of `loss` takes their place, for G without positive numbers off the diagonal.
+too many to go through, the bound of `design` takes their place, for G without positive numbers off the diagonal.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from typing import Final
 import cvxpy as cp
 import numpy as np
 
-from features.years.design import Design, triangular
-from features.years.loss import history_bound, n_cases, worst_pairs
+from features.years.design import Design, history_bound, n_cases, triangular, worst_pairs
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-
-__all__ = ["CHANGES", "best", "best_gram", "factor", "weights"]
 
 #: How much the mean variance of changes weighs, halved, beside that of periods.
 CHANGES: Final = 0.1

@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from features.years.part import SeriesPart
-from features.years.resolve import stated_problems
-from features.years.section import SeriesSection, TermsSection
+from features.years.best import LONGEST
+from features.years.section import SeriesPart, SeriesSection, TermsSection
+from features.years.series import StatedTerms, problems
 from geography.errors import InputError
 from geography.spine import Spine
-from pipeline.model.series import FIRST, SeriesTerms
+from pipeline.inputs.public_input import InputScope, PublicInput
+from pipeline.model.series import FIRST, SeriesPeriod, SeriesTerms
 from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.neighbours import record_change
+from pipeline.privacy.budget import Neighbours
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import read_public_spine
+from pipeline.spec.problems import Problems
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.sections import UniverseSections
 from pipeline.storage.files import sha256_file
 
-__all__ = [
-    "InSeries",
-    "check_areas",
-    "check_exact",
-    "name_at",
-    "placed_after",
-    "predecessors",
-    "released",
-    "section_of",
-]
+
+def series_of(section: SeriesSection, neighbours: Neighbours) -> SeriesPeriod:
+    """The place of a release; of a spec without a period, that of the first one."""
+    series = section.series
+    number = 0 if section.period is None else series.number(section.period)
+    predecessor = section.predecessor or FIRST
+    return SeriesPeriod(series.name, series.periods, number, predecessor, section.terms_for(neighbours))
+
+
+def refuse_untried(section: SeriesSection, universe: Universe, sections: UniverseSections, problems: Problems) -> None:
+    """Note what a spec has that no series was tried with."""
+    spec = sections if isinstance(sections, ReleaseSpec) else None
+    change = record_change(universe)
+    untried = {
+        f'framework "{universe.framework}": only "zcdp" has a budget over time': universe.framework != "zcdp",
+        "[select]: the detail of tables cannot be chosen in a series": bool(universe.stated_selections),
+        "geography.bypass: every geounit is measured in a series": universe.bypass,
+        "companions: a series is of one histogram": spec is not None and bool(spec.companions),
+        "[privacy] unit, records_per_person: a person has one record in each period": universe.unit.records > 1,
+        "answers: a release of a series is not made again with them": bool(universe.added),
+        "invariants that let no record change alone": change is None or change.records != 1,
+    }
+    for text, found in untried.items():
+        if found:
+            problems.add("", f"not with {text}")
+    if section.change is not None and spec is not None:
+        below = spec.geography.level_names[1:]
+        for level in section.change.levels or ():
+            if level not in below:
+                problems.add("change.levels", f"found {level!r}; allowed are levels below the top: {', '.join(below)}")
+    if section.spells is not None and len(section.series.periods) > LONGEST:
+        problems.add("to", f"found {len(section.series.periods)} periods; at most {LONGEST} can be mixed")
+
+
+def stated_problems(section: SeriesSection, neighbours: Neighbours) -> list[str]:
+    """What a published section states and its design does not give, a sentence each."""
+    if section.period is None or (section.series.number(section.period) == 0) != (section.predecessor == FIRST):
+        return ["series: states no period, or a predecessor that the period cannot have"]
+    if section.spells is None:
+        return [] if section.terms is None else ["series: states a design, and its periods are independent"]
+    if section.terms is None:
+        return ["series: states no design"]
+    terms = section.terms.stated(section.spells)
+    assert isinstance(terms, StatedTerms)
+    return [f"series: {one}" for one in problems(terms, neighbours)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,3 +297,42 @@ def check_areas(one: InSeries, spine: Spine, source: str) -> None:
         f"{source}: geography.file: {found}, which is {one.run.root}; all releases of a series have the same areas; "
         "nothing was charged or drawn"
     )
+
+
+class PredecessorsInput(PublicInput[Path | None]):
+    """The folder with the releases before, which are of the same areas.
+
+    What a release needs of them is in its spec, by their hash, and in its own numbers; so they are not published again.
+    """
+
+    key = "predecessors"
+    after = "bounds"
+    for_measuring = True
+
+    def read(self, scope: InputScope) -> Path | None:
+        """The folder that the run was given; InputError where the releases there are of other areas."""
+        part = scope.spec.part(SeriesPart)
+        if part is None or part.series is None or part.folder is None:
+            return None
+        base = scope.spec.name.removesuffix(f"-{part.series.period}")
+        for one in predecessors(part.folder, base, part.series)[-1:]:
+            check_areas(one, scope.spine, scope.spec.source)
+        return part.folder
+
+    def again(self, scope: InputScope, files: PublishedFiles) -> Path | None:
+        """The folder that the release is in."""
+        return files.run.root.parent
+
+    def write(self, scope: InputScope, run: RunDirectory, found: Path | None) -> None:
+        """There is nothing to write."""
+
+    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
+        """None."""
+        return ()
+
+    def identity(self, found: Path | None) -> Mapping[str, str]:
+        """That of the spec, which has the hash of the release before."""
+        return {}
+
+
+PREDECESSORS = PredecessorsInput()

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from features.years.part import SeriesPart
+from features.years.section import SeriesPart
 from pipeline.model.about import Period
 from pipeline.model.universe import Universe
 from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
 
 if TYPE_CHECKING:
-    from features.years.public_input import PredecessorsInput
+    from features.years.chain import PredecessorsInput
     from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -23,8 +23,8 @@ class SeriesKeys(SeriesPart):
 
     def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
         """See `pipeline.spec.resolve.PlacesUniverse`."""
-        from features.years.resolve import refuse_untried, series_of
-        from features.years.source import MixedPeriods, Periods
+        from features.years.chain import refuse_untried, series_of
+        from features.years.series import MixedPeriods, Periods
 
         if self.series is None:
             return universe
@@ -53,12 +53,12 @@ class SeriesKeys(SeriesPart):
 
     def public_inputs(self) -> Sequence[PredecessorsInput]:
         """See `pipeline.inputs.public_input.HasInputs`."""
-        from features.years.public_input import PredecessorsInput
+        from features.years.chain import PredecessorsInput
 
         return () if self.series is None else (PredecessorsInput(),)
 
     def problems(self, spec: ReleaseSpec) -> list[str]:
         """See `pipeline.runs.verify.Verified`: what it states is what its design gives."""
-        from features.years.resolve import stated_problems
+        from features.years.chain import stated_problems
 
         return [] if self.series is None else stated_problems(self.series, spec.privacy.neighbours)

@@ -1,4 +1,4 @@
-"""What designs of a series would give and cost, beside each other, from the spec alone, before anything is spent."""
+"""What there is of a series of releases, and what its designs would give."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Final
 from features.years.best import LONGEST
 from features.years.chain import section_of
 from features.years.design import Design
-from features.years.revised import MOST_NUMBERS
+from features.years.revision import MOST_NUMBERS, series_at
 from features.years.section import SeriesSection
-from features.years.terms import Independent, terms_of
+from features.years.series import IndependentTerms, terms_of
 from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.series import Loss, SeriesTerms
@@ -23,7 +23,57 @@ from pipeline.privacy.budget import MOVED, NoiseSpec
 from pipeline.release.privacy_statement import decimal_text
 from pipeline.spec.release_spec import load_spec
 
-__all__ = ["DesignPlan", "SeriesPlan", "series_plan"]
+
+def series_report(folder: Path) -> dict[str, Any]:
+    """What is known of a series from its releases' public files; errors as `series_at`."""
+    releases = series_at(folder)
+    last = releases[-1]
+    universe, section = last.spec.universes()[0], last.section
+    assert universe.series is not None, "a release of a series"
+    terms = universe.series.terms
+    return {
+        "series": section.name,
+        "step": section.step,
+        "noise": section.noise,
+        "rho": str(universe.budget),
+        "delta": str(universe.delta),
+        "epsilon": last.manifest.joint.epsilon if last.manifest.joint is not None else None,
+        "losses": [
+            {"spells": spells, "part": str(loss.part), "exact": loss.exact}
+            for spells, loss in sorted(terms.losses.items())
+        ],
+        "periods": [
+            {"period": period, "release": str(one.run.root), "hash": one.hash, "status": one.manifest.status}
+            for period, one in zip(section.series.periods, releases, strict=False)
+        ]
+        + [{"period": period, "release": None} for period in section.series.periods[len(releases) :]],
+    }
+
+
+def series_lines(report: dict[str, Any]) -> list[str]:
+    """The same for people."""
+    from fractions import Fraction
+
+    done = [one for one in report["periods"] if one["release"] is not None]
+    rest = [one["period"] for one in report["periods"][len(done) :]]
+    lines = [
+        f"series {report['series']}: {len(done)} of {len(report['periods'])} periods released",
+        f"  budget   rho = {decimal_text(Fraction(report['rho']))} for all periods together, spent with the first; "
+        f"epsilon = {report['epsilon']} at delta = {float(Fraction(report['delta'])):g}",
+    ]
+    if report["noise"] == "independent" and len(report["losses"]) == 1:
+        lines.append("  noise    independent: everybody loses the budget, whatever their spells")
+    else:
+        lost = ", ".join(
+            f"{one['spells']}: {'' if one['exact'] else 'at most '}{decimal_text(Fraction(one['part']), 3)}"
+            for one in report["losses"]
+        )
+        counted = "spells" if report["noise"] == "spells" else "records"
+        lines.append(f"  {counted:8} what people lose of it, by the number of their {counted}: {lost}")
+    lines += [f"  {one['period']}  {one['hash'][:12]}  {one['release']}  ({one['status']})" for one in done]
+    lines.append(f"  next     {rest[0]}; to come: {', '.join(rest)}" if rest else "  all periods are released")
+    return lines
+
 
 #: Spells whose designs are shown where none are asked for, besides the spec's own.
 _SHOWN: Final = (1, 2, 3)
@@ -142,9 +192,9 @@ def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
     if wrong := [k for k in spells if not 1 <= k <= periods]:
         raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
     asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
-    designs = [_planned(universe, Independent(periods))]
+    designs = [_planned(universe, IndependentTerms(periods))]
     if section.records is not None:
-        designs.append(_planned(universe, Independent(periods, section.records)))
+        designs.append(_planned(universe, IndependentTerms(periods, section.records)))
     for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
         begun = time.perf_counter()
         terms = terms_of(periods, k, universe.neighbours)

@@ -39,7 +39,7 @@ def revise(
 
         spinewise revise releases --out revisions
     """
-    from features.years.revised import revised, series_at
+    from features.years.revision import revised, series_at
     from features.years.vintage import write_revision
     from pipeline.execution.settings import load_settings
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 from fractions import Fraction
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, StrictInt, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationInfo, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from features.years.series import Series
-from features.years.terms import Independent, Stated, terms_of
+from features.years.series import IndependentTerms, Series, StatedTerms, terms_of
 from geography.errors import InputError
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.spec.fields import Misfit, Name, Section, is_public
+from pipeline.spec.slots import FeatureKeys
 
 
 def _as_text(value: object) -> object:
@@ -33,10 +34,10 @@ class TermsSection(Section):
     distance: str = Field(description="how far apart two histories are, squared, exact")
     losses: tuple[tuple[StrictInt, str, bool], ...] = Field(description="spells, the part of the budget, and if exact")
 
-    def stated(self, spells: int) -> Stated:
+    def stated(self, spells: int) -> StatedTerms:
         """The terms for people with at most so many spells; ValueError where they are none."""
         losses = {spells: Loss(Fraction(part), exact) for spells, part, exact in self.losses}
-        return Stated(spells, self.design, Fraction(self.distance), losses)
+        return StatedTerms(spells, self.design, Fraction(self.distance), losses)
 
 
 class ChangeSection(Section):
@@ -119,7 +120,30 @@ class SeriesSection(Section):
         """As they are stated, or else the best, which are found when they are asked for."""
         periods = len(self.series.periods)
         if self.spells is None:
-            return Independent(periods, self.records)
+            return IndependentTerms(periods, self.records)
         if self.terms is not None:
             return self.terms.stated(self.spells)
         return terms_of(periods, self.spells, neighbours)
+
+
+class SeriesPart(FeatureKeys):
+    """The section [series]; `keys.SeriesKeys` says what comes with it."""
+
+    slot: ClassVar[str] = ""
+    after: ClassVar[str] = "privacy"
+
+    series: SeriesSection | None = Field(
+        default=None, description="releases of the same people over time, whose noise is paid for together"
+    )
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the releases of the series are; None where the spec was not placed in it by a run."""
+        return self._folder
+
+    def in_folder(self, series: SeriesSection, folder: Path) -> Self:
+        """The keys of one release, with the others in a folder."""
+        part = self.model_copy(update={"series": series})
+        part._folder = folder
+        return part

@@ -56,7 +56,7 @@ def show(folder: SeriesArgument, json: JsonOption = False) -> None:
     """
     import json as text
 
-    from features.years.show import series_lines, series_report
+    from features.years.plan import series_lines, series_report
 
     report = series_report(folder)
     typer.echo(text.dumps(report, indent=1) if json else "\n".join(series_lines(report)))

@@ -49,6 +49,7 @@ from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
+    from postprocess.statistics import Averages
 
 #: Suffixes of the columns with the ends of the 90 % interval, and of the margin of error: the larger distance from the
 #: count to an end. Persons.
@@ -139,6 +140,14 @@ def margins_of(counts: NDArray[np.int64], lows: NDArray[np.float64], highs: NDAr
 def is_count(name: str) -> bool:
     """Whether the column of that name holds counts: neither geocodes nor intervals."""
     return name != "geocode" and not name.endswith(INTERVAL_SUFFIXES)
+
+
+def interval_columns(name: str, of: Averages) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """Values `(n,)` and, where they have intervals, the three columns of these, with the names of all."""
+    yield name, of.values
+    if of.lows is not None and of.highs is not None:
+        margins = np.maximum(of.values - of.lows, of.highs - of.values)
+        yield from zip((name + suffix for suffix in INTERVAL_SUFFIXES), (margins, of.lows, of.highs), strict=True)
 
 
 def decimals_of(low: float | None, high: float | None) -> int:

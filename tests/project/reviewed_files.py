@@ -21,19 +21,15 @@ FOLDERS = (
     "features/amounts/link.py",
     "features/amounts/measure.py",
     "features/marginals/choice.py",
-    "features/marginals/drawn.py",
+    "features/marginals/records.py",
     "features/marginals/stage.py",
-    "features/marginals/terms.py",
     "features/questions/kept.py",
     "features/questions/request.py",
     "features/questions/work.py",
-    "features/years/carried.py",
+    "features/years/confidential.py",
     "features/years/chain.py",
     "features/years/design.py",
-    "features/years/loss.py",
-    "features/years/noise.py",
-    "features/years/source.py",
-    "features/years/terms.py",
+    "features/years/series.py",
 )
 
 _BLOCK = re.compile(r"(<!-- reviewed files -->\n).*?(<!-- end of reviewed files -->)", re.DOTALL)

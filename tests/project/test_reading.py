@@ -74,7 +74,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "features/plan/write_spec.py",
     ),
     "an answer whose hash is compared there, and what a revision states of itself": (
-        "features/amounts/section.py", "features/years/vintage.py",
+        "features/amounts/keys.py", "features/years/vintage.py",
     ),
     "files of the program and of the system": (
         "pipeline/execution/memory.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",

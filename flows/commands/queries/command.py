@@ -184,7 +184,7 @@ def _show_changes(opened: Reader, release: Path, change: str, options: QueryOpti
     from features.registry import part_of
     from pipeline.errors import InputError
 
-    tables = part_of("years", "tables")
+    tables = part_of("years", "revision")
     if options.question is None or options.at is None or options.show is not Show.counts or options.tidy:
         raise InputError("--change: a query and --at LEVEL are needed, and no --show or --tidy")
     conditions = {term: list(values) for term, values in _conditions(options.where).items()}

@@ -222,7 +222,7 @@ def test_both_readings_of_a_spec_say_the_same(tmp_path: Path) -> None:
         public = read_public_spec(manifest)
         persons, households = (universe.cells for universe in public.universes)
         assert isinstance(persons, Cells)
-        for own, entry in zip(part_of("joins", "resolve").stated_joins(spec).joins, public.joins, strict=True):
+        for own, entry in zip(part_of("joins", "keys").stated_joins(spec).joins, public.joins, strict=True):
             groups = joined_groups(entry, persons, households)
             assert len(groups) == own.inside.sum()
             for group in groups:

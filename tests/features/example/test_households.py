@@ -56,7 +56,7 @@ def test_equal_seeds_give_equal_populations() -> None:
 @pytest.mark.slow
 def test_the_files_and_the_spec_fit_each_other(tmp_path: Path) -> None:
     spec = load_spec(write_example(tmp_path / "demo", people=30_000, seed=4, households=True))
-    assert [join.name for join in part_of("joins", "resolve").stated_joins(spec).joins] == [
+    assert [join.name for join in part_of("joins", "keys").stated_joins(spec).joins] == [
         "households size",
         "households householder",
         "households children",

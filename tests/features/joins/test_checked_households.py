@@ -22,7 +22,7 @@ from auditor.reading.joins import JoinedGroup
 from auditor.reading.spine import Level
 from features.joins.mathematics.assignment import assigned_spans
 from features.joins.mathematics.membership import NO_MOST
-from features.joins.microdata import AssignedHouseholds, JoinedRecords, write_joined_microdata
+from features.joins.publishing import AssignedHouseholds, JoinedRecords, write_joined_microdata
 from pipeline.model.schema import Attribute, Schema
 
 N = 30

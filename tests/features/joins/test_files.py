@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from auditor.check.release import check_release
 from features.exports.release import export_release
-from features.joins.resolve import stated_joins
+from features.joins.keys import stated_joins
 from flows.cli import app
 from pipeline.errors import InputError, SpecError
 from pipeline.metadata.products import level_of

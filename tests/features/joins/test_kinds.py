@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from features.joins.join import Join
-from features.joins.kinds import JoinKinds
+from features.joins.keys import JoinKinds
+from features.joins.link import Join
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
 

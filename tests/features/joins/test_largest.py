@@ -10,8 +10,8 @@ import pytest
 from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
 
 from auditor.form import read_form
-from features.joins.join import Join, largest_household
-from features.joins.resolve import stated_joins
+from features.joins.keys import stated_joins
+from features.joins.link import Join, largest_household
 from pipeline.publishing.said_before import MEMBERS
 
 

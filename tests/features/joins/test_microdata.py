@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from features.joins.microdata import AssignedHouseholds, JoinedRecords, write_joined_microdata
+from features.joins.publishing import AssignedHouseholds, JoinedRecords, write_joined_microdata
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import write_microdata
@@ -90,7 +90,7 @@ def test_each_person_has_the_number_of_the_row_of_its_household(tmp_path: Path, 
 @settings(deadline=None, max_examples=15)
 @given(cuts=st.lists(st.integers(0, N), max_size=4).map(sorted))
 def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
-    monkeypatch.setattr("features.joins.microdata.rows_per_group", lambda _columns: 13)
+    monkeypatch.setattr("features.joins.publishing.rows_per_group", lambda _columns: 13)
     monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 5)
     cut, whole = _write(tmp_path / "cut", cuts=cuts), _write(tmp_path / "whole")
     for name in ("persons.parquet", "household.parquet"):

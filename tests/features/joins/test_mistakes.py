@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from releases.joined_specs import BASE, CHILDREN, HEAD, NO_LONE_CHILD, ROWS, SIZE, TABLE, WHERE, spec_of
 
-from features.joins.resolve import stated_joins
+from features.joins.keys import stated_joins
 from pipeline.errors import SpecError
 
 

@@ -13,9 +13,9 @@ from oracles.households import drawn_town
 from oracles.joined_homes import broken
 from releases.one_town import write_one_town
 
+from features.joins.keys import stated_joins
 from features.joins.link import Households
 from features.joins.publishing import publish_joined_records
-from features.joins.resolve import stated_joins
 from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job

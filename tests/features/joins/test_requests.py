@@ -8,7 +8,7 @@ import pytest
 from releases.homes import write_homes
 from releases.small import request_of
 
-from features.joins.resolve import stated_joins
+from features.joins.keys import stated_joins
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 

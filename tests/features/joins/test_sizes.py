@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from features.joins.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
+from features.joins.files import HouseholdSizes, read_household_sizes, write_household_sizes
 from pipeline.errors import ReleaseError
 from pipeline.storage.readable import unchecked
 from postprocess.statistics import Counted, average_sizes

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from releases.joined_specs import BASE, CHILDREN, HEAD, NO_LONE_CHILD, ROWS, SIZE, TABLE, WHERE, spec_of
 
-from features.joins.join import Join
-from features.joins.keys import JoinsKeys
+from features.joins.keys import JoinsKeys, stated_joins
+from features.joins.link import Join
 from features.joins.mathematics.membership import NO_MOST
-from features.joins.resolve import stated_joins
 from pipeline.spec.release_spec import ReleaseSpec, spec_json_schema
 
 

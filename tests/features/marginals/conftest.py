@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.linear import Measurement
-from features.marginals.population import Population
-from features.marginals.records import Records
+from features.marginals.cliques import AttributeSizes, Clique, junction_tree
+from features.marginals.linear import NoisyTable
+from features.marginals.records import Population, WholeRecords
 
 
 @pytest.fixture
@@ -21,14 +19,14 @@ def population() -> Callable[..., Population]:
 
 
 @pytest.fixture
-def measured() -> Callable[..., list[list[Measurement]]]:
+def measured() -> Callable[..., list[list[NoisyTable]]]:
     """Measures one: population, seed, variance, cliques."""
     return _measured
 
 
 def _measured(
     people: Population, seed: int, variance: float, cliques: Sequence[Clique] | None = None
-) -> list[list[Measurement]]:
+) -> list[list[NoisyTable]]:
     """Noisy tables of all cliques at all levels."""
     rng = np.random.default_rng(seed)
     out = []
@@ -37,7 +35,7 @@ def _measured(
         for clique in cliques if cliques is not None else people.tree.bags:
             truth = people.table(clique, level)
             noise = np.rint(rng.normal(0, np.sqrt(variance), truth.shape)).astype(np.int64)
-            here.append(Measurement(clique, truth + noise, np.full(n, variance)))
+            here.append(NoisyTable(clique, truth + noise, np.full(n, variance)))
         out.append(here)
     return out
 
@@ -47,11 +45,11 @@ def _population(
 ) -> Population:
     """Five attributes that hang together, in six leaves of two of three parents; one leaf is empty."""
     rng = np.random.default_rng(seed)
-    domain = Domain(tuple("abcde"), (2, 3, 2, 4, 3))
+    domain = AttributeSizes(tuple("abcde"), (2, 3, 2, 4, 3))
     parents = (np.zeros(3, dtype=np.int64), np.array([0, 0, 0, 1, 1, 2, 2]))
     leaf = np.sort(rng.choice(7, n, p=[0.3, 0.2, 0.1, 0.2, 0.1, 0.1, 0.0]))
     values = np.zeros((n, 5), dtype=np.int64)
     values[:, 0] = rng.random(n) < 0.2 + 0.1 * leaf
     for a in range(1, 5):
         values[:, a] = (values[:, a - 1] + rng.choice(3, n, p=[0.7, 0.2, 0.1])) % domain.sizes[a]
-    return Population(junction_tree(domain, cliques, first=first), Records(leaf, values), parents, (1, 3, 7))
+    return Population(junction_tree(domain, cliques, first=first), WholeRecords(leaf, values), parents, (1, 3, 7))

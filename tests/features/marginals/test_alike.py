@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.alike import Cells, Shrinkage, centred, expected
-from features.marginals.transport import Tables
+from features.marginals.transport import ExpectedCells, Shrinkage, TwoWayTables, centred, expected
 
 Floats = NDArray[np.float64]
 NOISE = 25.0
 
 
-def _numbers(spread: float, n: int = 100_000, seed: int = 1) -> tuple[Floats, Floats, Cells]:
+def _numbers(spread: float, n: int = 100_000, seed: int = 1) -> tuple[Floats, Floats, ExpectedCells]:
     """Expectations of one class, numbers spread around them, and the same with noise."""
     rng = np.random.default_rng(seed)
     m = rng.uniform(20.0, 40.0, n)
     truth = np.maximum(m + spread * m * rng.normal(size=n), 0.0)
-    return m, truth, Cells(m, truth + np.sqrt(NOISE) * rng.normal(size=n), np.full(n, NOISE), np.ones(n))
+    return m, truth, ExpectedCells(m, truth + np.sqrt(NOISE) * rng.normal(size=n), np.full(n, NOISE), np.ones(n))
 
 
 def _uniform(n: int) -> list[Floats]:
@@ -41,7 +40,7 @@ def test_where_areas_are_as_random_parts_of_their_parent_the_expectation_says_mo
     rng = np.random.default_rng(2)
     m = np.full(50_000, 2.0)
     truth = rng.poisson(m)
-    cells = Cells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
+    cells = ExpectedCells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
     mean, _ = Shrinkage.of([cells]).mean(cells)
     assert np.mean((mean - truth) ** 2) < 1.15 * (2.0 * NOISE / (2.0 + NOISE))
 
@@ -53,7 +52,7 @@ def test_a_number_that_contradicts_its_expectation_keeps_its_measurement() -> No
     strange = rng.random(len(m)) < 0.005
     truth = np.where(strange, 80.0, m + np.sqrt(m) * rng.normal(size=len(m)))
     y = truth + 5.0 * rng.normal(size=len(m))
-    mean, _ = Shrinkage.of([one := Cells(m, y, np.full(len(m), NOISE), np.ones(len(m)))]).mean(one)
+    mean, _ = Shrinkage.of([one := ExpectedCells(m, y, np.full(len(m), NOISE), np.ones(len(m)))]).mean(one)
     assert abs(np.mean((mean - truth)[strange])) < 2.0
     spread = float(np.mean((y - m) ** 2)) - NOISE
     normal = m + (y - m) * spread / (spread + NOISE)
@@ -76,7 +75,7 @@ def test_draws_have_as_many_zeros_as_the_truth() -> None:
     rng = np.random.default_rng(4)
     m = np.full(60_000, 30.0)
     truth = np.where(rng.random(len(m)) < 0.4, 0.0, 50.0)
-    cells = Cells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
+    cells = ExpectedCells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
     drawn, _ = Shrinkage.of([cells]).drawn(cells, _uniform(len(m)))
     assert np.mean(np.rint(drawn) == 0) == pytest.approx(0.4, abs=0.05)
 
@@ -89,7 +88,7 @@ def test_where_sums_are_held_draws_vary_as_the_truth_once_they_are_held() -> Non
     away -= away.mean(axis=1, keepdims=True)
     y, free = centred(away + np.sqrt(NOISE) * rng.normal(size=away.shape), np.ones(away.shape, bool), of_rows=False)
     m = np.full(away.shape, 100 / 3)
-    cells = Cells(m, m + y, np.full(away.shape, NOISE), free)
+    cells = ExpectedCells(m, m + y, np.full(away.shape, NOISE), free)
     drawn, _ = Shrinkage.of([cells]).drawn(cells, [one.reshape(away.shape) for one in _uniform(away.size)])
     held = drawn - drawn.mean(axis=1, keepdims=True)
     assert float(held.std()) == pytest.approx(float(away.std()), rel=0.03)
@@ -110,12 +109,12 @@ def test_centred_deviations_are_those_beside_the_held_sums() -> None:
 
 def test_expected_is_the_product_of_row_and_column() -> None:
     rows, columns = np.array([[6, 4, 0]]), np.array([[5, 5]])
-    tables = Tables(np.full((1, 3, 2), 7.0), np.full((1, 3, 2), 2.0), rows, columns)
+    tables = TwoWayTables(np.full((1, 3, 2), 7.0), np.full((1, 3, 2), 2.0), rows, columns)
     np.testing.assert_allclose(expected(tables)[0], [[3, 3], [2, 2], [0, 0]])
 
 
 def test_what_is_not_there_stays_so() -> None:
     zero = np.zeros((2, 3))
-    mean, variance = Shrinkage.of([one := Cells(zero, zero + 5.0, zero + NOISE, zero)]).mean(one)
+    mean, variance = Shrinkage.of([one := ExpectedCells(zero, zero + 5.0, zero + NOISE, zero)]).mean(one)
     np.testing.assert_array_equal(mean, 0.0)
     np.testing.assert_array_equal(variance, NOISE)

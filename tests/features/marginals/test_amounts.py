@@ -22,11 +22,10 @@ import features.marginals.estimation as estimation
 import spinewise as sw
 from auditor.check.release import check_release
 from auditor.program import audit
-from features.marginals.bins import Bins
-from features.marginals.domain import Domain
-from features.marginals.drawn import drawn_numbers
+from features.marginals.cliques import AttributeSizes
 from features.marginals.proposal import read_sample
-from features.marginals.records import Records
+from features.marginals.records import WholeRecords, drawn_numbers
+from features.marginals.section import Bins
 from features.marginals.whole import Seed
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.execution.progress import Silent
@@ -303,17 +302,17 @@ SIZES = (10, 1, 7, 99992, 10**15 - 10**5)
 N = 200_000
 
 
-def _records(n_leaves: int = 400) -> Records:
+def _records(n_leaves: int = 400) -> WholeRecords:
     rng = np.random.default_rng(4)
     leaf = np.sort(rng.choice(n_leaves, N))
-    return Records(leaf, np.stack([rng.choice(5, N), rng.choice(5, N)], axis=1))
+    return WholeRecords(leaf, np.stack([rng.choice(5, N), rng.choice(5, N)], axis=1))
 
 
-DOMAIN = Domain(("a", "b"), (5, 5))
+DOMAIN = AttributeSizes(("a", "b"), (5, 5))
 TWO = (DRAWN_BINS, Bins.of("b", DRAWN_BINS.values))
 
 
-def _p_values(drawn: IntArray, people: Records) -> dict[str, float]:
+def _p_values(drawn: IntArray, people: WholeRecords) -> dict[str, float]:
     """Of several properties of what is drawn: chances, and independence of leaves, neighbours and amounts."""
     found: dict[str, float] = {}
     first = np.array([one.first for one in DRAWN_BINS.ranges])[people.values]
@@ -359,22 +358,22 @@ def test_every_number_of_a_bin_has_the_same_chance_whatever_else_a_record_has(se
     assert min(p_values.values()) > 1e-5, p_values
 
 
-def _lower_end(people: Records) -> IntArray:
+def _lower_end(people: WholeRecords) -> IntArray:
     return np.array([one.first for one in DRAWN_BINS.ranges])[people.values]
 
 
-def _few_bits(people: Records) -> IntArray:
+def _few_bits(people: WholeRecords) -> IntArray:
     """Numbers of 14 bits, which are fewer than a wide bin has."""
     size = np.array(SIZES)[people.values]
     return _lower_end(people) + Seed(0).numbers(1, np.arange(N)[:, None], np.arange(2)) % size
 
 
-def _same_for_both(people: Records) -> IntArray:
+def _same_for_both(people: WholeRecords) -> IntArray:
     hashed = Seed(0).bits(1, np.arange(N)[:, None])
     return _lower_end(people) + (hashed % np.array(SIZES, dtype=np.uint64)[people.values]).astype(np.int64)
 
 
-def _by_place_alone(people: Records) -> IntArray:
+def _by_place_alone(people: WholeRecords) -> IntArray:
     """The n-th record of every leaf has the same number."""
     place = np.arange(N) - np.searchsorted(people.leaf, people.leaf)
     hashed = Seed(0).bits(1, place[:, None], np.arange(2))
@@ -390,7 +389,7 @@ def _by_place_alone(people: Records) -> IntArray:
         (_by_place_alone, "place in the leaf"),
     ],
 )
-def test_faults_in_the_draw_would_be_seen(fault: Callable[[Records], IntArray], seen: str) -> None:
+def test_faults_in_the_draw_would_be_seen(fault: Callable[[WholeRecords], IntArray], seen: str) -> None:
     people = _records()
     assert _p_values(fault(people), people)[seen] < 1e-9
 
@@ -399,7 +398,7 @@ def test_no_draw_depends_on_another_leaf() -> None:
     people = _records()
     whole = drawn_numbers(people, TWO, DOMAIN, Seed(5))
     part = people.leaf >= 100
-    alone = drawn_numbers(Records(people.leaf[part], people.values[part]), TWO, DOMAIN, Seed(5))
+    alone = drawn_numbers(WholeRecords(people.leaf[part], people.values[part]), TWO, DOMAIN, Seed(5))
     np.testing.assert_array_equal(whole[part], alone)
     assert (whole != drawn_numbers(people, TWO, DOMAIN, Seed(6))).mean() > 0.5
 

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from features.marginals.bridge import to_mbi
-from features.marginals.design import Design
-from features.marginals.population import Population
+from features.marginals.intervals import CliqueDesign
+from features.marginals.records import Population
 from features.marginals.whole import Seed
 from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec
 
 
-def _measured(people: Population) -> tuple[Design, dict[tuple[int, ...], np.ndarray]]:
+def _measured(people: Population) -> tuple[CliqueDesign, dict[tuple[int, ...], np.ndarray]]:
     noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(1200)))
     rng = np.random.default_rng(1)
     truth = {bag: people.table(bag, 0) for bag in people.tree.bags}
     tables = {bag: table + rng.integers(-60, 61, table.shape) for bag, table in truth.items()}
-    return Design(people.tree, (), [noise]), tables
+    return CliqueDesign(people.tree, (), [noise]), tables
 
 
 def test_another_estimator_finds_the_same_of_our_measurements(population: Callable[..., Population]) -> None:

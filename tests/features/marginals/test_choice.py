@@ -21,14 +21,13 @@ from features.marginals.choice import (
     tables_of,
     unlike_a_choice,
 )
-from features.marginals.cliques import filling, homes
+from features.marginals.cliques import AttributeSizes, Clique, filling, homes
 from features.marginals.confidential import choose
-from features.marginals.domain import Clique, Domain
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import IntArray
 
-DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
+DOMAIN = AttributeSizes(("a", "b", "c"), (2, 2, 3))
 
 
 def _table(records: tuple[tuple[int, ...], ...], pair: Clique) -> IntArray:
@@ -72,10 +71,10 @@ def test_a_budget_that_is_too_small_for_a_choice_is_refused() -> None:
         largest_epsilon(Fraction(1, 10**30))
 
 
-def _records(seed: int, n: int = 3000) -> tuple[Domain, IntArray]:
+def _records(seed: int, n: int = 3000) -> tuple[AttributeSizes, IntArray]:
     """b follows a, c follows b, d follows a, e is alone."""
     rng = np.random.default_rng(seed)
-    domain = Domain(tuple("abcde"), (4, 4, 3, 5, 2))
+    domain = AttributeSizes(tuple("abcde"), (4, 4, 3, 5, 2))
     values = np.zeros((n, 5), dtype=np.int64)
     values[:, 0] = rng.integers(0, 4, n)
     values[:, 1] = np.where(rng.random(n) < 0.8, values[:, 0], rng.integers(0, 4, n))
@@ -179,7 +178,7 @@ def test_further_pairs_are_those_with_which_all_tables_together_are_small_enough
     """Beside the second program, whose triangulation is its own; every pair that is left out breaks a stated rule."""
     rng = np.random.default_rng(seed)
     sizes = tuple(map(int, rng.integers(2, 9, 7)))
-    pairs = Pairs(Domain(tuple("abcdefg"), sizes), most_cells=40, further=6, all_cells=500)
+    pairs = Pairs(AttributeSizes(tuple("abcdefg"), sizes), most_cells=40, further=6, all_cells=500)
     second, chosen, left_out = _second(pairs), list[Clique](), 0
     assert pairs.rounds == second.rounds
     while left := candidates(pairs, chosen):
@@ -240,7 +239,7 @@ def test_further_pairs_by_much_budget_are_the_best_that_fit_and_cost_what_is_sta
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
 def test_the_loss_of_a_further_choice_is_within_its_epsilon_whatever_was_chosen_before(neighbours: Neighbours) -> None:
     """All data sets of up to two records and all neighbours, after each of all trees; half of the sensitivity fails."""
-    domain = Domain(("a", "b", "c", "d"), (2, 2, 2, 2))
+    domain = AttributeSizes(("a", "b", "c", "d"), (2, 2, 2, 2))
     pairs = Pairs(domain, Fraction(1, 3), {(0, 1): 2}, further=2, all_cells=16)
     ones = [np.array([3, 1]), np.array([0, 2]), np.array([1, 1]), np.array([2, 0])]
     cells = list(product(range(2), repeat=4))
@@ -276,7 +275,9 @@ def test_what_is_no_outcome_of_a_choice_is_told_from_what_is_one() -> None:
     found = Counter[bool]()
     for trial in range(300):
         sizes = tuple(int(size) for size in rng.integers(2, 5, 5))
-        pairs = Pairs(Domain(tuple("abcde"), sizes), most_cells=12, further=2, all_cells=int(rng.integers(30, 90)))
+        pairs = Pairs(
+            AttributeSizes(tuple("abcde"), sizes), most_cells=12, further=2, all_cells=int(rng.integers(30, 90))
+        )
         drawn: list[Clique] = []
         while left := candidates(pairs, drawn):
             drawn.append(left[int(rng.integers(len(left)))])

@@ -30,14 +30,12 @@ from auditor import sampler
 from auditor.check.release import check_release
 from auditor.ledger import read_ledger
 from auditor.program import audit
-from features.marginals.choice import Pairs, candidates, scores_of, tables_of
-from features.marginals.cliques import filling
+from features.marginals.choice import ChoiceTerms, Pairs, candidates, scores_of, tables_of
+from features.marginals.cliques import AttributeSizes, Clique, filling
 from features.marginals.confidential import chosen_pairs
-from features.marginals.domain import Clique, Domain
 from features.marginals.section import ChooseSection
 from features.marginals.stage import ChoiceWork
-from features.marginals.terms import Terms
-from features.marginals.together import Cliques
+from features.marginals.tree import Cliques
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.execution.progress import Silent
@@ -121,10 +119,12 @@ def _terms(
     weight: int = 1,
     cells: int = 100,
     further: int | None = None,
-) -> Terms:
+) -> ChoiceTerms:
     weights = {} if weight == 1 else {"a * b": weight}
     section = ChooseSection(share="1/7", attributes_share="1/9", most_cells=cells, weights=weights, further=further)  # type: ignore[arg-type]
-    return Terms(section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3))
+    return ChoiceTerms(
+        section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3)
+    )
 
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
@@ -152,14 +152,14 @@ def test_statement_ledger_and_declared_budget_agree(
     assert sum(cost * several for cost in of_one if cost is not None) == terms.cost
 
 
-def _account(terms: Terms, moved: int) -> Sequence[tuple[Any, tuple[Any, int]]]:
+def _account(terms: ChoiceTerms, moved: int) -> Sequence[tuple[Any, tuple[Any, int]]]:
     of = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
     return earlier_of(of, moved)  # type: ignore[arg-type]
 
 
-def _largest_range(terms: Terms, scale: Fraction) -> float:
+def _largest_range(terms: ChoiceTerms, scale: Fraction) -> float:
     """How wide the privacy loss of the first choice is, over all neighbours of all data sets of two records."""
-    domain, pairs = Domain(("a", "b", "c"), (2, 2, 2)), terms.pairs
+    domain, pairs = AttributeSizes(("a", "b", "c"), (2, 2, 2)), terms.pairs
     pairs = Pairs(domain, Fraction(1, 3), {(0, 1): terms.pairs.largest_weight})
     cells, ones = list(product(range(2), repeat=3)), [np.array([3, 1]), np.array([0, 2]), np.array([1, 1])]
 
@@ -311,7 +311,7 @@ def test_pairs_beyond_a_tree_are_chosen_charged_and_judged_as_those_of_it(
     MasterKey(KEY).write(tmp_path / "key")  # others may leave no room for the last pair
     root = run(spec, tmp_path / "out", key_file=tmp_path / "key")
     made = Made(spec, root, place)
-    domain = Domain(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
+    domain = AttributeSizes(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
     pairs = [domain.clique(clique) for clique in made.marginals["cliques"]]
     terms = _spec_terms(spec)
     assert len(pairs) == terms.rounds == 9
@@ -346,7 +346,7 @@ def _twisted(allowed: Pairs, pairs: Sequence[Clique]) -> list[Clique]:
     raise AssertionError(pairs)
 
 
-def _spec_terms(spec: Path) -> Terms:
+def _spec_terms(spec: Path) -> ChoiceTerms:
     together = load_spec(spec).universes()[0].together
     assert isinstance(together, Cliques)
     assert together.terms is not None

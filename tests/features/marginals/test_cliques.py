@@ -7,13 +7,12 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from features.marginals.cliques import JunctionTree, filling, junction_tree
-from features.marginals.domain import Clique, Domain, subsets
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, junction_tree, subsets
 from geography.errors import InputError
 
 
-def _domain(n: int, size: int = 3) -> Domain:
-    return Domain(tuple("abcdefghijklmnopqrstuvwxyz"[:n]), (size,) * n)
+def _domain(n: int, size: int = 3) -> AttributeSizes:
+    return AttributeSizes(tuple("abcdefghijklmnopqrstuvwxyz"[:n]), (size,) * n)
 
 
 def _has_running_intersection(bags: tuple[Clique, ...]) -> bool:
@@ -104,7 +103,7 @@ def test_adult_cliques_are_a_tree_and_its_numbers_of_cells_are_known() -> None:
         "sex",
     ]
     names += ["capital_gain", "capital_loss", "hours_per_week", "native_country", "income"]
-    domain = Domain(tuple(names), (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2))
+    domain = AttributeSizes(tuple(names), (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2))
     declared = (
         "marital_status relationship sex income",
         "workclass occupation education_num income",
@@ -123,7 +122,7 @@ def test_adult_cliques_are_a_tree_and_its_numbers_of_cells_are_known() -> None:
 
 
 def test_thirty_attributes_of_ten_values_are_no_more_than_their_cliques() -> None:
-    domain = Domain(tuple(f"a{number}" for number in range(30)), (10,) * 30)
+    domain = AttributeSizes(tuple(f"a{number}" for number in range(30)), (10,) * 30)
     tree = junction_tree(domain, [(number, number + 1, number + 2) for number in range(28)])
     assert sum(map(domain.size, tree.bags)) == 28_000
 

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.guess import guess, measured_pairs, needed
-from features.marginals.population import Population
-from features.marginals.records import count, draw_records
+from features.marginals.cliques import AttributeSizes, Clique, guess, junction_tree, measured_pairs, needed
+from features.marginals.records import Population, count, draw_records
 from features.marginals.whole import Seed
 from geography.errors import InputError
 
@@ -83,7 +80,7 @@ def test_the_matrix_of_pairs_says_which_were_measured(population: Make) -> None:
 
 
 def test_a_guess_that_would_take_a_large_table_is_refused() -> None:
-    tree = junction_tree(Domain(tuple("abcdef"), (10,) * 6), [(number, number + 1) for number in range(5)])
+    tree = junction_tree(AttributeSizes(tuple("abcdef"), (10,) * 6), [(number, number + 1) for number in range(5)])
     tables = [np.ones((1, 100), dtype=np.int64) for _ in tree.bags]
     guess(tree, tables, (0, 5), most_cells=10_000)
     with pytest.raises(InputError, match=r"a guess would go through a table of 1,000 cells; at most 999 are allowed"):

@@ -14,13 +14,10 @@ import pytest
 import scipy.sparse as sp
 
 from features.marginals import intervals
-from features.marginals.cliques import junction_tree
-from features.marginals.design import Design, Release
-from features.marginals.domain import Domain
-from features.marginals.intervals import SimulatedErrors, noisy_again, simulated_errors
-from features.marginals.population import Population
-from features.marginals.records import Records
-from features.marginals.whole import Exact, First, Seed
+from features.marginals.cliques import AttributeSizes, junction_tree
+from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, noisy_again, simulated_errors
+from features.marginals.records import Population, WholeRecords
+from features.marginals.whole import ExactTable, First, Seed
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
@@ -33,7 +30,7 @@ SIZES = ((0, 0), (1, 4), (5, 9), (10, 10**9))
 def _people(seed: int = 0) -> Population:
     """30,000 records with four attributes in 240 leaves, each with a composition of its own."""
     rng = np.random.default_rng(seed)
-    domain = Domain(tuple("abcd"), (3, 5, 2, 6))
+    domain = AttributeSizes(tuple("abcd"), (3, 5, 2, 6))
     leaf = np.sort(rng.choice(LEAVES, 30_000, p=rng.dirichlet(np.full(LEAVES, 0.7))))
     values = np.zeros((len(leaf), 4), dtype=np.int64)
     for a, size in enumerate(domain.sizes):
@@ -43,19 +40,21 @@ def _people(seed: int = 0) -> Population:
         values[:, a] = score.argmax(axis=1)
     parents = (np.zeros(MIDDLE, dtype=np.int64), np.arange(LEAVES) * MIDDLE // LEAVES)
     tree = junction_tree(domain, [(0, 1), (1, 2, 3)])
-    return Population(tree, Records(leaf, values), parents, (1, MIDDLE, LEAVES))
+    return Population(tree, WholeRecords(leaf, values), parents, (1, MIDDLE, LEAVES))
 
 
-def _design(people: Population, variance: int = 16, *, alike: bool = True) -> Design:
+def _design(people: Population, variance: int = 16, *, alike: bool = True) -> CliqueDesign:
     noise = [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(variance)))] * 3
-    return Design(people.tree, people.parents, noise, alike=alike)
+    return CliqueDesign(people.tree, people.parents, noise, alike=alike)
 
 
 def _truth(people: Population) -> list[list[IntArray]]:
     return [[people.table(bag, level) for bag in people.tree.bags] for level in range(3)]
 
 
-def _released(design: Design, people: Population, key: int, replicates: int = 6) -> tuple[Release, SimulatedErrors]:
+def _released(
+    design: CliqueDesign, people: Population, key: int, replicates: int = 6
+) -> tuple[CliqueRelease, SimulatedErrors]:
     measured = [noisy_again(design, whole, level, Seed(1000 + key), 0) for level, whole in enumerate(_truth(people))]
     release = design.release(measured, Seed(key))
     return release, simulated_errors(design, measured, release, Seed(key), replicates)
@@ -97,11 +96,13 @@ def test_intervals_made_for_less_noise_than_there_was_do_not_hold() -> None:
 def _small_counts_held(key: int) -> tuple[int, int]:
     """Of one area alone, a table of 1,600 cells, with noise of 8 persons: counts of 5 to 9, and how many are inside."""
     rng = np.random.default_rng(key)
-    domain = Domain(("a", "b"), (40, 40))
+    domain = AttributeSizes(("a", "b"), (40, 40))
     codes = rng.choice(1600, 12_000, p=rng.dirichlet(np.full(1600, 0.25)))
-    records = Records(np.zeros(len(codes), dtype=np.int64), np.stack(np.divmod(codes, 40), axis=1))
+    records = WholeRecords(np.zeros(len(codes), dtype=np.int64), np.stack(np.divmod(codes, 40), axis=1))
     people = Population(junction_tree(domain, [(0, 1)]), records, (), (1,))
-    design = Design(people.tree, (), [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))])
+    design = CliqueDesign(
+        people.tree, (), [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))]
+    )
     truth = people.table(people.tree.bags[0], 0)
     measured = [noisy_again(design, [truth], 0, Seed(1000 + key), 0)]
     errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), 5)
@@ -129,11 +130,13 @@ def _large_counts_held(key: int) -> tuple[int, int]:
     What noise hides in 20,000 cells of 0 to 3 is counted in the large ones.
     """
     rng = np.random.default_rng(key)
-    domain, n = Domain(("gain", "loss", "class"), (50, 50, 8)), 40_000
+    domain, n = AttributeSizes(("gain", "loss", "class"), (50, 50, 8)), 40_000
     gain, loss = (np.where(rng.random(n) < share, _one_of_few(rng, n), 0) for share in (0.1, 0.05))
     values = np.stack([gain, loss, rng.integers(0, 8, n)], axis=1)
-    people = Population(junction_tree(domain, [(0, 1, 2)]), Records(np.zeros(n, dtype=np.int64), values), (), (1,))
-    design = Design(people.tree, (), [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))])
+    people = Population(junction_tree(domain, [(0, 1, 2)]), WholeRecords(np.zeros(n, dtype=np.int64), values), (), (1,))
+    design = CliqueDesign(
+        people.tree, (), [dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))]
+    )
     truth = people.table(people.tree.bags[0], 0)
     measured = [noisy_again(design, [truth], 0, Seed(1000 + key), 0)]
     errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), 2)
@@ -185,7 +188,7 @@ def test_exact_numbers_have_no_width() -> None:
     tree = replace(people.tree, first=people.tree.bags[0])
     people = replace(people, tree=tree)
     exact = [people.table(tree.bags[0], level) for level in range(3)]
-    design = replace(_design(people), tree=tree, first=First([Exact(tree.bags[0], one) for one in exact]))
+    design = replace(_design(people), tree=tree, first=First([ExactTable(tree.bags[0], one) for one in exact]))
     _, errors = _released(design, people, 1, 2)
     for level in range(3):
         low, high = errors.ends(level, 0)

@@ -21,13 +21,10 @@ from releases.wide import ATTRIBUTES, CLIQUES, SPEC, records, write_wide
 
 from auditor.check.release import check_release
 from auditor.program import audit
-from features.marginals.cliques import junction_tree
-from features.marginals.domain import Domain
-from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.records import Records
-from features.marginals.residuals import marginal
-from features.marginals.whole import Exact, First, Seed, whole_numbers
+from features.marginals.cliques import AttributeSizes, junction_tree, marginal
+from features.marginals.linear import NoisyTable, upward
+from features.marginals.records import Population, WholeRecords
+from features.marginals.whole import ExactTable, First, Seed, whole_numbers
 from features.marginals.zeros import are_carried, carried
 from geography.errors import InputError
 from pipeline.errors import BudgetRefusedError, RefusedError, SpecError
@@ -166,22 +163,22 @@ def test_exact_numbers_have_no_interval_and_others_hold_the_truth(made: Path) ->
 def test_a_chain_of_exact_tables_is_kept_at_its_levels_by_the_mathematics_alone() -> None:
     """Two attributes at the top, one in the middle, the total below; the rest adds up and agrees."""
     rng = np.random.default_rng(4)
-    domain = Domain(("a", "b", "c", "d"), (3, 4, 2, 3))
+    domain = AttributeSizes(("a", "b", "c", "d"), (3, 4, 2, 3))
     cliques = [(0, 1), (1, 2, 3)]
     tree = junction_tree(domain, cliques, first=(), chain=((3,), (1, 3)))
     assert tree.bags[0] == (1, 2, 3)
     assert [stage.table for stage in tree.stages[0]] == [(3,), (1, 3), (1, 2, 3)]
     parents = (np.zeros(3, dtype=np.int64), np.array([0, 0, 1, 2, 2, 2]))
     values = rng.integers(0, domain.sizes, (500, 4))
-    people = Population(tree, Records(np.sort(rng.integers(0, 6, 500)), values), parents, (1, 3, 6))
+    people = Population(tree, WholeRecords(np.sort(rng.integers(0, 6, 500)), values), parents, (1, 3, 6))
     tables = ((1, 3), (3,), ())
-    exact = [Exact(clique, people.table(clique, level)) for level, clique in enumerate(tables)]
+    exact = [ExactTable(clique, people.table(clique, level)) for level, clique in enumerate(tables)]
     levels = [
         [
-            Measurement(one, people.table(one, level) + rng.normal(0, 9, (n, domain.size(one))), np.full(n, 81.0))
+            NoisyTable(one, people.table(one, level) + rng.normal(0, 9, (n, domain.size(one))), np.full(n, 81.0))
             for one in cliques
         ]
-        + [Measurement(exact[level].clique, exact[level].numbers, np.zeros(n))]
+        + [NoisyTable(exact[level].clique, exact[level].numbers, np.zeros(n))]
         for level, n in enumerate(people.sizes)
     ]
     up = upward(levels, parents, domain, people.sizes)
@@ -207,7 +204,7 @@ def test_a_chain_of_exact_tables_is_kept_at_its_levels_by_the_mathematics_alone(
 def test_entries_that_are_carried_mean_what_whole_records_can_have(cliques: list[tuple[int, ...]]) -> None:
     """Of each table, against all records gone through; also of tables that share no attribute."""
     attributes = {"a": ("0", "1", "2"), "b": ("0", "1"), "c": ("0", "1", "2"), "d": ("0", "1")}
-    domain = Domain(tuple(attributes), tuple(map(len, attributes.values())))
+    domain = AttributeSizes(tuple(attributes), tuple(map(len, attributes.values())))
     tree = junction_tree(domain, cliques)
     rng = np.random.default_rng(1)
     moved = 0

@@ -8,35 +8,34 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.domain import Clique, Domain, subsets
-from features.marginals.linear import Known, Level, Measurement, combined, downward, upward
-from features.marginals.residuals import cell_variances, marginal, residuals, table
+from features.marginals.cliques import AttributeSizes, Clique, cell_variances, marginal, residuals, subsets, table
+from features.marginals.linear import KnownResidual, NoisyTable, ResidualsOfLevel, combined, downward, upward
 
-DOMAIN = Domain(("a", "b", "c"), (2, 3, 2))
+DOMAIN = AttributeSizes(("a", "b", "c"), (2, 3, 2))
 N_CELLS = 12
 #: Two parents; the first has three leaves, the second two.
 PARENTS = [np.zeros(2, dtype=np.int64), np.array([0, 0, 0, 1, 1])]
 SIZES = [1, 2, 5]
 
 
-def _summing(clique: Clique, domain: Domain = DOMAIN) -> NDArray[np.float64]:
+def _summing(clique: Clique, domain: AttributeSizes = DOMAIN) -> NDArray[np.float64]:
     """The matrix from cells of the whole schema, which is small here, to those of a clique's table."""
     cells = np.eye(domain.size(range(len(domain.names))))
     return marginal(cells, tuple(range(len(domain.names))), clique, domain).T.astype(np.float64)
 
 
-def _random_levels(seed: int, cliques: list[list[Clique]]) -> list[list[Measurement]]:
+def _random_levels(seed: int, cliques: list[list[Clique]]) -> list[list[NoisyTable]]:
     rng = np.random.default_rng(seed)
     return [
         [
-            Measurement(clique, rng.integers(-5, 50, (n, DOMAIN.size(clique))), rng.uniform(0.5, 9.0, n))
+            NoisyTable(clique, rng.integers(-5, 50, (n, DOMAIN.size(clique))), rng.uniform(0.5, 9.0, n))
             for clique in declared
         ]
         for n, declared in zip(SIZES, cliques, strict=True)
     ]
 
 
-def _dense(levels: list[list[Measurement]], clique: Clique) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def _dense(levels: list[list[NoisyTable]], clique: Clique) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Estimates and variances of a clique's table at each level, by a dense pseudo-inverse over all leaves' cells."""
     n_leaves = SIZES[-1]
     above = [np.eye(n_leaves)]
@@ -114,7 +113,7 @@ def test_exact_totals_are_kept_and_have_no_variance() -> None:
     levels = _random_levels(4, [[(0, 1), (1, 2)]] * 3)
     totals = [np.array([[100]]), np.array([[60], [40]]), np.array([[10], [20], [30], [40], [0]])]
     for level, known in zip(levels, totals, strict=True):
-        level.append(Measurement((), known, np.zeros(len(known))))
+        level.append(NoisyTable((), known, np.zeros(len(known))))
     for estimate, known in zip(downward(upward(levels, PARENTS, DOMAIN, SIZES), PARENTS), totals, strict=True):
         np.testing.assert_allclose(estimate.table(()), known, atol=1e-9)
         np.testing.assert_allclose(estimate.variances(()), 0.0)
@@ -145,14 +144,14 @@ def test_variances_of_cells_are_the_diagonal_of_the_dense_covariance() -> None:
 
 
 def test_what_is_exact_or_unknown_is_combined_as_it_is() -> None:
-    first = Known(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([0.0, np.inf, np.inf, 2.0]))
-    second = Known(np.array([[2.0], [2.0], [2.0], [2.0]]), np.array([3.0, 3.0, np.inf, 2.0]))
+    first = KnownResidual(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([0.0, np.inf, np.inf, 2.0]))
+    second = KnownResidual(np.array([[2.0], [2.0], [2.0], [2.0]]), np.array([3.0, 3.0, np.inf, 2.0]))
     both = combined(first, second)
     assert both.variance.tolist() == [0.0, 3.0, np.inf, 1.0]
     assert both.values[[0, 1, 3], 0].tolist() == [1.0, 2.0, 1.5]
 
 
 def test_a_table_of_which_nothing_is_known_has_no_variance_to_show() -> None:
-    level = Level(DOMAIN, {(): Known(np.ones((1, 1)), np.ones(1))})
+    level = ResidualsOfLevel(DOMAIN, {(): KnownResidual(np.ones((1, 1)), np.ones(1))})
     assert np.isinf(level.variances((0,))).all()
     np.testing.assert_allclose(level.table((0,)), 0.5)

@@ -16,10 +16,9 @@ from releases.command import spinewise
 from releases.small import run
 from releases.wide import ATTRIBUTES, records, write_wide
 
-from features.marginals.cliques import filling
-from features.marginals.domain import Domain
+from features.marginals.cliques import AttributeSizes, filling
 from features.marginals.keys import MarginalsKeys
-from features.marginals.proposal import Plan, proposed, read_sample
+from features.marginals.proposal import PlannedErrors, proposed, read_sample
 from features.marginals.tree import stated_cliques
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
@@ -32,7 +31,7 @@ WEAK = (
     '[["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]',
     '[["age", "tenure"], ["sex", "work"], ["sex", "rooms"], ["rooms", "school"], ["sex", "car"], ["age", "car"]]',
 )
-DOMAIN = Domain(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
+DOMAIN = AttributeSizes(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
 
 
 def _sample(folder: Path, seed: int = 11) -> Path:
@@ -94,7 +93,7 @@ def test_expected_distances_are_those_of_noisy_tables_and_of_what_is_guessed(see
     """Beside drawn noise, for a pair within cliques; and the model's error of one across them, by counting."""
     values = _values(seed)
     noise = NoiseSpec("discrete_gaussian", Fraction(9))
-    plan = Plan(DOMAIN, values, len(values), (1, 4), (noise, noise))
+    plan = PlannedErrors(DOMAIN, values, len(values), (1, 4), (noise, noise))
     cliques = ((0, 2), (1, 2), (2, 3), (3, 4, 6), (4, 5))
     rng = np.random.default_rng(seed)
     # The pair tenure x car in the clique work x tenure x car: sums of three cells, each with 5 times the variance.

@@ -8,13 +8,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.records import count, draw_records
+from features.marginals.linear import NoisyTable, upward
+from features.marginals.records import Population, count, draw_records
 from features.marginals.whole import Seed, whole_numbers
 
 Make = Callable[..., Population]
-Measure = Callable[..., list[list[Measurement]]]
+Measure = Callable[..., list[list[NoisyTable]]]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -29,9 +29,8 @@ from auditor.form import read_form
 from auditor.ledger import chain_problems, read_ledger
 from auditor.parts import parts_problems
 from auditor.program import audit
-from features.marginals.cliques import junction_tree
-from features.marginals.design import Design
-from features.marginals.domain import Clique, Domain
+from features.marginals.cliques import AttributeSizes, Clique, junction_tree
+from features.marginals.intervals import CliqueDesign
 from features.marginals.whole import Seed
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource
@@ -169,7 +168,7 @@ def test_measurements_have_the_variance_that_the_budget_gives(made: Made) -> Non
 
 def test_the_same_numbers_of_the_design_by_itself(made: Made) -> None:
     """The release is what the mathematics makes of the published measurements and nothing else."""
-    domain = Domain(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
+    domain = AttributeSizes(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
     tree = junction_tree(domain, [domain.clique(clique) for clique in CLIQUES])
     areas = [sorted({leaf[:width] for leaf in leaves()}) for width in LEVELS.values()]
     parents = [np.array([above.index(one[: len(above[0])]) for one in own]) for above, own in pairwise(areas)]
@@ -187,7 +186,7 @@ def test_the_same_numbers_of_the_design_by_itself(made: Made) -> None:
             )
             table = pq.read_table(folder / "measurements" / level / f"{'.'.join(clique)}.parquet").to_pandas()
             measured[-1][domain.clique(clique)] = np.stack(table["value"].to_list())
-    whole = Design(tree, parents, noise).release(measured, Seed(0)).whole
+    whole = CliqueDesign(tree, parents, noise).release(measured, Seed(0)).whole
     for number, bag in enumerate(tree.bags):
         names = tuple(domain.names[a] for a in bag)
         for level, tables in zip(LEVELS, whole, strict=True):

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.transport import Tables, nearest, project_columns, round_columns, round_tables
+from features.marginals.transport import TwoWayTables, nearest, project_columns, round_columns, round_tables
 
 
-def _tables(seed: int, shape: tuple[int, int, int], most: int = 20) -> Tables:
+def _tables(seed: int, shape: tuple[int, int, int], most: int = 20) -> TwoWayTables:
     """Random ones, some rows and columns of which are empty; estimates are the truth with much noise."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, most, shape) * (rng.random(shape) < 0.4)
     truth[0, -1], truth[0, :, -1] = 0, 0
     variance = np.broadcast_to(rng.uniform(0.2, 5.0, (*shape[:2], 1)), shape)
-    return Tables(truth + rng.normal(0, 6, shape), variance, truth.sum(axis=2), truth.sum(axis=1))
+    return TwoWayTables(truth + rng.normal(0, 6, shape), variance, truth.sum(axis=2), truth.sum(axis=1))
 
 
-def _by_cvxpy(tables: Tables, number: int) -> NDArray[np.float64]:
+def _by_cvxpy(tables: TwoWayTables, number: int) -> NDArray[np.float64]:
     x = cp.Variable(tables.estimate.shape[1:], nonneg=True)
     weights = 1.0 / np.sqrt(tables.variance[number])
     sums = [cp.sum(x, axis=1) == tables.rows[number], cp.sum(x, axis=0) == tables.columns[number]]

@@ -11,24 +11,21 @@ import pytest
 from numpy.typing import NDArray
 
 from features.marginals import whole
-from features.marginals.cliques import JunctionTree, junction_tree
-from features.marginals.domain import Clique, Domain
-from features.marginals.linear import Measurement, upward
-from features.marginals.population import Population
-from features.marginals.possible import possible_cells
-from features.marginals.records import Records
-from features.marginals.residuals import marginal
-from features.marginals.whole import Exact, First, Seed, whole_numbers
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree, marginal
+from features.marginals.linear import NoisyTable, upward
+from features.marginals.records import Population, WholeRecords
+from features.marginals.whole import ExactTable, First, Seed, whole_numbers
+from features.marginals.zeros import possible_cells
 from geography.errors import InputError
 from postprocess.arrays import IntArray
 
 #: Three pairs of three attributes: together they are no tree.
 RING: tuple[Clique, ...] = ((0, 1), (1, 2), (0, 2))
 Make = Callable[..., Population]
-Measure = Callable[..., list[list[Measurement]]]
+Measure = Callable[..., list[list[NoisyTable]]]
 
 
-def _released(people: Population, levels: list[list[Measurement]], **known: object) -> list[list[IntArray]]:
+def _released(people: Population, levels: list[list[NoisyTable]], **known: object) -> list[list[IntArray]]:
     up = upward(levels, people.parents, people.tree.domain, people.sizes)
     return whole_numbers(people.tree, up, people.parents, Seed(5), **known)  # type: ignore[arg-type]
 
@@ -73,10 +70,10 @@ def test_cliques_that_had_to_be_filled_in_agree_as_well(seed: int, population: M
 
 def _ring(values: NDArray[np.int64], leaf: NDArray[np.int64], parents: tuple[IntArray, ...]) -> Population:
     """Three attributes of 4, 3 and 5 values, whose three pairs are measured and whose table is filled in."""
-    domain = Domain(("a", "b", "c"), (4, 3, 5))
+    domain = AttributeSizes(("a", "b", "c"), (4, 3, 5))
     tree = junction_tree(domain, RING, fill=True)
     assert tree.bags == ((0, 1, 2),)
-    return Population(tree, Records(leaf, values), parents, (1, *map(len, parents)))
+    return Population(tree, WholeRecords(leaf, values), parents, (1, *map(len, parents)))
 
 
 def _dependent(n: int, seed: int) -> NDArray[np.int64]:
@@ -91,7 +88,7 @@ def _off_maximum_entropy(seed: int) -> float:
     """How many of 100,000 persons are elsewhere than where the maximum of entropy has them, by a general solver."""
     values = _dependent(100_000, seed)
     people = _ring(values, np.zeros(len(values), dtype=np.int64), ())
-    exact = [Measurement(pair, people.table(pair, 0), np.full(1, 1e-9)) for pair in RING]
+    exact = [NoisyTable(pair, people.table(pair, 0), np.full(1, 1e-9)) for pair in RING]
     ((found,),) = _released(people, [exact])
     x = cp.Variable(60)
     sums = []
@@ -119,7 +116,7 @@ def test_areas_below_keep_the_measured_tables_of_one_that_is_filled_in(monkeypat
     values = np.concatenate([_dependent(20_000, seed) for seed in (3, 4)])
     people = _ring(values, np.repeat([0, 1], 20_000), (np.zeros(2, dtype=np.int64),))
     exact = [
-        [Measurement(pair, people.table(pair, level), np.full(n, 1e-9)) for pair in RING]
+        [NoisyTable(pair, people.table(pair, level), np.full(n, 1e-9)) for pair in RING]
         for level, n in enumerate((1, 2))
     ]
 
@@ -144,7 +141,7 @@ def test_zeros_hold_in_what_is_filled_in() -> None:
     people = _ring(values, np.zeros(len(values), dtype=np.int64), ())
     can = np.ones((4, 5), dtype=np.bool_)
     can[1, 2] = False
-    noisy = [Measurement(pair, people.table(pair, 0) + 30, np.full(1, 900.0)) for pair in RING]
+    noisy = [NoisyTable(pair, people.table(pair, 0) + 30, np.full(1, 900.0)) for pair in RING]
     ((found,),) = _released(people, [noisy], zeros={(0, 2): can.ravel()})
     assert not found.reshape(4, 3, 5)[1, :, 2].any()
     assert found.min() >= 0
@@ -173,7 +170,7 @@ def test_what_one_clique_knows_of_a_separator_helps_its_neighbour(population: Ma
     people = population(4)
     levels = measured(people, 4, 400.0)
     for level, here in enumerate(levels):
-        here[0] = Measurement(
+        here[0] = NoisyTable(
             people.tree.bags[0], people.table(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
         )
     released = _released(people, levels, alike=False)
@@ -186,17 +183,17 @@ def test_what_one_clique_knows_of_a_separator_helps_its_neighbour(population: Ma
 
 def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     """One clique of one attribute in two leaves: the least-squares problem of the children, by cvxpy."""
-    domain = Domain(("a",), (5,))
+    domain = AttributeSizes(("a",), (5,))
     tree = junction_tree(domain, [(0,)])
     rng = np.random.default_rng(0)
     values = rng.normal(3, 6, (3, 5))
-    top = Measurement((0,), np.array([[9.0, 5, 0, 3, 4]]), np.array([1e-9]))
-    leaves = Measurement((0,), values, np.full(3, 1.0))
+    top = NoisyTable((0,), np.array([[9.0, 5, 0, 3, 4]]), np.array([1e-9]))
+    leaves = NoisyTable((0,), values, np.full(3, 1.0))
     parents = [np.zeros(3, dtype=np.int64)]
     totals = [np.array([[21]]), np.array([[4], [10], [7]])]
-    exact = [Measurement((), total, np.zeros(len(total))) for total in totals]
+    exact = [NoisyTable((), total, np.zeros(len(total))) for total in totals]
     up = upward([[top, exact[0]], [leaves, exact[1]]], parents, domain, (1, 3))
-    released = whole_numbers(tree, up, parents, Seed(1), First([Exact((), one) for one in totals]), alike=False)
+    released = whole_numbers(tree, up, parents, Seed(1), First([ExactTable((), one) for one in totals]), alike=False)
     x = cp.Variable((3, 5), nonneg=True)
     limits = [cp.sum(x, axis=0) == released[0][0][0], cp.sum(x, axis=1) == totals[1][:, 0]]
     cp.Problem(cp.Minimize(cp.sum_squares(x - values)), limits).solve(solver="CLARABEL")
@@ -209,8 +206,8 @@ def test_exact_numbers_are_kept_in_every_clique(population: Make, measured: Meas
     exact = [people.table((3,), level) for level in range(3)]
     levels = measured(people, 7, 25.0)
     for here, numbers in zip(levels, exact, strict=True):
-        here.append(Measurement((3,), numbers, np.zeros(len(numbers))))
-    released = _released(people, levels, first=First([Exact((3,), one) for one in exact]))
+        here.append(NoisyTable((3,), numbers, np.zeros(len(numbers))))
+    released = _released(people, levels, first=First([ExactTable((3,), one) for one in exact]))
     _check(people, released)
     for tables, numbers in zip(released, exact, strict=True):
         for bag, found in zip(people.tree.bags, tables, strict=True):
@@ -224,10 +221,10 @@ def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured
     exact[2] = exact[2].copy()
     exact[2][4, 1] += 1
     with pytest.raises(InputError, match=r"exact numbers of d, area 1 of level 1: found \d+ in cell 1, and \d+ in its"):
-        _released(people, measured(people, 7, 4.0), first=First([Exact((3,), one) for one in exact]))
+        _released(people, measured(people, 7, 4.0), first=First([ExactTable((3,), one) for one in exact]))
     exact[2][4, 1] -= 1 + exact[2][4, 1]
     with pytest.raises(InputError, match="found -1 in cell 1; they are not negative"):
-        _released(people, measured(people, 7, 4.0), first=First([Exact((3,), one) for one in exact]))
+        _released(people, measured(people, 7, 4.0), first=First([ExactTable((3,), one) for one in exact]))
 
 
 def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:

@@ -15,7 +15,7 @@ from releases.shared_town import write_shared_town
 from releases.small import run
 
 import spinewise as sw
-from features.shares.guesses import guesses_like
+from features.shares.forecast import guesses_like
 from features.shares.public_share import shares_of
 from pipeline.errors import InputError
 from pipeline.privacy.budget import noise_for

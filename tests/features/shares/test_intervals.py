@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from releases.small import request_of
 
-from features.shares.intervals import SharedIntervals
+from features.shares.knowledge import SharedIntervals
 from pipeline.execution.progress import Silent
 from pipeline.runs.run import run_release
 

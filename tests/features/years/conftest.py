@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from releases.series_town import YEARS, write_series_town
 from releases.small import run_period
 
-from features.years.carried import CarriedPeriods
 from features.years.chain import InSeries
+from features.years.confidential import CarriedPeriods
 from features.years.design import Design
-from features.years.source import MixedPeriods
-from features.years.terms import found
+from features.years.series import MixedPeriods, found
 from geography.spine import Level, Spine
 from pipeline.confidential.measure import measure_level
 from pipeline.execution.job import Job

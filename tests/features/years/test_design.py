@@ -10,8 +10,7 @@ from oracles.histories import farthest
 from oracles.series_numbers import square_root
 
 from features.years.best import best, best_gram, factor, weights
-from features.years.design import Design, independent, triangular
-from features.years.loss import worst_pairs
+from features.years.design import Design, independent, triangular, worst_pairs
 from geography.errors import InputError
 from pipeline.privacy.budget import NEIGHBOURS, Neighbours, noise_for
 

@@ -11,10 +11,18 @@ from numpy.typing import NDArray
 from oracles.dense import leaves_below
 from oracles.random_problems import random_spine
 
-from features.years.change import Change, change_of, change_precisions, intervals
 from features.years.design import Design, independent
-from features.years.history import Exact, LevelHistory, SeriesQuery, histories
-from features.years.whole import whole_histories
+from features.years.history import (
+    ChangeModel,
+    ExactAnswers,
+    LevelHistory,
+    SeriesQuery,
+    change_of,
+    change_precisions,
+    histories,
+    intervals,
+    whole_histories,
+)
 from geography.spine import Level, Spine
 
 Floats = NDArray[np.float64]
@@ -97,10 +105,10 @@ def test_history_with_known_sums_is_dense_least_squares_under_them(seed: int, de
     measured = some_measured(spine, seed)
     changes = some_changes(spine, seed) if model else [None] * 3
     values = np.random.default_rng(seed).integers(50, 150, (PERIODS, len(spine.levels[depth]), 1)).astype(float)
-    exact: list[Exact | None] = [None] * 3
+    exact: list[ExactAnswers | None] = [None] * 3
     sums = values
     for level in range(depth, -1, -1):
-        exact[level] = Exact(np.ones((1, CELLS)), sums)
+        exact[level] = ExactAnswers(np.ones((1, CELLS)), sums)
         above = np.zeros((PERIODS, len(spine.levels[level - 1]), 1))
         np.add.at(above.transpose(1, 0, 2), spine.levels[level].parents, sums.transpose(1, 0, 2))
         sums = above
@@ -120,7 +128,7 @@ def test_history_with_known_sums_is_dense_least_squares_under_them(seed: int, de
             assert np.allclose(history.covariance[unit].reshape(size, size), rows @ covariance @ rows.T, atol=1e-6)
         if level <= depth:
             assert np.abs(history.sums(np.ones(CELLS))[1]).max() < 1e-6
-    wrong = [None if one is None else Exact(one.matrix, one.values + 1) for one in exact]
+    wrong = [None if one is None else ExactAnswers(one.matrix, one.values + 1) for one in exact]
     shifted = histories(spine, DESIGN, measured, changes if model else None, wrong)
     assert np.abs(shifted[-1].mean - history.mean).max() > 0.01
 
@@ -157,7 +165,9 @@ def flat(n: int) -> Spine:
     return Spine((Level("all", np.array(["all"]), np.array([-1])), Level("area", codes, np.zeros(n, dtype=np.int64))))
 
 
-def grown(n: int, change: Change, noise: float, seed: int, jumps: int = 0) -> tuple[Floats, list[list[SeriesQuery]]]:
+def grown(
+    n: int, change: ChangeModel, noise: float, seed: int, jumps: int = 0
+) -> tuple[Floats, list[list[SeriesQuery]]]:
     """True numbers `(n, T, 2)` that change as the model says, the first of them with a jump; and noisy ones."""
     rng = np.random.default_rng(seed)
     size = np.exp(rng.uniform(np.log(50), np.log(5000), n))[:, None] * np.array([1.0, 1.1])
@@ -175,7 +185,7 @@ def grown(n: int, change: Change, noise: float, seed: int, jumps: int = 0) -> tu
 @pytest.mark.parametrize("jumps", [0, 40])
 def test_variances_of_changes_are_found(jumps: int) -> None:
     """Of 4,000 areas, whether or not 1 % of them jump by half of their size."""
-    change = Change(0.5, 4e-4, 0.6)
+    change = ChangeModel(0.5, 4e-4, 0.6)
     _, measured = grown(4000, change, 2e5, 6, jumps)
     plain = histories(flat(4000), DESIGN, measured)
     found = change_precisions(flat(4000), plain)[1][1]
@@ -186,7 +196,7 @@ def test_variances_of_changes_are_found(jumps: int) -> None:
 
 
 def test_no_change_is_found_where_there_is_none() -> None:
-    _, measured = grown(2000, Change(0.0, 0.0), 2e5, 7)
+    _, measured = grown(2000, ChangeModel(0.0, 0.0), 2e5, 7)
     plain = histories(flat(2000), DESIGN, measured)
     found = change_of(plain[1], np.ones((2000, 2, 2)), plain[1].mean.mean(axis=1))
     assert float(found.variance(np.array(1000.0))) < 0.1 * 2e5 * DESIGN.covariance[0, 0]
@@ -194,7 +204,7 @@ def test_no_change_is_found_where_there_is_none() -> None:
 
 def test_intervals_hold_for_areas_that_jump_and_are_short_for_others() -> None:
     """300 of 6,000 areas jump. What is centred on the model's estimate misses these, which the same test finds."""
-    truth, measured = grown(6000, Change(0.1, 1e-5, 0.5), 4e5, 8, 300)
+    truth, measured = grown(6000, ChangeModel(0.1, 1e-5, 0.5), 4e5, 8, 300)
     spine = flat(6000)
     plain = histories(spine, DESIGN, measured)
     modelled = histories(spine, DESIGN, measured, change_precisions(spine, plain)[0])

@@ -14,9 +14,8 @@ from oracles.series_numbers import square_root
 
 from auditor.reading.errors import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
-from features.years.design import triangular
-from features.years.loss import reach
-from features.years.terms import Stated, found
+from features.years.design import reach, triangular
+from features.years.series import StatedTerms, found
 from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))
@@ -92,7 +91,7 @@ def test_a_distance_that_the_spells_alone_give_is_noticed() -> None:
     assert distance_problems(series, 2) == ["people with 10 records lose 5, stated is nothing"]
 
 
-def _of_terms(terms: Stated) -> Series:
+def _of_terms(terms: StatedTerms) -> Series:
     periods = tuple(str(2031 + t) for t in range(len(terms.design)))
     losses = {k: loss.part for k, loss in terms.losses.items()}
     return Series("padron", periods, 0, "first", terms.spells, terms.distance, losses, terms.design)

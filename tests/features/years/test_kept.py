@@ -16,7 +16,7 @@ from releases.small import run_period
 
 import features.years.chain
 from features.years.confidential import SeriesRecords
-from features.years.revised import Revision, revised, series_at
+from features.years.revision import Revision, revised, series_at
 from geography.errors import InputError
 
 HOMES = 25
@@ -103,7 +103,7 @@ def test_bounds_that_are_forgotten_are_broken(
 ) -> None:
     """The planted fault: a history that knows no bounds has more men in some tract than its homes may have."""
     given, out, _ = made
-    monkeypatch.setattr("features.years.whole._ranges", lambda *_: iter(()))
+    monkeypatch.setattr("features.years.history._ranges", lambda *_: iter(()))
     history = revised(series_at(out))
     men = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
     values = np.array([history.in_period("tract", men, t).values for t in range(2)])

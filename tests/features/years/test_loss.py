@@ -8,8 +8,17 @@ from numpy.typing import NDArray
 from oracles.histories import all_pairs, distances, farthest, n_spells
 from oracles.series_numbers import square_root
 
-from features.years.design import independent, triangular
-from features.years.loss import MOST_CASES, bound, history_bound, largest, n_cases, reach, worst_pairs
+from features.years.design import (
+    MOST_CASES,
+    bound,
+    history_bound,
+    independent,
+    largest,
+    n_cases,
+    reach,
+    triangular,
+    worst_pairs,
+)
 from pipeline.privacy.budget import NEIGHBOURS, Neighbours
 
 SPELLS = (1, 2, 3, 4, 5)

@@ -13,9 +13,8 @@ from oracles.dense import subtree_gls
 from oracles.random_problems import random_problem
 from oracles.series_numbers import errors_of, mixed, square_root
 
-from features.years.design import Design, independent, triangular
-from features.years.noise import mixed_again, unmixed
-from features.years.source import counts_variance
+from features.years.design import Design, independent, mixed_again, triangular, unmixed
+from features.years.series import counts_variance
 from geography.errors import InputError
 from pipeline.privacy.budget import noise_for
 from pipeline.privacy.keys import MasterKey

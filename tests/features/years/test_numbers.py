@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from features.years.design import Design
-from features.years.history import LevelHistory, SeriesQuery, histories
-from features.years.numbers import VERDICTS, Numbers, between, in_period
-from features.years.whole import whole_histories
+from features.years.history import (
+    VERDICTS,
+    LevelHistory,
+    PeriodNumbers,
+    SeriesQuery,
+    between,
+    histories,
+    in_period,
+    whole_histories,
+)
 from geography.errors import InputError
 from geography.spine import Level, Spine
 
@@ -58,7 +65,7 @@ def test_directions() -> None:
     assert (directions[:100] == -1).sum() == (directions[100:200] == 1).sum() == 0
     assert (directions[200:] == 1).mean() == pytest.approx(0.05, abs=0.015)
     assert (directions[200:] == -1).mean() == pytest.approx(0.05, abs=0.015)
-    some = Numbers(np.zeros(5, int), np.array([1, 0, -3, -4, -9]), np.array([4, 5, 2, 0, -1]))
+    some = PeriodNumbers(np.zeros(5, int), np.array([1, 0, -3, -4, -9]), np.array([4, 5, 2, 0, -1]))
     assert [VERDICTS[one + 1] for one in some.directions.tolist()] == ["rose", *["cannot tell"] * 3, "fell"]
 
 

@@ -17,11 +17,9 @@ from releases.series_town import YEARS, write_series_town
 from releases.small import run_period
 
 import pipeline.pages.chunks
-from features.years.numbers import pairs_of
-from features.years.page import PAGE
-from features.years.revised import revised, series_at
-from features.years.tables import DIRECTION_SUFFIX
-from features.years.vintage import write_revision
+from features.years.history import pairs_of
+from features.years.revision import DIRECTION_SUFFIX, revised, series_at
+from features.years.vintage import PAGE, write_revision
 
 #: As signs and numbers are shown.
 _MINUS, _TO = "\N{MINUS SIGN}", "\N{EN DASH}"

@@ -19,8 +19,7 @@ from releases.small import public_bytes, run_period
 
 from auditor.program import audit
 from features.years.design import Design
-from features.years.revised import Revision, revised, series_at
-from features.years.tables import periods_of
+from features.years.revision import Revision, periods_of, revised, series_at
 from features.years.vintage import write_revision
 from geography.errors import InputError
 from pipeline.errors import ReleaseError, SpecError

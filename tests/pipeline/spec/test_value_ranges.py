@@ -99,7 +99,7 @@ def test_a_range_that_is_none_is_refused_wherever_one_is_written(text: str) -> N
     with pytest.raises(SpecError, match=rf"a\.toml: input\.values\.age\.\"{text}\": found '{text}'"):
         spec('all = "0..90"', f'[input.values.age]\n"{text}" = "90"')
     with pytest.raises(InputError, match=f"found '{text}'"):
-        feature_module("features.marginals.bins").Bins.of("hours", [text])
+        feature_module("features.marginals.section").Bins.of("hours", [text])
 
 
 def test_a_number_of_two_ranges_has_no_value_and_texts_are_texts() -> None:

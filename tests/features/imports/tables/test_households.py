@@ -97,7 +97,7 @@ def test_households_get_their_size_and_are_joined(tmp_path: Path) -> None:
     """Where nothing is stated of them; not where a person has none."""
     frame = people(n=900)
     spec = imported(tmp_path, frame)
-    (join,) = part_of("joins", "resolve").stated_joins(spec).joins
+    (join,) = part_of("joins", "keys").stated_joins(spec).joins
     labels = join.households.answer_labels()
     assert (join.persons.name, join.households.name, join.others, labels[-1]) == ("total", "size", False, "7+")
     assert join.most.tolist() == [[*(int(label) for label in labels[:-1]), 20]]
@@ -106,7 +106,7 @@ def test_households_get_their_size_and_are_joined(tmp_path: Path) -> None:
     assert (persons.sum(axis=1) <= homes @ join.most[0]).all()
     frame.loc[3, "hh_id"] = "none"
     apart = imported(tmp_path, frame, "apart", missing="none")
-    assert not part_of("joins", "resolve").stated_joins(apart).joins
+    assert not part_of("joins", "keys").stated_joins(apart).joins
     assert counts_of(apart, 1).sum() == frame["hh_id"].nunique() - 1
 
 

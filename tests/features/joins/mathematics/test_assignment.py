@@ -14,9 +14,7 @@ from oracles.households import HOUSEHOLDS, PERSONS, drawn_town, marginal, record
 from oracles.joined_homes import broken, compositions, membership, town_joins
 
 from features.joins.mathematics import assignment
-from features.joins.mathematics.assignment import assign, assigned_spans
-from features.joins.mathematics.flow import AssignmentError
-from features.joins.mathematics.kinds import kinds_of
+from features.joins.mathematics.assignment import AssignmentError, assign, assigned_spans, kinds_of
 from features.joins.mathematics.membership import NO_MOST, Membership
 
 

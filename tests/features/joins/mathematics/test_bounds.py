@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from features.joins.mathematics.bounds import joined_bounds
-from features.joins.mathematics.composition import Composition
+from features.joins.mathematics.composition import Composition, joined_bounds
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal

@@ -8,10 +8,8 @@ import scipy.sparse as sp
 from oracles.households import marginal
 from oracles.joined_homes import broken, membership
 
-from features.joins.mathematics.assignment import assign
-from features.joins.mathematics.bounds import joined_bounds
-from features.joins.mathematics.composition import Composition
-from features.joins.mathematics.flow import AssignmentError
+from features.joins.mathematics.assignment import AssignmentError, assign
+from features.joins.mathematics.composition import Composition, joined_bounds
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.errors import InfeasibleError

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from oracles.dense import subtree_gls
 from oracles.random_problems import random_problem
 
-from features.joins.mathematics.composition import Composition
-from features.joins.mathematics.implied import LEAST_VARIANCE, counted_of, implied_by
+from features.joins.mathematics.composition import LEAST_VARIANCE, Composition, counted_of, implied_by
 from features.joins.mathematics.membership import Membership
 from postprocess.arrays import FloatArray
 from postprocess.linear.upward import basis_of, upward_pass

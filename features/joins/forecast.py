@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from features.joins.join import Join, joined_companions
-from features.joins.link import residents_of
-from features.joins.mathematics.implied import LEAST_VARIANCE
+from features.joins.link import Join, joined_companions, residents_of
+from features.joins.mathematics.composition import LEAST_VARIANCE
 from features.joins.section import JoinSection
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation

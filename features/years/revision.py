@@ -1,8 +1,8 @@
-"""One history of the releases of a series so far, from their public files: post-processing, which costs nothing."""
+"""A revision: one history of the releases of a series so far, and tables of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pandas as pd
 
 from features.years.chain import InSeries, check_exact, released
-from features.years.change import Change, change_precisions
-from features.years.design import Design, independent
-from features.years.history import Exact, LevelHistory, SeriesQuery, histories
-from features.years.noise import mixed_again, unmixed
-from features.years.numbers import Numbers, between, in_period
-from features.years.whole import whole_histories
+from features.years.design import Design, independent, mixed_again, unmixed
+from features.years.history import (
+    VERDICTS,
+    ChangeModel,
+    ExactAnswers,
+    LevelHistory,
+    PeriodNumbers,
+    SeriesQuery,
+    answers_of,
+    between,
+    change_precisions,
+    histories,
+    in_period,
+    whole_histories,
+)
 from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
@@ -34,10 +44,9 @@ from pipeline.model.universe import Universe
 from pipeline.published import open_finished, release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.problem import Constraints
-
-__all__ = ["MOST_NUMBERS", "Revision", "revised", "series_at"]
 
 #: Numbers that are kept of all geounits together: covariances of their histories.
 MOST_NUMBERS: Final = 2 * 10**8
@@ -62,7 +71,7 @@ class Revision:
     possible: BoolArray
     plain: Sequence[LevelHistory]
     modelled: Sequence[LevelHistory]
-    changes: Sequence[Change | None]
+    changes: Sequence[ChangeModel | None]
     whole: Sequence[IntArray]
 
     @cached_property
@@ -76,12 +85,12 @@ class Revision:
             raise InputError(f"period {period}: there are releases of {', '.join(self.periods)}")
         return self.periods.index(period)
 
-    def in_period(self, level: str, cells: FloatArray, period: int) -> Numbers:
+    def in_period(self, level: str, cells: FloatArray, period: int) -> PeriodNumbers:
         """The sum of some cells, of `(cells,)`, in a period, of the geounits of a level."""
         at = self.spine.index_of(level)
         return in_period(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period)
 
-    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> Numbers:
+    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> PeriodNumbers:
         """How much the sum of some cells, of `(cells,)`, has changed between two periods, of a level's geounits."""
         at = self.spine.index_of(level)
         return between(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], periods)
@@ -146,7 +155,7 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
 
     Args:
         releases: of `series_at`.
-        model: whether numbers are expected to grow as those of the area above do, see `change`, also where the spec
+        model: whether numbers are expected to grow as those of the area above do, see `history`, also where the spec
             of the last release does not ask for it.
 
     Raises:
@@ -165,7 +174,7 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     ]
     plain = histories(spine, design, measured, None, exact)
     modelled: Sequence[LevelHistory] = plain
-    changes: list[Change | None] = [None] * spine.n_levels
+    changes: list[ChangeModel | None] = [None] * spine.n_levels
     asked = releases[-1].section.change
     if (model or asked is not None) and len(releases) > 1:
         precisions, changes = change_precisions(spine, plain, None if asked is None else asked.levels)
@@ -186,7 +195,7 @@ def _kept(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> lis
     return found
 
 
-def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[Exact | None]:
+def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> list[ExactAnswers | None]:
     """The invariants of each level and of those below it, added up."""
     published = [invariants_of(one.files_of(universe.name), universe, spine) for one in releases]
     known: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in spine.levels]
@@ -199,7 +208,7 @@ def _exact(releases: Sequence[InSeries], universe: Universe, spine: Spine) -> li
                 np.add.at(sums.transpose(1, 0, 2), spine.levels[at].parents, values.transpose(1, 0, 2))
                 values = sums
     return [
-        Exact(np.concatenate([rows for rows, _ in some]), np.concatenate([values for _, values in some], axis=2))
+        ExactAnswers(np.concatenate([rows for rows, _ in some]), np.concatenate([values for _, values in some], axis=2))
         if some
         else None
         for some in known
@@ -215,7 +224,9 @@ def _design(universe: Universe, periods: int) -> Design:
     return Design(terms.design[:periods], terms.spells, universe.neighbours)
 
 
-def _check(releases: Sequence[InSeries], universe: Universe, spine: Spine, exact: Sequence[Exact | None]) -> None:
+def _check(
+    releases: Sequence[InSeries], universe: Universe, spine: Spine, exact: Sequence[ExactAnswers | None]
+) -> None:
     """InputError for what a history does not know, and for one that is too large."""
     if any(one.spec.universes()[0].facts for one in releases):
         raise InputError("a history does not know public shares, which these releases have")
@@ -264,3 +275,83 @@ def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:
     if not np.array_equal(found.geocodes, spine.level(level).geocodes):
         raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
     return found.values
+
+
+#: Of the column that says whether a number fell, rose, or cannot be told to have.
+DIRECTION_SUFFIX = ":direction"
+
+
+def periods_of(text: str) -> tuple[str, str]:
+    """The two periods of "2031..2033"; InputError where these are not two."""
+    first, between, last = text.partition("..")
+    if not between or not first or not last or ".." in last:
+        raise InputError(f"--change: found {text!r}; two periods are needed, such as 2031..2033")
+    return first, last
+
+
+def changes(
+    release: Path, query: str, conditions: Mapping[str, Sequence[str]], level: str, between: str
+) -> pd.DataFrame:
+    """How much the answers of a query have changed, of all geounits of a level: for `spinewise query --change`.
+
+    Args:
+        release: a release of the series; the others are beside it.
+        query: as `spinewise query` takes it.
+        conditions: term -> the values of it that are counted.
+        level: of the geounits.
+        between: two periods, "2031..2033".
+
+    Raises:
+        InputError: a name is unknown, or there is no release of a period.
+    """
+    first, last = periods_of(between)
+    if first == last:
+        raise InputError(f"--change: found period {first} twice; two different periods are needed")
+    revision = revised(series_at(release))
+    if level not in revision.spine.level_names:
+        raise InputError(f"--at: found {level!r}; the levels are {', '.join(revision.spine.level_names)}")
+    kept = np.ones(revision.universe.schema.n_cells)
+    for term, values in conditions.items():
+        condition = Query.parse(term, revision.universe.schema, where="--where")
+        labels = condition.answer_labels()
+        if unknown := [value for value in values if value not in labels]:
+            raise InputError(f"--where {term}: found {unknown[0]!r}; allowed are {', '.join(labels)}")
+        kept *= np.isin(condition.cell_answer, [labels.index(value) for value in values])
+    asked = Query.parse(query, revision.universe.schema, where="query")
+    return change_table(revision, asked, level, (revision.number(first), revision.number(last)), kept)
+
+
+def change_table(
+    revision: Revision, query: Query, level: str, periods: tuple[int, int], kept: FloatArray | None = None
+) -> pd.DataFrame:
+    """One row a geounit: of each answer the change, the ends of its interval, and its direction.
+
+    Args:
+        revision: a history.
+        query: whose answers.
+        level: of the geounits.
+        periods: from the first to the second, from 0.
+        kept: `(c,)` 1 for the cells that are counted, else 0; default: all.
+    """
+    columns: dict[str, object] = {}
+    for label, cells in answers_of(query, kept):
+        numbers = revision.change(level, cells, periods)
+        columns |= _columns(label, numbers)
+        columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
+    return pd.DataFrame(columns, index=_index(revision, level))
+
+
+def period_table(revision: Revision, query: Query, level: str, period: int) -> pd.DataFrame:
+    """One row a geounit: of each answer its number in a period, from 0, and the ends of its interval."""
+    columns: dict[str, object] = {}
+    for label, cells in answers_of(query):
+        columns |= _columns(label, revision.in_period(level, cells, period))
+    return pd.DataFrame(columns, index=_index(revision, level))
+
+
+def _columns(label: str, numbers: PeriodNumbers) -> dict[str, object]:
+    return {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
+
+
+def _index(revision: Revision, level: str) -> pd.Index[str]:
+    return pd.Index(revision.spine.level(level).geocodes.astype(object), name="geocode")
