@@ -57,7 +57,7 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
     restricted, settings = job.run.restricted, load_settings()
-    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with DrawLedger.open(settings.ledger, state=settings.state) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()

@@ -44,13 +44,13 @@ class DrawLedger(Ledger):
         """
         self._refuse_redraws(charges, beacon)
         with self._writing() as writing:
-            datasets = self._checked(writing)
+            datasets = self._checked(writing, charges)
             self._check_noted(writing, noted)
             events = []
             for name, draw in _draws(charges, beacon).items():
                 state = self._dataset(datasets, name)
                 event = state.draws.get(charges[0].release)
-                if event is None and charges[0].release in state.releases:
+                if event is None and writing.is_charged(name, charges[0].release):
                     raise RedrawnError(
                         f"ledger: the release {charges[0].release!r} was charged to {name!r} before it was committed "
                         "to a draw: name another release; nothing was charged or drawn"
@@ -80,7 +80,7 @@ class DrawLedger(Ledger):
         """Record an attempt at another draw, on disk before it is refused."""
         refused = []
         with self._writing() as writing:
-            datasets = self._checked(writing)
+            datasets = self._checked(writing, charges)
             for name, draw in _draws(charges, beacon or "").items():
                 state = self._dataset(datasets, name)
                 if _is_another(state, charges[0].release, draw, beacon):
