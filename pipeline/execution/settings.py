@@ -85,7 +85,8 @@ class Settings(BaseSettings):
         False, description="refuse a run that is not charged to a dataset's budget; only test keys are free"
     )
     state: Path | None = Field(
-        None, description="folder of the high-water marks of ledgers; by default the user's state folder"
+        None,
+        description="folder of the high-water marks and checkpoints of ledgers; by default the user's state folder",
     )
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(
