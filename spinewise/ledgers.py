@@ -22,4 +22,4 @@ def open_ledger(url: str | Path | None = None, *, create: bool = False) -> Ledge
     """
     named = None if url is None else str(url)
     settings = load_settings(ledger=named)
-    return Ledger.open(settings.ledger, create=create, state=settings.state, marks=settings.ledger_marks)
+    return Ledger.open(settings.ledger, create=create, state=settings.state)

@@ -121,7 +121,7 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         keep_tables(work.run, tables.pairs)
         return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
     charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
-    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
         own = read_note(restricted)
         noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
         reservation = ledger.reserve(charge, noted=noted)
@@ -247,7 +247,7 @@ def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:
     """Draw nothing again that the ledger was never charged for; where it is not here, what the run recorded holds."""
     settings, note = load_settings(), read_note((work.again or work.run).restricted)
     try:
-        opened = Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks)
+        opened = Ledger.open(settings.ledger, state=settings.state)
     except InputError:
         return
     with opened as ledger:

@@ -100,7 +100,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
     record_input(work.run, {"question": fingerprint})
     _keep(work, counts, units)
     settings, restricted = load_settings(), work.run.restricted
-    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
         own = read_note(restricted)
         noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
         reservation = ledger.reserve(charge, noted=noted)
@@ -314,7 +314,7 @@ def refuse_other(
     if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
         raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
     settings = load_settings()
-    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
         state = ledger.datasets().get(work.dataset)
         charges = () if state is None else state.runs.get(charge.run.text, ())
         if not charges or not same_groups(charges, charge.groups):

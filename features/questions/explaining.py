@@ -207,7 +207,7 @@ def _width(value: Fraction) -> str:
 def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
     settings = load_settings()
     try:
-        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        with Ledger.open(settings.ledger, state=settings.state) as ledger:
             state = ledger.dataset(checked.work.dataset)
     except InputError as error:
         return None, str(error)

@@ -252,7 +252,7 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
         else sorted({universe.dataset for universe in load_spec(spec).universes() if universe.dataset})
     )
     try:
-        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        with Ledger.open(settings.ledger, state=settings.state) as ledger:
             place, problems, known = ledger.place, list(ledger.verify([])), ledger.datasets()
     except InputError as error:
         if needed:

@@ -311,7 +311,7 @@ def _opened(url: str | None, *, create: bool = False) -> Ledger:
     from pipeline.privacy.ledger.ledger import Ledger
 
     settings = load_settings(ledger=url)
-    return Ledger.open(settings.ledger, create=create, state=settings.state, marks=settings.ledger_marks)
+    return Ledger.open(settings.ledger, create=create, state=settings.state)
 
 
 def _subject(event: Event) -> str:

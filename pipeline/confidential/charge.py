@@ -50,7 +50,7 @@ def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> t
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
     restricted, settings = job.run.restricted, load_settings()
-    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()

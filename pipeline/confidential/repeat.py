@@ -109,7 +109,7 @@ def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: 
     note = read_note(run.restricted)
     settings = load_settings()
     try:
-        ledger = Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks)
+        ledger = Ledger.open(settings.ledger, state=settings.state)
     except InputError:
         ledger = None
     if ledger is None or (note is not None and note.ledger != ledger.id):

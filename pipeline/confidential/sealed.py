@@ -62,6 +62,6 @@ def is_counted(run: RunDirectory) -> bool:
         note = read_note(run.restricted)
         if note is None:
             return False
-        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        with Ledger.open(settings.ledger, state=settings.state) as ledger:
             return not ledger.verify([note])
     return False

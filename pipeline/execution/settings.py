@@ -54,7 +54,6 @@ REQUIREMENTS: Final = ("require_ledger",)
 NEEDS_TRUST: Final = (
     "out",
     "ledger",
-    "ledger_marks",
     "state",
     "key_file",
     "key_command",
@@ -84,10 +83,8 @@ class Settings(BaseSettings):
         False, description="refuse a run that is not charged to a dataset's budget; only test keys are free"
     )
     state: Path | None = Field(
-        None, description="folder of the high-water marks of ledgers; by default the user's state folder"
-    )
-    ledger_marks: str | None = Field(
-        None, description="another database, as the ledger's, in which its high-water marks are kept too"
+        None,
+        description="folder of the high-water marks and checkpoints of ledgers; by default the user's state folder",
     )
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(
@@ -126,7 +123,6 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
-_DATABASES: Final = ("ledger", "ledger_marks")
 #: Settings that are paths.
 _FILES: Final = tuple(name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation))
 
@@ -221,7 +217,7 @@ def _demanded(name: str, places: tuple[_Place, ...]) -> _Place | None:
 def _check_own(user: _Place) -> None:
     """Refuse paths of the user's own file that are other files in each folder, where they name keys or budgets."""
     for name, value in user.content.items():
-        if name == "out" or name not in (*_FILES, *_DATABASES):
+        if name == "out" or name not in (*_FILES, "ledger"):
             continue
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str) and _is_relative(path, name):
@@ -232,11 +228,11 @@ def _check_own(user: _Place) -> None:
 
 
 def _is_relative(path: str, name: str) -> bool:
-    if path.startswith("sqlite:///") and name in _DATABASES:
+    if path.startswith("sqlite:///") and name == "ledger":
         return not path.removeprefix("sqlite:///").startswith("/")
-    if name in _DATABASES and "://" in path:
+    if name == "ledger" and "://" in path:
         return False
-    return not (Path(path).expanduser() if name in (*_DATABASES, "trust") else Path(path)).is_absolute()
+    return not (Path(path).expanduser() if name in ("ledger", "trust") else Path(path)).is_absolute()
 
 
 def _check_trust(project: _Place, trusted: list[Path]) -> None:

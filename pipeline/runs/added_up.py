@@ -47,7 +47,7 @@ def _by_ledger(manifest: Manifest) -> str:
     from pipeline.privacy.ledger.ledger import Ledger
 
     settings, receipt = load_settings(), manifest.receipts[0]
-    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
         state = ledger.dataset(receipt.dataset)
     others = sorted(state.releases - {manifest.release})
     again = _budget_of(manifest).startswith("release ") and state.spent > Fraction(receipt.cost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, MutableSet
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -34,7 +33,13 @@ class DatasetState:
         purposes: name -> the part of the budget that is set aside for it; the rest is for all that has no purpose.
         spent_for: purpose -> what was spent of it; "" for all that has none.
         units: column of the units that every charge must be for, such as patients; "" where that was not declared.
-        series: name -> the `series` that opened it; `periods`: name -> each `period` of it that was drawn, in order.
+        series: name -> the `series` that opened it.
+        drawn: series -> how many periods of it were drawn; `periods`: series -> each `period` by its number from 0.
+        standing: numbers of the events that count for every charge: all but those of single runs, and of each meaning
+            in `disclosed` the first.
+
+    Of a ledger with a checkpoint a write reads what belongs to single runs, keys and periods only where a charge asks
+    for it (`Writing.resumed`).
     """
 
     name: str
@@ -44,19 +49,21 @@ class DatasetState:
     budget: Fraction
     spent: Fraction = Fraction(0)
     closed: bool = False
-    runs: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
-    releases: MutableSet[str] = field(default_factory=set)
-    committed: MutableSet[str] = field(default_factory=set)
+    runs: dict[str, tuple[Event, ...]] = field(default_factory=dict)
+    releases: set[str] = field(default_factory=set)
+    committed: set[str] = field(default_factory=set)
     allowed: list[Subject] = field(default_factory=list)
-    exact: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    exact: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     disclosed: dict[Exact, None] = field(default_factory=dict)
-    keys: MutableMapping[str, KeyUse] = field(default_factory=dict)
-    uses: MutableMapping[str, tuple[KeyUse, ...]] = field(default_factory=dict)
+    keys: dict[str, KeyUse] = field(default_factory=dict)
+    uses: dict[str, tuple[KeyUse, ...]] = field(default_factory=dict)
     purposes: dict[str, Fraction] = field(default_factory=dict)
     spent_for: dict[str, Fraction] = field(default_factory=dict)
     units: str = ""
-    series: MutableMapping[str, Event] = field(default_factory=dict)
-    periods: MutableMapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    series: dict[str, Event] = field(default_factory=dict)
+    drawn: dict[str, int] = field(default_factory=dict)
+    periods: dict[str, dict[int, Event]] = field(default_factory=dict)
+    standing: list[int] = field(default_factory=list)
 
     def add_charge(self, event: Event) -> None:
         """Note what a run was charged for."""
@@ -68,7 +75,9 @@ class DatasetState:
     def add_exact(self, event: Event) -> None:
         """Note what a run discloses exactly."""
         self.exact[event.run] = (*self.exact.get(event.run, ()), event)
-        self.disclosed[event.exact()] = None
+        if event.exact() not in self.disclosed:
+            self.disclosed[event.exact()] = None
+            self.standing.append(event.number)
 
     def add_key(self, run: str, use: KeyUse) -> None:
         """Note the key that a run uses, and how."""
@@ -76,6 +85,12 @@ class DatasetState:
         before = self.uses.get(use.stream, ())
         if use not in before:
             self.uses[use.stream] = (*before, use)
+
+    def add_period(self, series: str, event: Event) -> None:
+        """Note a period of a series; its first one was charged for all of them."""
+        self.periods.setdefault(series, {})[event.count] = event
+        if event.count:
+            self.add_charge(event)
 
     @property
     def left(self) -> Fraction:

@@ -23,7 +23,7 @@ from pipeline.privacy.ledger.dataset import ANSWER, QUESTIONS, DatasetState
 from pipeline.privacy.ledger.details import details_text, read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
-from pipeline.privacy.ledger.series import apply_period, apply_series
+from pipeline.privacy.ledger.series import apply_period, apply_series, series_of
 
 __all__ = [
     "ANSWER",
@@ -41,6 +41,7 @@ __all__ = [
     "exact_event",
     "exact_text",
     "is_for_several",
+    "note",
     "numbers_of_unit",
     "over_series",
     "per_person",
@@ -173,7 +174,29 @@ def continued(datasets: dict[str, DatasetState], number: int, previous: str, eve
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
             problem = f"{event.kind!r} is not a kind of event" if event.kind not in _APPLY else str(error)
             problems.append(f"event {event.number}: {problem}")
+        if event.kind in _STANDING and event.dataset in datasets:
+            datasets[event.dataset].standing.append(event.number)
     return problems
+
+
+def note(datasets: dict[str, DatasetState], event: Event) -> None:
+    """Let the datasets have an event that was verified before, but for what it adds to their sums (`Checkpoint`)."""
+    if event.kind in _DECLARED:
+        _APPLY[event.kind](datasets, event)
+        return
+    state = datasets[event.dataset]
+    if event.kind == "charge":
+        state.add_charge(event)
+    elif event.kind == "exact":
+        state.add_exact(event)
+    elif event.kind == "key":
+        state.add_key(event.run, KeyUse.parse(event.details))
+    elif event.kind == "commit":
+        state.committed.add(event.run)
+    elif event.kind == "series":
+        state.series[series_of(event)] = event
+    else:
+        state.add_period(series_of(event), event)
 
 
 def _open(datasets: dict[str, DatasetState], event: Event) -> None:
@@ -336,6 +359,11 @@ _APPLY = {
     "series": _series,
     "period": _period,
 }
+
+
+#: What declares a dataset; this and the other kinds that count for every charge, not for one run: `draw`s are few.
+_DECLARED: Final = ("open", "purpose", "allow", "close")
+_STANDING: Final = (*_DECLARED, "series", "draw", "redraw")
 
 
 def _known(datasets: dict[str, DatasetState], event: Event) -> DatasetState:

@@ -12,15 +12,17 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pipeline.privacy.ledger.details import details_text, read_details
 
-__all__ = ["KeyUse", "conflicting"]
+__all__ = ["COMMITTED", "KeyUse", "conflicting"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _RECORDED: Final = ("commitment", "universe", "layout", "records")
+#: So many characters at the start of a use's details state the commitment: uses of one key begin alike.
+COMMITTED: Final = len('{"commitment":""') + 64
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,12 @@ class KeyUse:
         layout: hash of the attributes and the spine, by which the records are counted.
         records: keyed fingerprint of the counts, and how they are read; two can only be compared where layouts are the
             same.
-        counts: the fingerprint of the counts alone, which earlier versions recorded in its place; it is not recorded.
     """
 
     commitment: str
     universe: str
     layout: str
     records: str
-    counts: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not all(_HEX.fullmatch(text) for text in (self.commitment, self.layout, self.records)):
@@ -64,13 +64,7 @@ class KeyUse:
     def read_so(cls, commitment: str, universe: str, layout: str, counts: str, reading: Sequence[object]) -> KeyUse:
         """The use over counts of records that are read so, as JSON."""
         records = hashlib.sha256(json.dumps([counts, list(reading)]).encode()).hexdigest()
-        return cls(commitment, universe, layout, records, counts)
-
-    def as_before(self, before: Iterable[tuple[str, KeyUse]]) -> KeyUse:
-        """The use as an earlier version has recorded it, if one has: its chain says nothing of how records are read."""
-        known = {(other.commitment, other.universe, other.layout, other.records) for _, other in before}
-        own = (self.commitment, self.universe, self.layout, self.counts)
-        return replace(self, records=self.counts) if self.counts and own in known else self
+        return cls(commitment, universe, layout, records)
 
 
 def conflicting(dataset: str, use: KeyUse, before: Iterable[tuple[str, KeyUse]]) -> str:

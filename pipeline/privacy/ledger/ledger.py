@@ -7,6 +7,7 @@ what it reserved. The same run again (`RunFingerprint`) draws the same noise, bi
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Final, Self
 from pipeline.errors import InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
+from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.disclosures import Subject
 from pipeline.privacy.ledger.events import (
@@ -25,15 +27,15 @@ from pipeline.privacy.ledger.events import (
     Event,
     LedgerError,
     allow_event,
+    continued,
     exact_text,
     purpose_events,
     replay,
 )
-from pipeline.privacy.ledger.marks import Marks, MarksDatabase, Seen, passed_by
+from pipeline.privacy.ledger.marks import Marks
 from pipeline.privacy.ledger.notes import Head, check_noted
-from pipeline.privacy.ledger.prefix import Prefix, PrefixError, Row, read_prefix, verified
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
-from pipeline.privacy.ledger.store import Store, Writing, default_url, random_id, utc_now
+from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, utc_now
 from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, record_key
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
@@ -62,7 +64,6 @@ class Ledger:
         *,
         create: bool = False,
         state: Path | None = None,
-        marks: str | None = None,
         clock: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = random_id,
     ) -> Self:
@@ -72,12 +73,10 @@ class Ledger:
             url: of the database, or the path of a SQLite file.
             create: make it if there is none.
             state: folder in which its high-water mark is kept; by default the user's state folder.
-            marks: URL of another database in which the mark is kept too.
             clock: by which events are dated, in UTC.
             new_id: gives the id if the ledger is made now.
         """
-        database = MarksDatabase.named(marks, default_url() if url is None else url)
-        return cls(Store.open(url, create=create, clock=clock, new_id=new_id), Marks(state, database))
+        return cls(Store.open(url, create=create, clock=clock, new_id=new_id), Marks(state))
 
     def close(self) -> None:
         """Close the connection to the ledger's store."""
@@ -169,7 +168,7 @@ class Ledger:
                 last = writing.add("purpose", name, **purpose)
             for subject in subjects:
                 last = writing.add("allow", name, **allow_event(subject))
-            return self._head([last])
+            return self._head(last)
 
     def allow_exact(self, name: str, *exact: Subject | str) -> Head:
         """Declare that more may be published exactly of a dataset; each stands for one meaning, see `disclosures`.
@@ -183,7 +182,9 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed; nothing more of it becomes exact")
-            return self._head([writing.add("allow", name, **allow_event(one)) for one in subjects])
+            for one in subjects:
+                writing.add("allow", name, **allow_event(one))
+            return writing.head
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
         """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
@@ -203,9 +204,9 @@ class Ledger:
             LedgerError: the ledger is damaged or was put back, or the run was charged for something else before.
         """
         with self._writing() as writing:
-            datasets = self._checked(writing)
+            datasets = self._checked(writing, charges)
             self._check_noted(writing, noted)
-            before = len(writing.events)
+            before = writing.head
             states = [self._dataset(datasets, charge.dataset) for charge in charges]
             # Before budgets: which of two refusals came would say whether the records are those of before.
             uses = [key_of(datasets, state, charge) for state, charge in zip(states, charges, strict=True)]
@@ -214,9 +215,7 @@ class Ledger:
                 disclose(writing, state, charge)
                 record_key(writing, state, charge, use)
             charged = self._charged(datasets, charges)
-            return Reservation(
-                charges, new=len(writing.events) > before, head=self._head(writing.events), charged=charged
-            )
+            return Reservation(charges, new=writing.head != before, head=writing.head, charged=charged)
 
     def commit(self, reservation: Reservation) -> Head:
         """Record that everything reserved was drawn; it costs nothing, and nothing the second time.
@@ -225,7 +224,7 @@ class Ledger:
             LedgerError: the ledger is damaged, or the reservation is not in it.
         """
         with self._writing() as writing:
-            datasets = self._checked(writing)
+            datasets = self._checked(writing, reservation.charges)
             for charge in reservation.charges:
                 state = self._dataset(datasets, charge.dataset)
                 if charge.run.text not in state.runs:
@@ -234,7 +233,7 @@ class Ledger:
                     )
                 if charge.run.text not in state.committed:
                     writing.add("commit", charge.dataset, run=charge.run.text, release=charge.release)
-            return self._head(writing.events)
+            return writing.head
 
     def close_dataset(self, name: str) -> Head:
         """Permanently close the dataset's budget; what is left of it is given up.
@@ -245,12 +244,16 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed already")
-            return self._head([writing.add("close", name)])
+            return self._head(writing.add("close", name))
 
     def datasets(self) -> dict[str, DatasetState]:
         """All datasets by name. LedgerError if the ledger is damaged."""
         seen = self._marks.seen(self.id)
-        return self._replayed(self._store.read(), seen)
+        events = self._store.read()
+        datasets, problems = replay(self.id, events)
+        hashes = {event.number: event.hash for event in events}
+        self._refuse(problems, self._marks.passed_by(head_of(self.id, events), hashes, seen))
+        return datasets
 
     def dataset(self, name: str) -> DatasetState:
         """The dataset of that name. InputError if there is none, LedgerError if the ledger is damaged."""
@@ -263,7 +266,7 @@ class Ledger:
     def head(self) -> Head:
         """The last event."""
         last = self._store.last()
-        return self._head([] if last is None else [last])
+        return head_of(self.id, [] if last is None else [last])
 
     def verify(self, noted: Iterable[Head] = ()) -> tuple[str, ...]:
         """What is wrong with the ledger, a sentence each; empty if nothing is.
@@ -271,13 +274,24 @@ class Ledger:
         Args:
             noted: what run directories remember of it (`read_notes`).
         """
-        seen, (kept, damaged) = self._marks.seen(self.id), self._kept()
+        seen, path = self._marks.seen(self.id), self._marks.checkpoint(self.id)
+        kept = Checkpoint.read(path, self.id)
         events = self._store.read()
-        problems = verified(self._marks.prefix(self.id), self.id, events, kept)
-        problems += [*self._store.guards_missing(), *passed_by(self.id, events, seen), *damaged]
-        for head in noted:
+        last, hashes = head_of(self.id, events), {event.number: event.hash for event in events}
+        if kept is not None and hashes.get(kept.head.number) != kept.head.hash:
+            kept = None  # of another state of the ledger: the mark tells, the next charge verifies all
+        summed = last if kept is None else kept.head
+        datasets, problems = replay(self.id, events[: summed.number])
+        if kept is not None and not problems and Checkpoint.of(datasets, kept.head, kept.witness) != kept:
+            problems.append(
+                f"{path}: what is kept there is not what the first {summed.number} events add up to: it was changed; "
+                "remove it, the next charge then verifies all events; charges since may not have been refused"
+            )
+        problems += continued(datasets, summed.number, summed.hash, events[summed.number :])
+        problems += [*self._store.problems(), *self._marks.passed_by(last, hashes, seen)]
+        for one in noted:
             try:
-                check_noted(self.id, events, [head])
+                check_noted(last, hashes, [one])
             except LedgerError as error:
                 problems.append(str(error))
         return tuple(problems)
@@ -305,7 +319,7 @@ class Ledger:
             found.append(
                 Charged(
                     name,
-                    self._head([last]),
+                    self._head(last),
                     state.unit,
                     sum((Fraction(event.cost) for event in costs), Fraction(0)),
                     tuple((one.universe, one.subject) for one in sorted(event.exact() for event in exact)),
@@ -316,46 +330,38 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[Writing]:
         """A transaction; what it leaves as the last event is the high-water mark once it is on disk."""
-        with self._marks.held(self.id), Prefix.held(self._marks.prefix(self.id), self.id) as prefix:
-            with self._store.writing(prefix) as writing:
+        with self._marks.held(self.id):
+            path = self._marks.checkpoint(self.id)
+            kept = Checkpoint.read(path, self.id)
+            with self._store.writing(kept) as writing:
                 yield writing
-            head = self._head(writing.events)
-            self._marks.raise_to(head)
-            prefix.keep(writing.datasets, head, writing.witness if writing.is_sound else "")
+            self._marks.raise_to(writing.head)
+            left = Checkpoint.of(writing.datasets, writing.head, writing.witness)
+            if left.witness and writing.is_sound and left != kept:
+                try:
+                    left.write(path)
+                except OSError as error:  # the next write verifies all events, or those since the older one
+                    logging.getLogger(__name__).warning("%s: the checkpoint is not kept (%s)", path, error)
 
-    def _checked(self, writing: Writing) -> dict[str, DatasetState]:
-        """The datasets, by the verified prefix if its events are untouched, else by all events."""
+    def _checked(self, writing: Writing, charges: Sequence[Charge] = ()) -> dict[str, DatasetState]:
+        """The datasets, as far as the charges concern them; by the checkpoint if its events are untouched, else all."""
         seen = self._marks.seen(self.id)
-        datasets = writing.resumed()
-        if datasets is None:
-            datasets = self._replayed(writing.events.all(), seen)
-        else:
-            writing.events.fetch(mark.number for mark in seen.values())
-            if passed := passed_by(self.id, writing.events, seen):
-                raise LedgerError(passed[0])
-        writing.datasets = datasets
-        return datasets
+        problems = [] if writing.resume(charges) else writing.replay()
+        hashes = writing.hashes([] if seen is None else [seen.number])
+        self._refuse(problems, self._marks.passed_by(writing.head, hashes, seen))
+        return writing.datasets
 
     def _check_noted(self, writing: Writing, noted: Iterable[Head]) -> None:
         heads = tuple(noted)
-        writing.events.fetch(head.number for head in heads)
-        check_noted(self.id, writing.events, heads)
+        check_noted(writing.head, writing.hashes(head.number for head in heads), heads)
 
-    def _kept(self) -> tuple[tuple[Head, Mapping[Row, str]] | None, list[str]]:
-        """What is kept of the verified prefix, and what is wrong with that."""
-        try:
-            return read_prefix(self._marks.prefix(self.id), self.id), []
-        except PrefixError as error:
-            return None, [str(error)]
-
-    def _replayed(self, events: Sequence[Event], seen: Seen) -> dict[str, DatasetState]:
-        datasets, problems = replay(self.id, events)
+    def _refuse(self, problems: Sequence[str], passed: Sequence[str]) -> None:
+        """LedgerError where the events have problems, or do not pass the mark."""
         if problems:
             more = f" ({len(problems) - 1} more problems)" if problems[1:] else ""
             raise LedgerError(f"ledger {self.place} is damaged: {problems[0]}{more}; nothing is charged to it")
-        if passed := passed_by(self.id, events, seen):
+        if passed:
             raise LedgerError(passed[0])
-        return datasets
 
     def _dataset(self, datasets: dict[str, DatasetState], name: str) -> DatasetState:
         if name not in datasets:
@@ -365,8 +371,8 @@ class Ledger:
             )
         return datasets[name]
 
-    def _head(self, events: Sequence[Event]) -> Head:
-        return Head(self.id, events[-1].number, events[-1].hash) if events else Head(self.id, 0, self.id)
+    def _head(self, event: Event) -> Head:
+        return Head(self.id, event.number, event.hash)
 
 
 def _subjects(exact: Iterable[Subject | str]) -> list[Subject]:

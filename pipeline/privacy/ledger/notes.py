@@ -10,14 +10,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.privacy.ledger.chain import Event, LedgerError
+from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.storage.durable import sync_folder
 
-__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_head", "read_note", "read_notes"]
+__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_head", "read_note", "read_notes", "write_json"]
 
 #: Of the file in a run's restricted/ folder.
 NOTE_NAME = "ledger.json"
@@ -52,17 +52,17 @@ def note_event(folder: Path, head: Head) -> None:
         return
     path = folder / NOTE_NAME
     try:
-        write_head(path, head)
+        write_json(path, asdict(head))
     except OSError as error:
         raise LedgerError(f"{path}: the ledger's last event cannot be noted ({error.strerror})") from error
 
 
-def write_head(path: Path, head: Head) -> None:
-    """Note an event in a file with mode 0600, whole or not at all, and on disk when this returns; OSError if not."""
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write a file with mode 0600, whole or not at all, and on disk when this returns; OSError if not."""
     descriptor, temporary = tempfile.mkstemp(prefix=".ledger-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(head), file, indent=1, sort_keys=True)
+            json.dump(content, file, indent=1, sort_keys=True)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
@@ -110,21 +110,26 @@ def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
     return {folder: head for folder, head in notes.items() if head is not None and ledger in ("", head.ledger)}
 
 
-def check_noted(ledger: str, events: Sequence[Event], noted: Iterable[Head]) -> None:
-    """Check that the events are those that were noted, or continue them.
+def check_noted(last: Head, hashes: Mapping[int, str], noted: Iterable[Head]) -> None:
+    """Check that the ledger's events are those that were noted, or continue them.
+
+    Args:
+        last: the ledger's last event.
+        hashes: of its events by number, those noted among them.
+        noted: what runs remember of it.
 
     Raises:
         LedgerError: they do not: the ledger was put back, or is another one.
     """
     for head in noted:
-        if head.ledger != ledger:
-            raise LedgerError(_other_ledger(None, head, ledger))
-        if head.number > len(events):
+        if head.ledger != last.ledger:
+            raise LedgerError(_other_ledger(None, head, last.ledger))
+        if head.number > last.number:
             raise LedgerError(
-                f"the ledger ends with event {len(events)}, but a run was charged when it had {head.number}: it was "
+                f"the ledger ends with event {last.number}, but a run was charged when it had {head.number}: it was "
                 "put back to an older state, and what was spent since is not in it; restore the newest copy"
             )
-        if head.number and events[head.number - 1].hash != head.hash:
+        if head.number and hashes.get(head.number) != head.hash:
             raise LedgerError(
                 f"event {head.number} of the ledger is not the one that a run was charged with: the ledger was put "
                 "back to an older state and used since; restore the newest copy"

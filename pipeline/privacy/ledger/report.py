@@ -24,8 +24,6 @@ from pipeline.privacy.ledger.series import names_of
 __all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
 
 _FORMAT: Final = 2
-#: The first form had no details.
-_ADDED: Final = {1: {"details"}, _FORMAT: set[str]()}
 
 
 def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
@@ -92,7 +90,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
 def _series(state: DatasetState) -> list[dict[str, Any]]:
     """Each series with the periods that are drawn, and how many it has."""
     return [
-        {"name": name, "periods": opened.count, "drawn": list(names_of(state.periods.get(name, ())))}
+        {"name": name, "periods": opened.count, "drawn": list(names_of(state.periods.get(name, {}).values()))}
         for name, opened in state.series.items()
     ]
 
@@ -136,13 +134,12 @@ def read_export(path: Path) -> tuple[str, list[Event]]:
         if not path.is_file():  # a pipe would be waited for
             raise InputError(f"{path}: is not a file, or does not exist")
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] not in _ADDED:
-            raise InputError(f"{path}: found the format {content['format']!r}; this software reads 1 and {_FORMAT}")
+        if content["format"] != _FORMAT:
+            raise InputError(f"{path}: found the format {content['format']!r}; this software reads {_FORMAT}")
         rows = content["events"]
         if type(content["format"]) is not int or not isinstance(rows, list) or not isinstance(content["ledger"], str):
             raise ValueError("its format is no whole number, its id no text, or its events are no list")
-        expected = names - _ADDED[content["format"]]
-        if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
+        if not all(isinstance(row, dict) and row.keys() == names for row in rows):
             raise ValueError("an event has other fields")
         if not all(is_typed(row) for row in rows):
             raise ValueError("a field of an event is not a text, or not a whole number where one is needed")

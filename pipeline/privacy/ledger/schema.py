@@ -1,85 +1,87 @@
-"""The tables of the ledger and their versions.
-
-Version n is made from version n - 1 by the n-th of `MIGRATIONS`, plain statements that are never edited once released;
-version 1 is made from nothing. All that are needed run in one transaction (both databases can roll back a change of
-tables), so that a ledger is at one version or another and never in between. Events are never rewritten: their hashes
-would not fit.
-"""
+"""The tables of the ledger, in SQLite and PostgreSQL, and the guards that keep events from being changed or removed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Final
 
 import sqlalchemy as sa
 
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.chain import Event, LedgerError
+from pipeline.privacy.ledger.key_uses import COMMITTED
 
-__all__ = ["GUARDS", "MIGRATIONS", "guards", "identity", "migrate", "newest", "version"]
+__all__ = ["EVENTS", "GUARDS", "KEY", "KEY_START", "PERIOD", "damage", "guards", "identity", "make"]
 
+_VERSION: Final = 4
+_TABLES: Final = sa.MetaData()
+_ABOUT: Final = sa.Table(
+    "ledger_about",
+    _TABLES,
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("ledger", sa.Text, nullable=False),
+)
+EVENTS: Final = sa.Table(
+    "ledger_events",
+    _TABLES,
+    *(
+        sa.Column(
+            field.name,
+            sa.BigInteger if field.name in ("number", "count") else sa.Text,
+            primary_key=field.name == "number",
+            autoincrement=False,
+            nullable=False,
+            unique=field.name in ("previous", "hash"),
+        )
+        for field in fields(Event)
+    ),
+)
+#: Which events are uses of keys, which are periods, and where the first state the key, as the indexes have it.
+KEY: Final = sa.text("kind = 'key'")
+PERIOD: Final = sa.text("kind = 'period'")
+KEY_START: Final = sa.func.substr(EVENTS.c.details, sa.literal_column("1"), sa.literal_column(str(COMMITTED)))
+
+
+_STATED: Final = ("kind", "dataset", "run", "level", "query")
+
+
+def _index(
+    name: str, columns: Sequence[str | sa.ColumnElement[str]], where: sa.TextClause | None = None, *, once: bool = False
+) -> None:
+    """Give the events an index, of those `where`; `once` if no two may have the same values."""
+    placed = [EVENTS.c[column] if isinstance(column, str) else column for column in columns]
+    sa.Index(f"ledger_events_{name}", *placed, unique=once, sqlite_where=where, postgresql_where=where)
+
+
+_index("once", _STATED, sa.text("kind IN ('open', 'charge', 'commit', 'close')"), once=True)
+_index("stated_once", (*_STATED, "details"), sa.text("kind IN ('exact', 'key')"), once=True)
+# By which a charge finds its run, its key and its period.
+_index("run", ["run"])
+_index("key", [KEY_START], KEY)
+_index("period", ["count"], PERIOD)
+
+_SAID: Final = "events of the ledger are never changed or removed"
+_REFUSAL: Final = f" BEGIN RAISE EXCEPTION '{_SAID}'; END "
 GUARDS: Final = ("ledger_events_no_update", "ledger_events_no_delete")
-
-_TABLES = (
-    "CREATE TABLE ledger_about (version INTEGER NOT NULL, ledger TEXT NOT NULL)",
-    """CREATE TABLE ledger_events (
-        number BIGINT NOT NULL PRIMARY KEY,
-        kind TEXT NOT NULL,
-        time TEXT NOT NULL,
-        dataset TEXT NOT NULL,
-        population TEXT NOT NULL,
-        framework TEXT NOT NULL,
-        neighbours TEXT NOT NULL,
-        budget TEXT NOT NULL,
-        run TEXT NOT NULL,
-        release TEXT NOT NULL,
-        level TEXT NOT NULL,
-        query TEXT NOT NULL,
-        mechanism TEXT NOT NULL,
-        scale TEXT NOT NULL,
-        count BIGINT NOT NULL,
-        cost TEXT NOT NULL,
-        previous TEXT NOT NULL UNIQUE,
-        hash TEXT NOT NULL UNIQUE
-    )""",
-    "CREATE UNIQUE INDEX ledger_events_once ON ledger_events (kind, dataset, run, level, query)",
-    "INSERT INTO ledger_about (version, ledger) VALUES (0, :ledger)",
-)
-_SQLITE_GUARDS = tuple(
-    f"CREATE TRIGGER ledger_events_no_{what} BEFORE {what.upper()} ON ledger_events "
-    "BEGIN SELECT RAISE(ABORT, 'events of the ledger are never changed or removed'); END"
-    for what in ("update", "delete")
-)
-_REFUSAL = " BEGIN RAISE EXCEPTION 'events of the ledger are never changed or removed'; END "
-_POSTGRESQL_GUARDS = (
-    f"CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS $${_REFUSAL}$$",
-    "CREATE TRIGGER ledger_events_no_update BEFORE UPDATE ON ledger_events "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
-    "CREATE TRIGGER ledger_events_no_delete BEFORE DELETE OR TRUNCATE ON ledger_events "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
-)
-
-#: Each event states more than the columns hold; what must stand there once is so for the first kinds only.
-_DETAILS = (
-    "ALTER TABLE ledger_events ADD COLUMN details TEXT NOT NULL DEFAULT ''",
-    "DROP INDEX ledger_events_once",
-    "CREATE UNIQUE INDEX ledger_events_once ON ledger_events (kind, dataset, run, level, query) "
-    "WHERE kind IN ('open', 'charge', 'commit', 'close')",
-    "CREATE UNIQUE INDEX ledger_events_stated_once ON ledger_events (kind, dataset, run, level, query, details) "
-    "WHERE kind IN ('exact', 'key')",
-)
-
-#: Guards of PostgreSQL that no session can set aside, not even one that replicates.
-_ALWAYS = tuple(f"ALTER TABLE ledger_events ENABLE ALWAYS TRIGGER {name}" for name in GUARDS)
-
-#: Statements by dialect; `:ledger` stands for a new ledger's id.
-MIGRATIONS: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    {"sqlite": _TABLES + _SQLITE_GUARDS, "postgresql": _TABLES + _POSTGRESQL_GUARDS},
-    {"sqlite": _DETAILS, "postgresql": _DETAILS},
-    {"sqlite": (), "postgresql": _ALWAYS},
-)
+_MADE: Final = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER ledger_events_no_{what} BEFORE {what.upper()} ON ledger_events "
+        f"BEGIN SELECT RAISE(ABORT, '{_SAID}'); END"
+        for what in ("update", "delete")
+    ),
+    "postgresql": (
+        f"CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS $${_REFUSAL}$$",
+        "CREATE TRIGGER ledger_events_no_update BEFORE UPDATE ON ledger_events "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+        "CREATE TRIGGER ledger_events_no_delete BEFORE DELETE OR TRUNCATE ON ledger_events "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+        # No session can set these aside, not even one that replicates.
+        *(f"ALTER TABLE ledger_events ENABLE ALWAYS TRIGGER {name}" for name in GUARDS),
+    ),
+}
 #: The guards of PostgreSQL that do what they should: before a statement (2) that is an UPDATE (16), or a DELETE (8) or
 #: TRUNCATE (32), always, without a condition, a function is called that refuses.
-_POSTGRESQL_GUARDED = """
+_POSTGRESQL_GUARDED: Final = """
     SELECT t.tgname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_language l ON l.oid = p.prolang
     WHERE t.tgrelid = 'ledger_events'::regclass AND NOT t.tgisinternal AND t.tgenabled = 'A'
         AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgtype = CASE t.tgname
@@ -88,45 +90,35 @@ _POSTGRESQL_GUARDED = """
 """
 
 
-def newest() -> int:
-    """The version that this software makes and needs."""
-    return len(MIGRATIONS)
-
-
-def version(connection: sa.Connection) -> int:
-    """Of the tables there; 0 where there are none. LedgerError if it is newer than this software."""
-    if not sa.inspect(connection).has_table("ledger_about"):
-        return 0
-    versions = connection.execute(sa.text("SELECT version FROM ledger_about")).scalars().all()
-    if len(versions) != 1:
-        raise LedgerError(f"the ledger is damaged: ledger_about has {len(versions)} rows, one is needed")
-    if not isinstance(versions[0], int):
-        raise LedgerError("the ledger is damaged: ledger_about has no whole number as its version")
-    if versions[0] > newest():
-        raise LedgerError(
-            f"the ledger has version {versions[0]}; this software knows versions up to {newest()}: use a newer one"
-        )
-    return int(versions[0])
-
-
 def identity(connection: sa.Connection) -> str:
-    """The ledger's id."""
-    return str(connection.execute(sa.text("SELECT ledger FROM ledger_about")).scalar_one())
+    """The ledger's id; "" where there are no tables. LedgerError if they are of another version or damaged."""
+    if not sa.inspect(connection).has_table(_ABOUT.name):
+        return ""
+    rows = connection.execute(sa.select(_ABOUT)).all()
+    if len(rows) != 1:
+        raise LedgerError(f"the ledger is damaged: ledger_about has {len(rows)} rows, one is needed")
+    version, ledger = rows[0]
+    if not isinstance(version, int):
+        raise LedgerError("the ledger is damaged: ledger_about has no whole number as its version")
+    if version != _VERSION:
+        raise LedgerError(f"the ledger has version {version}; this software reads version {_VERSION} alone")
+    return str(ledger)
 
 
-def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
-    """Bring the tables from version `old` to the newest.
+def make(connection: sa.Connection, ledger: str) -> None:
+    """Make the tables of a ledger with that id, within a transaction."""
+    _TABLES.create_all(connection)
+    for statement in _MADE[connection.dialect.name]:
+        connection.execute(sa.text(statement))
+    connection.execute(sa.insert(_ABOUT), {"version": _VERSION, "ledger": ledger})
 
-    Args:
-        connection: within a transaction.
-        old: the version of the tables, 0 if there are none.
-        ledger: the id, if the ledger is made now.
-    """
-    for number in range(old, newest()):
-        for statement in MIGRATIONS[number][connection.dialect.name]:
-            values = {"ledger": ledger} if ":ledger" in statement else {}
-            connection.execute(sa.text(statement), values)
-    connection.execute(sa.text("UPDATE ledger_about SET version = :version"), {"version": newest()})
+
+def damage(connection: sa.Connection) -> list[str]:
+    """What is wrong with a file of SQLite, a sentence: a wrong index would hide events from a charge."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = connection.execute(sa.text("PRAGMA integrity_check(1)")).scalar_one()
+    return [] if found == "ok" else [f"the file of the database: {' '.join(found.split())}"]
 
 
 def guards(connection: sa.Connection) -> set[str]:

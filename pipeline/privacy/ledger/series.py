@@ -8,7 +8,7 @@ of the release before; it costs nothing. The same run again is the period that i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.details import details_text, read_details
 
-__all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of"]
+__all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of", "series_of"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -66,7 +66,7 @@ def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
         InputError: the series was opened for something else, or the period was drawn before or is not the next one.
     """
     where = f"ledger: period {use.period} of the series {use.name!r} of the dataset {state.name!r}"
-    opened, periods = state.series.get(use.name), state.periods.get(use.name, ())
+    opened, drawn = state.series.get(use.name), state.drawn.get(use.name, 0)
     if opened is None:
         if use.number:
             raise InputError(f"{where}: the series is not open; its first period comes first; nothing was drawn")
@@ -77,17 +77,17 @@ def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
             "design; what is different is another series, under another name and with a budget of its own; nothing was "
             "charged or drawn"
         )
-    if use.number < len(periods):
-        before = periods[use.number]
+    if use.number < drawn:
+        before = state.periods[use.name][use.number]
         if before.run == run and _stated(before)["predecessor"] == use.predecessor:
             return True
         raise InputError(
             f"{where}: drawn before, as the release {before.release!r} (event {before.number}), with another key, "
             "other records or after another release; a period is drawn once; nothing was charged or drawn"
         )
-    if use.number > len(periods):
+    if use.number > drawn:
         raise InputError(
-            f"{where}: {len(periods)} periods are drawn, and this is number {use.number + 1}; none is left out; "
+            f"{where}: {drawn} periods are drawn, and this is number {use.number + 1}; none is left out; "
             "nothing was charged or drawn"
         )
     if run in state.runs:
@@ -97,7 +97,7 @@ def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
 
 def apply_series(state: DatasetState, event: Event) -> None:
     """Open a series. LedgerError where it is open, or nothing was charged for it."""
-    name = read_details(event.details, "name", "strategy")["name"]
+    name = series_of(event)
     if name in state.series:
         raise LedgerError(f"opens the series {name!r} again")
     state.series[name] = event
@@ -109,13 +109,12 @@ def apply_period(state: DatasetState, event: Event) -> None:
     """Note a period of a series. LedgerError where it is not the next one."""
     stated = _stated(event)
     name = str(stated["series"])
-    opened, before = state.series.get(name), state.periods.get(name, ())
-    state.periods[name] = (*before, event)
-    if before:
-        if event.run in state.runs:
-            raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was charged")
-        state.add_charge(event)
-    if opened is None or not event.run or event.count != len(before) or event.count >= opened.count:
+    opened, before, is_charged = state.series.get(name), state.drawn.get(name, 0), event.run in state.runs
+    state.drawn[name] = before + 1
+    state.add_period(name, event)
+    if before and is_charged:
+        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was charged")
+    if opened is None or not event.run or event.count != before or event.count >= opened.count:
         raise LedgerError(f"draws period {stated['period']!r} of the series {name!r}, which is not the next one")
     if event.cost != "0" or (not before and event.run != opened.run):
         raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was not charged")
@@ -125,10 +124,17 @@ def apply_period(state: DatasetState, event: Event) -> None:
         raise LedgerError(f"draws of {event.dataset!r}, which is closed")
 
 
+def series_of(event: Event) -> str:
+    """The name of the series that a `series` opens, or that a `period` is of."""
+    if event.kind == "series":
+        return str(read_details(event.details, "name", "strategy")["name"])
+    return str(_stated(event)["series"])
+
+
 def _stated(event: Event) -> Mapping[str, Any]:
     return read_details(event.details, "series", "period", "predecessor")
 
 
-def names_of(periods: Sequence[Event]) -> tuple[str, ...]:
+def names_of(periods: Iterable[Event]) -> tuple[str, ...]:
     """The names of periods that were drawn."""
     return tuple(str(_stated(event)["period"]) for event in periods)

@@ -1,7 +1,7 @@
 """Where the events are kept: an append-only table of SQLite or PostgreSQL.
 
-A write holds the one lock there is, reads all events, or those after the verified prefix (`prefix`), and adds to them,
-all in one transaction that is on disk when it ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory
+A write holds the one lock there is, reads all events, or those after the checkpoint, and adds to them, all in one
+transaction that is on disk when it ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory
 lock and `synchronous_commit = on` in PostgreSQL. Two processes can so never both find the same part of a budget
 unspent.
 """
@@ -12,29 +12,29 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 
 from geography.errors import InputError
-from pipeline.privacy.ledger import schema as ledger_schema
 from pipeline.privacy.ledger.chain import EventKind, is_typed
+from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
-from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, replay, sealed
+from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, note, replay, sealed
+from pipeline.privacy.ledger.key_uses import COMMITTED
 from pipeline.privacy.ledger.notes import Head
-from pipeline.privacy.ledger.prefix import Prefix
-from pipeline.privacy.ledger.schema import GUARDS, guards
+from pipeline.privacy.ledger.schema import EVENTS, GUARDS, KEY, KEY_START, PERIOD, damage, guards, identity, make
 
-__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url", "random_id", "utc_now"]
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+
+__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "head_of", "ledger_url", "random_id", "utc_now"]
 
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
-_AT_ONCE: Final = 500  # events that are read by their numbers
-_COLUMNS: Final = tuple(f.name for f in fields(Event))
-_EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMNS))
+_AT_ONCE: Final = 500  # values that are looked for
 
 
 def default_url() -> str:
@@ -75,7 +75,7 @@ class Store:
     def open(
         cls, url: str | None = None, *, create: bool, clock: Callable[[], datetime], new_id: Callable[[], str]
     ) -> Store:
-        """The ledger at `url`; see `ledger_url` and `default_url`. One of an older version is brought up to date.
+        """The ledger at `url`; see `ledger_url` and `default_url`.
 
         Args:
             url: of the database, or the path of a SQLite file; None for the default.
@@ -85,22 +85,23 @@ class Store:
 
         Raises:
             InputError: there is none, or it cannot be one.
-            LedgerError: it is damaged, of a newer version, or cannot be reached.
+            LedgerError: it is damaged, of another version, or cannot be reached.
         """
         address = ledger_url(default_url() if url is None else url)
         shown = shown_url(address)
         store = cls(engine_of(address, f"ledger {shown}", create=create), shown, clock)
         try:
             with store._connected(writes=False) as connection:
-                version = ledger_schema.version(connection)
-            if version == 0 and not create:
+                store.ledger = identity(connection)
+            if not store.ledger and not create:
                 raise InputError(
                     f"ledger {store.shown}: there is none; `spinewise ledger open` makes it with its first dataset"
                 )
-            if version != ledger_schema.newest():
-                store._migrate(new_id)
-            with store._connected(writes=False) as connection:
-                store.ledger = ledger_schema.identity(connection)
+            if not store.ledger:
+                with store._connected(writes=True) as connection:
+                    if not identity(connection):  # again, now that no other process is writing
+                        make(connection, new_id())
+                    store.ledger = identity(connection)
         except BaseException:
             store.close()
             raise
@@ -118,46 +119,32 @@ class Store:
     def last(self) -> Event | None:
         """The last event, unchecked; None if there is none."""
         with self._connected(writes=False) as connection:
-            newest = sa.select(sa.func.max(_EVENTS.c.number)).scalar_subquery()
-            return next(iter(_read(connection, where=_EVENTS.c.number == newest)), None)
+            newest = sa.select(sa.func.max(EVENTS.c.number)).scalar_subquery()
+            return next(iter(_read(connection, EVENTS.c.number == newest)), None)
 
     @contextmanager
-    def writing(self, prefix: Prefix | None = None) -> Iterator[Writing]:
+    def writing(self, checkpoint: Checkpoint | None = None) -> Iterator[Writing]:
         """One transaction with all events in view and no other writer; an error in the block undoes it.
 
         Args:
-            prefix: of the ledger, if one is kept. After the block the writing has the witness of what it left.
+            checkpoint: of the ledger, if there is one. After the block the writing has the witness of what it left.
         """
         with self._connected(writes=True) as connection:
             file = Path(str(self._engine.url.database)) if connection.dialect.name == "sqlite" else None
-            writing = Writing(connection, self.ledger, prefix, file, self.clock)
+            writing = Writing(connection, self.ledger, checkpoint, file, self.clock)
             yield writing
         if file is not None:
             writing.witness = file_witness(file)
 
-    def guards_missing(self) -> list[str]:
-        """What should keep the table from being changed and is not there, a sentence each."""
+    def problems(self) -> list[str]:
+        """What is wrong with the file, and which guards of the table are not there, a sentence each."""
         with self._connected(writes=False) as connection:
-            present = ledger_schema.guards(connection)
-        return [
+            present, found = guards(connection), damage(connection)
+        return found + [
             f"the table has lost its guard {name!r}, which keeps events from being changed or removed"
-            for name in ledger_schema.GUARDS
+            for name in GUARDS
             if name not in present
         ]
-
-    def _migrate(self, new_id: Callable[[], str]) -> None:
-        """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
-        with self._connected(writes=True) as connection:
-            old = ledger_schema.version(connection)  # again, now that no other process is writing
-            before = _read(connection, old) if old else []
-            ledger_schema.migrate(connection, old, new_id())
-            after = _read(connection)
-            problems = replay(ledger_schema.identity(connection), after)[1]
-            if after != before or problems:
-                raise LedgerError(
-                    f"ledger {self.shown}: not brought from version {old} to {ledger_schema.newest()}: "
-                    f"{problems[0] if problems else 'the events would have changed'}; it is as it was"
-                )
 
     def _connected(self, *, writes: bool) -> AbstractContextManager[sa.Connection]:
         return connected(self._engine, f"ledger {self.shown}", writes=writes, lock=_LOCK)
@@ -167,8 +154,8 @@ class Writing:
     """A transaction under way.
 
     Attributes:
-        events: all, those added here included.
-        datasets: as all of these events leave them, once these were verified (`Ledger`).
+        head: the last event, those added here included, once `resume` or `replay` has found it.
+        datasets: as all of these events leave them.
         is_sound: whether what was added here passes the verification; else the next write verifies all events.
         witness: of the database as it is left; of a file "" before the end.
     """
@@ -177,40 +164,89 @@ class Writing:
         self,
         connection: sa.Connection,
         ledger: str,
-        prefix: Prefix | None,
+        checkpoint: Checkpoint | None,
         file: Path | None,
         clock: Callable[[], datetime],
     ) -> None:
         self._connection = connection
-        self._ledger = ledger
-        self._prefix = prefix
+        self._checkpoint = checkpoint
         self._file = file
         self._clock = clock
-        self.events = StoredEvents(connection)
+        self.head = Head(ledger, 0, ledger)
         self.datasets: dict[str, DatasetState] = {}
         self.is_sound = True
         self.witness = table_witness(connection) if file is None else ""
 
-    def resumed(self) -> dict[str, DatasetState] | None:
-        """The datasets by the verified prefix and the events after it; None where all events are to be verified."""
-        prefix = self._prefix
-        head = None if prefix is None else prefix.head
-        if prefix is None or head is None or not self._is_untouched(head, prefix.witness):
-            return None
-        after = self.events.after(head.number)
-        datasets = prefix.datasets()
-        return None if continued(datasets, head.number, head.hash, after) else datasets
+    def resume(self, charges: Sequence[Charge]) -> bool:
+        """Find head and datasets by the checkpoint and the events after it, as far as the charges concern them.
+
+        Args:
+            charges: of the runs, keys and series that will be asked for.
+
+        Returns:
+            Whether that could be; if not, all events are to be verified.
+        """
+        kept = self._checkpoint
+        if kept is None or not self._is_untouched(kept.head, kept.witness):
+            return False
+        after = _read(self._connection, EVENTS.c.number > kept.head.number)
+        datasets: dict[str, DatasetState] = {}
+        for event in self._concerning(kept, charges, after):
+            note(datasets, event)
+        kept.restore(datasets)
+        if continued(datasets, kept.head.number, kept.head.hash, after):
+            return False
+        self.datasets, self.head = datasets, head_of(kept.head.ledger, after) if after else kept.head
+        return True
+
+    def replay(self) -> list[str]:
+        """Find head and datasets by all events; their problems, a sentence each."""
+        events = _read(self._connection)
+        self.datasets, problems = replay(self.head.ledger, events)
+        self.head = head_of(self.head.ledger, events)
+        return problems + damage(self._connection)
+
+    def hashes(self, numbers: Iterable[int]) -> dict[int, str]:
+        """The hashes of the events of these numbers, those of them that there are."""
+        return {event.number: event.hash for event in self._among(EVENTS.c.number, numbers)}
+
+    def is_charged(self, dataset: str, release: str) -> bool:
+        """Whether anything was charged under the release's name."""
+        where = (EVENTS.c.kind == "charge", EVENTS.c.dataset == dataset, EVENTS.c.release == release)
+        return self._connection.execute(sa.select(EVENTS.c.number).where(*where).limit(1)).first() is not None
 
     def add(self, kind: EventKind, dataset: str, **rest: Any) -> Event:
         """Date and seal an event as the next one, write it, and let the datasets be as it leaves them."""
         event = Event(0, kind, self._clock().isoformat(timespec="seconds"), dataset, **rest)
-        last = self.events[-1] if self.events else None
-        number, previous = (last.number, last.hash) if last else (0, self._ledger)
-        added = sealed(event, number + 1, previous)
-        self._connection.execute(sa.insert(_EVENTS), added.as_dict())
-        self.events.append(added)
-        self.is_sound &= not continued(self.datasets, number, previous, [added])
+        added = sealed(event, self.head.number + 1, self.head.hash)
+        self._connection.execute(sa.insert(EVENTS), added.as_dict())
+        self.is_sound &= not continued(self.datasets, self.head.number, self.head.hash, [added])
+        self.head = Head(self.head.ledger, added.number, added.hash)
         return added
+
+    def _concerning(self, kept: Checkpoint, charges: Sequence[Charge], after: Sequence[Event]) -> list[Event]:
+        """The events up to the checkpoint that charges, and events after it, build on; in order."""
+        runs = {charge.run.text for charge in charges} | {event.run for event in after if event.run}
+        keys = {charge.key.details()[:COMMITTED] for charge in charges if charge.key is not None}
+        keys |= {event.details[:COMMITTED] for event in after if event.kind == "key"}
+        periods = {charge.series.number for charge in charges if charge.series is not None}
+        ways = sa.select(sa.func.min(EVENTS.c.number)).group_by(EVENTS.c.dataset, EVENTS.c.details)
+        uses = [
+            number
+            for some in _portions(keys)
+            for number in self._connection.execute(ways.where(KEY, KEY_START.in_(some))).scalars()
+        ]
+        found = {
+            *self._among(EVENTS.c.number, kept.standing().union(uses)),
+            *self._among(EVENTS.c.run, runs),
+            *self._among(EVENTS.c.count, periods, PERIOD),
+        }
+        return sorted((one for one in found if one.number <= kept.head.number), key=lambda event: event.number)
+
+    def _among(self, column: sa.Column[Any], values: Iterable[Any], *only: sa.TextClause) -> Iterator[Event]:
+        """The events that have one of the values in a column."""
+        for some in _portions(values):
+            yield from _read(self._connection, column.in_(some), *only)
 
     def _is_untouched(self, head: Head, witness: str) -> bool:
         """Whether the events up to `head` are those that were verified."""
@@ -218,78 +254,26 @@ class Writing:
             return file_witness(self._file) == witness
         if not witness or self.witness != witness:
             return False
-        ends = sa.select(sa.func.min(_EVENTS.c.number), sa.func.max(_EVENTS.c.number))
+        ends = sa.select(sa.func.min(EVENTS.c.number), sa.func.max(EVENTS.c.number))
         first, last = self._connection.execute(ends).one()
-        kept = self._connection.execute(sa.select(_EVENTS.c.hash).where(_EVENTS.c.number == head.number)).scalar()
-        return first == 1 and last >= head.number and kept == head.hash
+        return first == 1 and last >= head.number and self.hashes([head.number]) == {head.number: head.hash}
 
 
-class StoredEvents(Sequence[Event]):
-    """The events of a table, of which only what is asked for is read."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._first = 0  # so many events before `_read`
-        self._read: list[Event] | None = None
-        self._single: dict[int, Event] = {}
-
-    def all(self) -> list[Event]:
-        """All events."""
-        return self.after(0)
-
-    def after(self, number: int) -> list[Event]:
-        """The events after that number; those up to it are then read one by one."""
-        if self._read is None or number != self._first:
-            self._read = _read(self._connection, where=_EVENTS.c.number > number if number else None)
-            self._first = number
-        return self._read
-
-    def fetch(self, numbers: Iterable[int]) -> None:
-        """Read the events of these numbers together, since they will be asked for."""
-        missing = sorted({number for number in numbers if 0 < number <= self._first} - self._single.keys())
-        for start in range(0, len(missing), _AT_ONCE):
-            found = _read(self._connection, where=_EVENTS.c.number.in_(missing[start : start + _AT_ONCE]))
-            self._single |= {event.number: event for event in found}
-
-    def append(self, event: Event) -> None:
-        """Put it at the end; it is in the table."""
-        self._loaded.append(event)
-
-    @property
-    def _loaded(self) -> list[Event]:
-        return self.all() if self._read is None else self._read
-
-    def __len__(self) -> int:
-        loaded = self._loaded
-        return self._first + len(loaded)
-
-    @overload
-    def __getitem__(self, index: int) -> Event: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Event]: ...
-
-    def __getitem__(self, index: int | slice) -> Event | Sequence[Event]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        place = index + len(self) if index < 0 else index
-        if place >= self._first:
-            return self._loaded[place - self._first]
-        self.fetch([place + 1])
-        if place + 1 not in self._single:
-            raise LedgerError(f"the ledger is damaged: event {place + 1} is missing")
-        return self._single[place + 1]
+def _portions(values: Iterable[Any]) -> Iterator[list[Any]]:
+    """The values in order, so many at once as a statement may have."""
+    asked = sorted(values)
+    return (asked[start : start + _AT_ONCE] for start in range(0, len(asked), _AT_ONCE))
 
 
-def _read(
-    connection: sa.Connection, version: int | None = None, where: sa.ColumnElement[bool] | None = None
-) -> list[Event]:
-    """All events, or those `where`; of tables of an older version, those columns that it has."""
-    columns = [column for column in _EVENTS.c if column.name != "details" or version != 1]
-    query = sa.select(*columns).order_by(_EVENTS.c.number)
-    rows = connection.execute(query if where is None else query.where(where))
+def head_of(ledger: str, events: Sequence[Event]) -> Head:
+    """The last of a ledger's events."""
+    return Head(ledger, events[-1].number, events[-1].hash) if events else Head(ledger, 0, ledger)
+
+
+def _read(connection: sa.Connection, *where: sa.ColumnElement[bool] | sa.TextClause) -> list[Event]:
+    """All events, or those `where`."""
     events = []
-    for row in rows:
+    for row in connection.execute(sa.select(EVENTS).where(*where).order_by(EVENTS.c.number)):
         fields = dict(row._mapping)
         if not is_typed(fields):
             raise LedgerError("the ledger is damaged: a field of an event has another type")
@@ -318,7 +302,7 @@ _CATALOG = sa.text(
             LEFT JOIN pg_proc h ON h.oid = l.lanplcallfoid
          WHERE t.tgrelid = c.oid AND NOT t.tgisinternal)
     FROM pg_class c, pg_database d
-    WHERE c.oid = 'ledger_events'::regclass AND d.datname = current_database()
+    WHERE c.oid = 'ledger_events'::regclass AND d.datname = current_database() AND NOT c.relrowsecurity
     """
 )
 
@@ -337,10 +321,10 @@ def file_witness(path: Path) -> str:
 
 
 def table_witness(connection: sa.Connection) -> str:
-    """Of the table of events in PostgreSQL; "" where it is not guarded.
+    """Of the table of events in PostgreSQL; "" where it is not guarded, or a policy may hide rows.
 
     Taken before the events are read: what is changed after that is seen by the next one.
     """
     if not guards(connection) >= set(GUARDS):
         return ""
-    return " ".join(map(str, connection.execute(_CATALOG).one()))
+    return " ".join(map(str, connection.execute(_CATALOG).first() or ()))

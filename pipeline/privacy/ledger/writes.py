@@ -109,8 +109,7 @@ def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charg
     """How the run uses its key. InputError where it was used over other records, or the same ones read otherwise."""
     if charge.key is None:
         return None
-    before = uses_like(datasets, charge.key)
-    use = charge.key.as_before(before)
+    use, before = charge.key, uses_like(datasets, charge.key)
     recorded = state.keys.get(charge.run.text, use)
     if other := conflicting(state.name, use, before) or (state.name if recorded != use else ""):
         raise InputError(

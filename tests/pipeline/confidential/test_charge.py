@@ -21,7 +21,7 @@ from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks import MarksDatabase
+from pipeline.privacy.ledger.marks import Marks
 from pipeline.privacy.ledger.notes import read_notes
 from pipeline.release.layout import RunDirectory
 
@@ -83,19 +83,16 @@ def test_what_is_exact_is_worked_out_once(ledger: str, tmp_path: Path, monkeypat
 def test_a_run_leaves_its_mark_where_the_settings_say(
     ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last event is marked in the other database; a ledger put back is refused by it, on a machine like new."""
-    marks = f"sqlite:///{tmp_path / 'marks.sqlite'}"
-    monkeypatch.setenv("SPINEWISE_LEDGER_MARKS", marks)
+    """The last event is marked in the state folder; a ledger put back is refused by it."""
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
     spec = charged_spec(tmp_path / "spec")
     shutil.copy(ledger, tmp_path / "backup")
     run(spec, tmp_path / "out")
     with Ledger.open(ledger) as opened:
-        assert MarksDatabase(marks, ledger).last(opened.id) == opened.head()
+        assert Marks(tmp_path / "state").seen(opened.id) == opened.head()
     shutil.copy(tmp_path / "backup", ledger)
-    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "new"))
-    with pytest.raises(LedgerError, match=r"ledger_marks .* it was put back to an older state"):
+    with pytest.raises(LedgerError, match=r"/state/.* it was put back to an older state"):
         run(spec, tmp_path / "elsewhere")
-    assert spent(ledger) == 0
     assert list((tmp_path / "elsewhere").rglob("measurements/**/*.parquet")) == []
 
 

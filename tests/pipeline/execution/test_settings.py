@@ -168,7 +168,6 @@ VALUES: dict[str, tuple[str, object]] = {
     "ledger": ('"/elsewhere/ledger"', "/elsewhere/ledger"),
     "require_ledger": ("true", True),
     "state": ('"/elsewhere"', Path("/elsewhere")),
-    "ledger_marks": ('"/elsewhere/marks"', "/elsewhere/marks"),
     "key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
     "key_command": ('"touch ran"', "touch ran"),
     "sign_key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
-from oracles.postgresql import NoServerError, server
 
-from pipeline.errors import InputError
 from pipeline.privacy.ledger.chain import Event
-from pipeline.privacy.ledger.database import ledger_url, shown_url
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks import Marks, MarksDatabase
-from pipeline.privacy.ledger.notes import Head
+from pipeline.privacy.ledger.marks import Marks
 from pipeline.privacy.ledger.store import Store
 
 
@@ -117,91 +111,3 @@ def test_what_is_written_while_one_reads_is_no_roll_back(file: Path, monkeypatch
         assert list(ledger.datasets()) == ["first", "second"]
         writers.append("third")
         assert ledger.verify() == ()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database for marks."""
-    if request.param == "sqlite":
-        yield str(tmp_path / "marks.sqlite")
-        return
-    try:
-        with server() as url:
-            yield url
-    except NoServerError as error:
-        pytest.skip(f"no PostgreSQL server: {error}")
-
-
-def test_a_mark_elsewhere_shows_what_is_put_back_with_the_state_folder(
-    tmp_path: Path, shared: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ledger, state folder and runs are restored together, or the next run is on a machine that has seen nothing."""
-    machine, path = tmp_path / "machine", tmp_path / "machine" / "ledger.sqlite"
-    monkeypatch.setenv("SPINEWISE_STATE", str(machine / "state"))
-
-    def use(name: str, marks: str | None, *, create: bool = False) -> None:
-        with Ledger.open(str(path), create=create, marks=marks) as ledger:
-            ledger.open_dataset(name, population="p", framework="zcdp", budget=Fraction(1), neighbours="change-one")
-
-    use("first", shared, create=True)
-    shutil.copytree(machine, tmp_path / "backup")
-    use("second", shared)
-    shutil.rmtree(machine)
-    shutil.copytree(tmp_path / "backup", machine)
-    with pytest.raises(LedgerError, match=r"ledger_marks .*: this ledger was seen with 2 events, and the ledger ends"):
-        use("third", shared)
-    with Ledger.open(str(path), marks=shared) as ledger:
-        assert [problem.split(":")[0] for problem in ledger.verify()] == [
-            f"ledger_marks {hidden(shared)}".split(":")[0]
-        ]
-    use("third", None)  # without that database nothing shows
-    with Ledger.open(str(path), marks=shared) as ledger, pytest.raises(LedgerError, match="event 2 is another one"):
-        ledger.datasets()
-
-
-def hidden(url: str) -> str:
-    return shown_url(ledger_url(url))
-
-
-def test_marks_are_never_lowered(tmp_path: Path, shared: str) -> None:
-    """By the owner of the database neither; and a role that may insert and read is enough."""
-    marks, head = MarksDatabase(shared, str(tmp_path / "ledger.sqlite")), Head("a" * 64, 7, "b" * 64)
-    assert marks.last(head.ledger) is None
-    with marks.held():
-        marks.add(head)
-        marks.add(replace(head, number=3))
-    assert marks.last(head.ledger) == head
-    assert marks.last("c" * 64) is None
-    engine = sa.create_engine(ledger_url(shared))
-    for statement in ("UPDATE ledger_marks SET number = 1", "DELETE FROM ledger_marks"):
-        with pytest.raises(sa.exc.DBAPIError, match="never changed or removed"), engine.begin() as connection:
-            connection.execute(sa.text(statement))
-    if "postgresql" not in shared:
-        return
-    with engine.begin() as connection:
-        for statement in (
-            "CREATE ROLE marker LOGIN",
-            "CREATE ROLE looker LOGIN",
-            "GRANT SELECT, INSERT ON ledger_marks TO marker",
-            "GRANT SELECT ON ledger_marks TO looker",
-        ):
-            connection.execute(sa.text(statement))
-    marker = MarksDatabase(shared.replace("tests@", "marker@"), str(tmp_path / "ledger.sqlite"))
-    with marker.held():
-        marker.add(replace(head, number=9))
-    assert marks.last(head.ledger) == replace(head, number=9)
-    looker = MarksDatabase(shared.replace("tests@", "looker@"), str(tmp_path / "ledger.sqlite"))
-    with pytest.raises(LedgerError, match="may not insert"), looker.held():
-        pass
-
-
-def test_a_ledger_does_not_mark_itself(file: Path) -> None:
-    with pytest.raises(InputError, match="is the ledger's own database, whose marks would be put back with it"):
-        Ledger.open(str(file), marks=f"sqlite:///{file}")
-
-
-def test_nothing_is_charged_while_the_marks_cannot_be_reached(file: Path) -> None:
-    with Ledger.open(str(file), marks="postgresql://nobody@127.0.0.1:9/none") as ledger:
-        with pytest.raises(LedgerError, match="ledger_marks postgresql"):
-            ledger.close_dataset("first")
-        assert [event.kind for event in ledger.events()] == ["open"]
