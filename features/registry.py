@@ -64,7 +64,7 @@ FEATURES: Final = (
     Feature("witness", {"prove": "features.witness.prove_command", "log": "features.witness.log_command"}),
     Feature(
         "years",
-        {"series": "features.years.series_command", "revise": "features.years.revise_command"},
+        {"series": "features.years.series_command"},
         keys={"series": ("features.years.keys", "SeriesKeys")},
     ),
 )

@@ -48,7 +48,7 @@ def export(
 
     pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, if the areas are census
     areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
-    2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
+    2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; run --measurements reads
     it. activitysim: persons and the households that they live in, as micro-simulations read them. csv, xlsx, parquet:
     the release's tables with their margins of error; csv and parquet with a description of their columns. sdmx: the
     tables as SDMX-CSV with their structure as SDMX-ML. duckdb: all tables in one database. gpkg, geoparquet: the tables

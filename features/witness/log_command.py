@@ -7,20 +7,15 @@ from typing import Annotated
 
 import typer
 
-from pipeline.execution.options import (
-    ReleaseArgument,
-    SignKeyCommandOption,
-    SignKeyDescriptorOption,
-    SignKeyFileOption,
-)
+from pipeline.execution.options import ReleaseArgument, SignKeyOption
 
 _HELP = """The append-only release log: a folder that any web server can publish.
 
 Example:
 
-    spinewise log new published/log --origin statistics.example/log --sign-key-file /secure/agency.sign
+    spinewise log new published/log --origin statistics.example/log --sign-key file:/secure/agency.sign
 
-    spinewise log add published/log releases/little-state --sign-key-file /secure/agency.sign
+    spinewise log add published/log releases/little-state --sign-key file:/secure/agency.sign
 
     spinewise log verify published/log --signed-by agency.sign.pub --seen last.checkpoint
 """
@@ -48,21 +43,19 @@ def add_to(app: typer.Typer) -> None:
 def new(
     folder: LogArgument,
     origin: Annotated[str, typer.Option(help="The log's identity, such as statistics.example/log.")],
-    sign_key_file: SignKeyFileOption = None,
-    sign_key_fd: SignKeyDescriptorOption = None,
-    sign_key_command: SignKeyCommandOption = None,
+    sign_key: SignKeyOption = None,
 ) -> None:
     """Create an empty log.
 
     Example:
 
-        spinewise log new published/log --origin statistics.example/log --sign-key-file /secure/agency.sign
+        spinewise log new published/log --origin statistics.example/log --sign-key file:/secure/agency.sign
     """
     from features.witness.log import new_log
     from pipeline.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
 
-    new_log(folder, origin, required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command))
+    new_log(folder, origin, required_signing_key(load_settings(), sign_key))
     typer.echo(f"{folder}: a new log, {origin}")
 
 
@@ -70,9 +63,7 @@ def new(
 def add(
     folder: LogArgument,
     release: ReleaseArgument,
-    sign_key_file: SignKeyFileOption = None,
-    sign_key_fd: SignKeyDescriptorOption = None,
-    sign_key_command: SignKeyCommandOption = None,
+    sign_key: SignKeyOption = None,
 ) -> None:
     """Add a finished release or an answer, and sign the log's new checkpoint.
 
@@ -80,7 +71,7 @@ def add(
 
     Example:
 
-        spinewise log add published/log releases/little-state --sign-key-file /secure/agency.sign
+        spinewise log add published/log releases/little-state --sign-key file:/secure/agency.sign
     """
     from features.witness.log import LogError, add_entry
     from features.witness.publications import entry_of
@@ -91,7 +82,7 @@ def add(
     from pipeline.signatures.answers import changed_files
 
     run = publication_at(release)
-    key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
+    key = required_signing_key(load_settings(), sign_key)
     if problems := changed_files(run) if run.is_answer else check_public_files(run):
         raise LogError(f"{release} is not added: {problems[0]}")
     place = add_entry(folder, entry_of(run), key)

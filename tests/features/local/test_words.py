@@ -156,7 +156,7 @@ def test_a_frequent_word_that_is_not_listed_is_told_everywhere_and_intervals_all
     assert f"not listed, such as one word in {found['as of one word in']:,} of them." in report
     (remark,) = remarks_of_features(released)
     assert f"Warning: {remark}" in remarks_of_end(released)
-    shown = CliRunner().invoke(app, ["check", str(released.root)])
+    shown = CliRunner().invoke(app, ["verify", "--constraints", str(released.root)])
     assert f"Warning: {remark}" in shown.output
     reports = survey.truth.reshape(2, -1).sum(axis=1)
     tables = pd.read_parquet(released.main.table("answer", "county"))

@@ -24,10 +24,10 @@ def answer(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
 def test_an_answer_is_logged_and_proved(answer: tuple[Path, Path], tmp_path: Path) -> None:
     _, root = answer
     _, private, public = keys_in(tmp_path / "keys")
-    assert cli("sign", root, "--sign-key-file", private).exit_code == 0
+    assert cli("sign", root, "--sign-key", f"file:{private}").exit_code == 0
     log, proof = tmp_path / "log", tmp_path / "a.tlog-proof"
-    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
-    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
+    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key", f"file:{private}").exit_code == 0
+    assert cli("log", "add", log, root, "--sign-key", f"file:{private}").exit_code == 0
     assert cli("log", "verify", log, "--signed-by", public).exit_code == 0
     assert cli("log", "prove", log, "--signed-by", public, "--release", root, "--out", proof).exit_code == 0
     assert cli("log", "check", proof, "--signed-by", public, "--release", root).exit_code == 0
@@ -56,10 +56,10 @@ def test_an_answer_of_the_same_name_drawn_again_is_refused_by_the_log(
     spec, root = answer
     _, private, _ = keys_in(tmp_path / "keys")
     log = tmp_path / "log"
-    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", private).exit_code == 0
-    assert cli("log", "add", log, root, "--sign-key-file", private).exit_code == 0
+    assert cli("log", "new", log, "--origin", "statistics.example/log", "--sign-key", f"file:{private}").exit_code == 0
+    assert cli("log", "add", log, root, "--sign-key", f"file:{private}").exit_code == 0
     name = root.name
     shutil.move(root, tmp_path / "first")
     again = ask(spec, "count by county, sex where age >= 18", name=name)  # under a key of its own
-    done = cli("log", "add", log, again, "--sign-key-file", private)
+    done = cli("log", "add", log, again, "--sign-key", f"file:{private}")
     assert (done.exit_code, "was drawn again, with other noise" in done.output) == (1, True)

@@ -39,14 +39,14 @@ def _first_tract(release: Path) -> str:
 @pytest.mark.slow
 def test_the_log_on_the_command_line(signed_town: Path, signing: Path, tmp_path: Path) -> None:
     log, key, public = tmp_path / "log", signing / "agency.sign", signing / "agency.sign.pub"
-    new = spinewise("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", key)
+    new = spinewise("log", "new", log, "--origin", "statistics.example/log", "--sign-key", f"file:{key}")
     assert new.returncode == 0, new.stderr
     seen = tmp_path / "seen"
     first = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
     assert first.returncode == 0, first.stderr
     old = tmp_path / "old"
     shutil.copytree(log, old)
-    assert spinewise("log", "add", log, signed_town, "--sign-key-file", key).returncode == 0
+    assert spinewise("log", "add", log, signed_town, "--sign-key", f"file:{key}").returncode == 0
     grown = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
     assert grown.stdout.strip().endswith("statistics.example/log, 1 entry")
     rolled_back = spinewise("log", "verify", old, "--signed-by", public, "--seen", seen)

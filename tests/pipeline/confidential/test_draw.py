@@ -261,7 +261,7 @@ def test_the_ledger_itself_shows_a_charge_beside_the_commitment(
 @pytest.mark.usefixtures("ledger")
 def test_on_the_command_line(tmp_path: Path, key: Path) -> None:
     spec = spec_of(tmp_path / "spec")
-    arguments = ("run", spec, "--out", tmp_path / "out", "--no-prefect", "--workers", 1, "--key-file", key)
+    arguments = ("run", spec, "--out", tmp_path / "out", "--no-prefect", "--workers", 1, "--key", f"file:{key}")
     first = spinewise(*arguments)
     assert first.returncode == 1
     assert "nothing is drawn yet" in first.stderr
