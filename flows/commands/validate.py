@@ -78,7 +78,9 @@ def validate(
         typer.echo(text.dumps(spec_json_schema(), indent=2, ensure_ascii=False))
         return
     if spec is None:
-        raise typer.BadParameter("SPEC is needed, a TOML file; or --schema")
+        from pipeline.errors import InputError
+
+        raise InputError("Missing argument 'SPEC', a TOML file; --schema alone does without")
     from flows.checks.validation import validate as check
 
     if data is not None and data.suffix == ".toml" and spec.suffix != ".toml":
