@@ -34,7 +34,7 @@ import psutil
 AREAS = (4, 3, 4)
 PEOPLE = 5_000
 #: CPU seconds that a run may take.
-LIMITS = {"run": 5.0, "run --no-prefect": 2.0}
+LIMITS = {"run": 7.0, "run --no-prefect": 2.0}
 #: Number of prctl (Linux): processes whose parents have ended become children of this one, which sees what they used.
 PR_SET_CHILD_SUBREAPER = 36
 

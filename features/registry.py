@@ -63,7 +63,7 @@ FEATURES: Final = (
     Feature("shares", keys={"postprocess.shares": ("features.shares.keys", "SharesKeys")}),
     Feature(
         "years",
-        {"series": "features.years.series_command", "revise": "features.years.revise_command"},
+        {"series": "features.years.series_command"},
         keys={"series": ("features.years.keys", "SeriesKeys")},
     ),
 )

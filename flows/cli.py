@@ -15,18 +15,13 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from features.registry import installed_features
 from flows.commands import (
-    check,
     compare,
     deploy,
     doctor,
-    estimate,
     key,
     ledger,
-    rerun,
     run,
-    schema,
     sign,
-    spine,
     validate,
     verify,
     worker,
@@ -60,10 +55,10 @@ Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 int
 #: The headings under which help lists the commands, and their order; those that are not named stand in the last.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Make a release": ("run", "plan", "validate", "import", "example"),
-    "Use one": ("query", "compare", "export", "fitness", "revise"),
+    "Use one": ("query", "compare", "export", "fitness"),
     "Trust one": ("verify", "audit", "sign", "ledger", "key"),
     "Operate": ("deploy", "worker", "doctor"),
-    "More": ("ask", "update", "series", "estimate", "schema", "spine"),
+    "More": ("ask", "update", "series"),
 }
 
 
@@ -109,16 +104,11 @@ _CORE = {
     "update": update,
     "compare": compare,
     "verify": verify,
-    "check": check,
-    "rerun": rerun,
     "deploy": deploy,
     "worker": worker,
     "doctor": doctor,
     "key": key,
     "sign": sign,
-    "schema": schema,
-    "spine": spine,
-    "estimate": estimate,
     "ledger": ledger,
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.confidential.custody import KeySource, configured_source
+from pipeline.confidential.custody import KeySource, configured_source, key_of_settings
 from pipeline.confidential.signing import signing_key
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 - options, by keyword
     count = settings.workers or default_workers()
     request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, period=period)
     checked = check_stated(request, resolved, tables)
-    signer = signing_key(settings, None, None, None)
+    signer = signing_key(settings)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)
     with named_ledger(ledger):
@@ -125,7 +125,7 @@ def rerun(
     universes = universes_to_rerun(run_directory, folder, stated, tables)
     source = KeySource(_path(key_file))
     if source == KeySource() and not run_directory.key.exists():
-        source = KeySource(settings.key_file, command=settings.key_command)
+        source = key_of_settings(settings)
     bar = progress_for(shown=progress)
     count = settings.workers or default_workers()
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, KeyOption, Output, QuietOption, VerboseOption, WorkersOption
 
 if TYPE_CHECKING:
     from features.audit.findings import Audit, Finding
@@ -36,7 +36,7 @@ def audit(
     quick: Annotated[bool, typer.Option("--quick", help="Half a minute instead of several.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=10**6, help="The same seed gives the same findings.")] = 1,
     workers: WorkersOption = None,
-    key_file: Annotated[Path | None, typer.Option(help="The release's key, if the run did not keep it.")] = None,
+    key: KeyOption = None,
     ledger: Annotated[
         str | None, typer.Option(metavar="URL", help="Compare the release with what this ledger was charged.")
     ] = None,
@@ -79,7 +79,7 @@ def audit(
     from features.audit.installed import audit_installed
     from features.audit.report import write_audit
     from features.audit.whole_trial import whole_findings
-    from pipeline.confidential.custody import KeySource
+    from pipeline.confidential.custody import given_source
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
     from pipeline.execution.settings import load_settings
@@ -112,11 +112,11 @@ def audit(
     elif is_answer(release):
         run = RunDirectory(release)
         folder = run.restricted / "audit" if out is None else out
-        found = audit_answer(run, KeySource(file=key_file), ledger, tell)
+        found = audit_answer(run, given_source(key), ledger, tell)
     else:
         run = release_at(release)
         folder = run.restricted / "audit" if out is None else out
-        found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
+        found = audit_release(run, given_source(key), ledger, processes, tell)
         if reconstruct:
             found = with_attacks(found, run, folder, tell)
     html, _ = write_audit(found, folder, private=release is not None)

@@ -46,7 +46,7 @@ def export(
 
     pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, if the areas are census
     areas, as summary files with a geographic header. nmf: the noisy measurements, in the layout of those that the
-    Census Bureau published; spinewise estimate reads it. csv, xlsx, parquet: the release's tables with their margins of
+    Census Bureau published; run --measurements reads it. csv, xlsx, parquet: the release's tables with their margins of
     error; csv and parquet with a description of their columns. sdmx: the tables as SDMX-CSV with their structure as
     SDMX-ML. duckdb: all tables in one database. gpkg, geoparquet: the tables of levels with polygons, for maps.
     dp-registry: an entry for the registry of differential privacy deployments.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import Output, QuietOption, ReleaseArgument, WorkersOption
+from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
     from pipeline.reading.reader import Reader
@@ -38,7 +38,7 @@ def fitness(
     html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Measure how fit a release is for its uses.
 

@@ -37,7 +37,7 @@ _REFUSED: Final[Mapping[Wanted, str]] = {
     "elsewhere": "collect: measurements that were made elsewhere are noisy counts of records; a release from reports "
     "is made from the reports, with `spinewise run`",
     "audit": "is made from reports that were randomised by their senders: there are no true counts, and no noise was "
-    "drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it",
+    "drawn here that could be audited; `spinewise verify`, also with `--constraints` or `--records`, recomputes it",
     "noisy counts": "a release from reports has no noisy counts, but totals of reports; they are in measurements/",
 }
 _NO_PLAN: Final = (

@@ -125,6 +125,13 @@ def plan(
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
+    spine: Annotated[
+        bool,
+        typer.Option(
+            "--spine",
+            help="Show the areas of the release instead; --write writes them to a new .csv or .parquet file.",
+        ),
+    ] = False,
     details: Annotated[
         bool,
         typer.Option("--details", help="Every query at every level, the guarantee in full, and how a run is done."),
@@ -142,6 +149,11 @@ def plan(
     --target finds the smallest budget that keeps errors within limits, and its best division among levels and queries:
     "tract: race <= 8" limits the sum of the errors in a tract, "tract: race <= 2 each" the error of one number. --rho
     and --weights find the best division of a given budget. --write writes a copy of the spec with what was found.
+
+    --spine: for each level how many areas there are, how many children they have, how many have no siblings, and how
+    many are measured (geography.bypass measures an area without siblings once, at the level above); if the spec
+    regroups leaves for areas off the spine, also how many areas must be added and subtracted for those, before and
+    after. With --write, the file has one column for each level.
 
     --like: errors by table, level and size of area, with the sizes of an earlier release.
 
@@ -162,6 +174,8 @@ def plan(
 
         spinewise plan examples/rhode_island.toml --rho 2.56 --weights "tract: race = 1; block: total = 2"
 
+        spinewise plan examples/rhode_island.toml --spine
+
         spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
     """
     from features.plan.amounts import AmountsHeld
@@ -171,6 +185,9 @@ def plan(
     from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)
+    if spine:
+        _show_spine(spec, write)
+        return
     options = PlanOptions(
         target=target,
         weights=weights,
@@ -215,6 +232,26 @@ def plan(
         _echo_json(planned, best)
     else:
         _print(planned, best, options, output)
+
+
+def _show_spine(spec: Path, write: Path | None) -> None:
+    """Print the areas that the release will have, and write them to a file where that is asked for."""
+    from features.plan.spine_report import describe_spine
+    from pipeline.errors import InputError
+    from pipeline.spec.release_spec import load_spec
+    from pipeline.storage.plain_tables import write_csv, write_plain_parquet
+
+    if write is not None:
+        if write.suffix not in (".csv", ".parquet"):
+            raise InputError(f"--write {write}: found the ending {write.suffix!r}; .csv and .parquet are allowed")
+        if write.exists():
+            raise InputError(f"--write {write}: exists already; name a new file")
+    described, lines = describe_spine(load_spec(spec))
+    for line in lines:
+        typer.echo(line)
+    if write is not None:
+        to_file = write_csv if write.suffix == ".csv" else write_plain_parquet
+        to_file(write, iter([described.to_table()]))
 
 
 @dataclass(frozen=True)

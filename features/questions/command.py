@@ -12,16 +12,12 @@ import typer
 from pipeline.execution.options import (
     DataOption,
     JsonOption,
-    KeyCommandOption,
-    KeyDescriptorOption,
-    KeyFileOption,
+    KeyOption,
     LedgerOption,
     Output,
     QuietOption,
     SignedByOption,
-    SignKeyCommandOption,
-    SignKeyDescriptorOption,
-    SignKeyFileOption,
+    SignKeyOption,
     SpecArgument,
 )
 
@@ -57,12 +53,8 @@ def ask(
         ),
     ] = None,
     data: DataOption = None,
-    key_file: KeyFileOption = None,
-    key_fd: KeyDescriptorOption = None,
-    key_command: KeyCommandOption = None,
-    sign_key_file: SignKeyFileOption = None,
-    sign_key_fd: SignKeyDescriptorOption = None,
-    sign_key_command: SignKeyCommandOption = None,
+    key: KeyOption = None,
+    sign_key: SignKeyOption = None,
     signed_by: SignedByOption = None,
     ledger: LedgerOption = None,
     quiet: QuietOption = False,
@@ -88,7 +80,7 @@ def ask(
     from features.questions.answering import answer_question
     from features.questions.explaining import explain_question, why_not
     from features.questions.request import QuestionRequest, check_question
-    from pipeline.confidential.custody import KeySource, configured_source
+    from pipeline.confidential.custody import configured_source, given_source
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
@@ -102,16 +94,15 @@ def ask(
 
     output = Output(quiet, verbose=False, json=json)
     parsed = load_spec(spec)
-    given = KeySource(key_file, key_fd, key_command)
-    key = given if given != KeySource() or explain else configured_source(parsed, load_settings())
-    request = QuestionRequest(parsed, question, rho, epsilon, between, unit, out, name, data, key)
+    source = given_source(key) if key is not None or explain else configured_source(parsed, load_settings())
+    request = QuestionRequest(parsed, question, rho, epsilon, between, unit, out, name, data, source)
     checked = check_question(request)
     if explain:
         explained = explain_question(checked, release)
         output.result(str(explained), asdict(explained))
         return
     settings = load_settings()
-    signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
+    signer = signing_key(settings, sign_key)
     if release is not None:
         trusted = None if signed_by is None else PublicKey.read(signed_by)
         if trusted is None and signer is not None and is_signed(release_at(release)):

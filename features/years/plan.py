@@ -161,7 +161,11 @@ class SeriesPlan:
         ]
         found = ", ".join(f"{one.name} {one.seconds:.1f} s" for one in self.designs if one.spells is not None)
         memory = f"{self.covariances * _FLOAT / 1e6:,.1f} MB"
-        beyond = "" if self.covariances <= MOST_NUMBERS else f", more than the {MOST_NUMBERS:,} that `revise` computes"
+        beyond = (
+            ""
+            if self.covariances <= MOST_NUMBERS
+            else f", more than the {MOST_NUMBERS:,} that `series revise` computes"
+        )
         return [
             f"series {series.name}: {len(series.periods)} periods, {series.first} to {series.last}, "
             f"{self.universe.neighbours}, rho = {decimal_text(self.universe.budget)} for all of them; nothing is spent",

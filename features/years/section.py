@@ -77,8 +77,8 @@ class SeriesSection(Section):
     )
     change: ChangeSection | None = Field(
         default=None,
-        description="asks for a model of change in histories (`revise`, `query --change`); their intervals do not "
-        "trust it, and no noise depends on it",
+        description="asks for a model of change in histories (`series revise`, `query --change`); their intervals do "
+        "not trust it, and no noise depends on it",
     )
     period: PeriodName | None = Field(
         default=None, description="the period that is released; usually given with --period"

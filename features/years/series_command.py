@@ -1,4 +1,4 @@
-"""`spinewise series ...`: what there is of a series of releases, and what its designs would give."""
+"""`spinewise series ...`: what there is of a series of releases, what its designs would give, and one history."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption
+from pipeline.execution.options import JsonOption, OutOption, Output, QuietOption
 
-_HELP = """Show a series of releases, or plan one.
+_HELP = """Show a series of releases, plan one, or combine its releases into one history.
 
 Example:
 
@@ -19,7 +19,7 @@ Example:
 series = typer.Typer(
     name="series",
     help=_HELP,
-    short_help="Show a series of releases, or plan one.",
+    short_help="Show, plan or revise a series of releases.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -88,3 +88,36 @@ def plan(
 
     found = series_plan(spec, spells or ())
     typer.echo(text.dumps(found.as_dict(), indent=1) if json else "\n".join(found.lines()))
+
+
+@series.command("revise")
+def revise(
+    folder: SeriesArgument,
+    out: OutOption = None,
+    model: Annotated[
+        bool,
+        typer.Option(
+            "--model-of-change",
+            help="Expect areas to change as the area above them does; the intervals do not rely on it. For series "
+            "with very many areas; the spec asks for it with [series.change].",
+        ),
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Combine the releases of a series so far into one history, from their public files, and print its folder.
+
+    Least squares over areas and periods together; then whole numbers that are not negative and add up in every period.
+    It costs no budget. Tables of all periods and of changes, each with its 90 % interval, are written to
+    OUT/NAME-revised-PERIOD, the last period that is released. If an earlier revision is in the same folder, what has
+    changed since is written too.
+
+    Example:
+
+        spinewise series revise releases --out revisions
+    """
+    from features.years.revision import revised, series_at
+    from features.years.vintage import write_revision
+    from pipeline.execution.settings import load_settings
+
+    made = write_revision(revised(series_at(folder), model=model), load_settings(out=out).out)
+    Output(quiet).result(str(made), {"directory": str(made)})

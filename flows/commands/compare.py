@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.execution.options import JsonOption
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,7 +36,7 @@ def compare(
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compare two releases, such as those of two years, budgets or estimators.
 

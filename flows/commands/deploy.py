@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.execution.options import DataOption, PeriodOption, WorkersOption
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
@@ -26,11 +28,8 @@ def deploy(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the releases, or of the audit's reports. [default: releases; audit]")
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Records to use instead of the spec's.")] = None,
-    period: Annotated[
-        str | None,
-        typer.Option(metavar="PERIOD", help="Which release of a [series], such as 2031; its predecessors are in OUT."),
-    ] = None,
+    data: DataOption = None,
+    period: PeriodOption = None,
     wait_for: Annotated[
         Path | None,
         typer.Option(
@@ -39,9 +38,12 @@ def deploy(
             "'in/persons-{period}.parquet'; these are the records, unless --data, with {period} too, names others.",
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
-    key_file: Annotated[
-        Path | None, typer.Option(help="File with the master key, on the worker's machine; only its path is stored.")
+    workers: WorkersOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE", help="The master key: file:PATH, on the worker's machine; only the path is stored."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="With --audit: half a minute instead of several.")] = False,
     tag: Annotated[list[str] | None, typer.Option(help="A tag of its runs; may be given several times.")] = None,
@@ -95,16 +97,23 @@ def deploy(
     check_server()
     if cron is not None:
         check_cron(cron, timezone)
+    from pipeline.confidential.custody import Keyholder, given_source
+
+    source = given_source(key)
+    key_file = source.file
+    if key is not None and key_file is None:
+        raise InputError(
+            "--key: a deployment takes file:PATH; set another source, SPINEWISE_KEY, on the worker's machine"
+        )
     processes = None if workers is None else settings.workers
     if spec is not None:
         from flows.orchestration.arrivals import Arrivals, unreleased
         from flows.orchestration.deployments import queue_of
         from flows.orchestration.release_flow import release as flow
-        from pipeline.confidential.custody import Keyholder, KeySource
         from pipeline.runs.request import Request, check_request
         from pipeline.spec.release_spec import load_spec
 
-        request = Request(spec, settings.out, data, settings.workers or 1, KeySource(key_file), period=period)
+        request = Request(spec, settings.out, data, settings.workers or 1, source, period=period)
         stated, what, folders = load_spec(spec), "The release", _folders(spec, data, key_file)
         if wait_for is not None:
             arrivals = Arrivals(wait_for.resolve(), None if data is None else data.resolve())

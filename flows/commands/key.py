@@ -13,7 +13,7 @@ Example:
 
     spinewise key new /secure/little-state.key
 
-    spinewise run little-state.toml --key-file /secure/little-state.key
+    spinewise run little-state.toml --key file:/secure/little-state.key
 """
 
 keys = typer.Typer(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import LedgerOption
+from pipeline.execution.options import JsonOption, LedgerOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,6 @@ ExactOption = Annotated[
         show_default=False,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @app.command("open")
@@ -136,6 +135,7 @@ def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOpt
 @app.command()
 def show(
     dataset: SomeDataset = None,
+    events: Annotated[bool, typer.Option("--events", help="Show every event instead, in order.")] = False,
     delta: Annotated[str, typer.Option(help="Delta at which the epsilon of what is spent is shown.")] = "1e-10",
     json: JsonOption = False,
     ledger: LedgerOption = None,
@@ -145,7 +145,12 @@ def show(
     Example:
 
         spinewise ledger show census-2030
+
+        spinewise ledger show census-2030 --events --json
     """
+    if events:
+        _show_events(dataset, ledger, as_json=json)
+        return
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact
     from pipeline.privacy.ledger.report import dataset_report
@@ -166,19 +171,12 @@ def show(
                 typer.echo(line)
 
 
-@app.command()
-def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: LedgerOption = None) -> None:
-    """Every event, in order.
-
-    Example:
-
-        spinewise ledger events census-2030 --json
-    """
+def _show_events(dataset: str | None, ledger: str | None, *, as_json: bool) -> None:
     with _opened(ledger) as opened:
         if dataset is not None:
             opened.dataset(dataset)
         found = [event for event in opened.events() if dataset in (None, event.dataset)]
-    if json:
+    if as_json:
         _echo_json([event.as_dict() for event in found])
         return
     for event in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -11,16 +12,13 @@ import typer
 from pipeline.execution.options import (
     DataOption,
     JsonOption,
-    KeyCommandOption,
-    KeyDescriptorOption,
-    KeyFileOption,
+    KeyOption,
     LedgerOption,
     OutOption,
     Output,
+    PeriodOption,
     QuietOption,
-    SignKeyCommandOption,
-    SignKeyDescriptorOption,
-    SignKeyFileOption,
+    SignKeyOption,
     SpecArgument,
     VerboseOption,
     WorkersOption,
@@ -45,17 +43,10 @@ def run(
     spec: SpecArgument,
     out: OutOption = None,
     data: DataOption = None,
-    period: Annotated[
-        str | None,
-        typer.Option(metavar="PERIOD", help="Which release of a [series], such as 2031; its predecessors are in OUT."),
-    ] = None,
+    period: PeriodOption = None,
     workers: WorkersOption = None,
-    key_file: KeyFileOption = None,
-    key_fd: KeyDescriptorOption = None,
-    key_command: KeyCommandOption = None,
-    sign_key_file: SignKeyFileOption = None,
-    sign_key_fd: SignKeyDescriptorOption = None,
-    sign_key_command: SignKeyCommandOption = None,
+    key: KeyOption = None,
+    sign_key: SignKeyOption = None,
     ledger: LedgerOption = None,
     engine: Annotated[
         str, typer.Option(help="Where the parts of a large spine are computed: local, or dask (a cluster).")
@@ -69,6 +60,13 @@ def run(
             metavar="URL",
             help="Folder that this machine and all Dask workers can reach: a path, s3://... or gs://... "
             "[default: the release's directory]",
+        ),
+    ] = None,
+    measurements: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="NMF_DIR",
+            help="Compute it instead from noisy measurements made with other software; no records, no key.",
         ),
     ] = None,
     no_prefect: Annotated[
@@ -94,13 +92,25 @@ def run(
     The privacy losses of releases of the same records add up. After the run, one line states their sum so far: from the
     ledger or, if nothing was charged, from the releases of the same file in the same folder.
 
+    --measurements: NMF_DIR has a Parquet file (or a folder of them) for each level, with the columns geocode,
+    query_name, query_shape, value and variance: the layout in which the Census Bureau published its measurements of
+    2020, and which spinewise export --format nmf writes. Companions are in companions/NAME. Rows with variance 0 are
+    invariants. Every query of the spec must be present for every area, with the variance that follows from the spec's
+    budget. The manifest states that the noise was not drawn by Spinewise.
+
     Example:
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
+
+        spinewise run examples/rhode_island.toml --measurements measurements --out estimated
     """
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
+    output = Output(quiet, verbose, json)
+    if measurements is not None:
+        _run_from_measurements(context, measurements, output)
+        return
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.orchestration.server import temporary_server
@@ -110,16 +120,14 @@ def run(
     from pipeline.spec.periods import at_period
     from pipeline.spec.release_spec import load_spec
 
-    output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
     parsed = at_period(load_spec(spec), period, settings.out)  # mistakes are reported before a server is started
     stopping_loses_nothing()
     found = RunDirectory(settings.out / parsed.name).finished.is_file()  # there may be nothing to do
     if not no_prefect and not found:
-        # It starts while the rest is imported and records are read; and before, so that it, which is a copy of this
-        # process, sees none of them.
+        # It starts while the rest is imported and records are read.
         context.with_resource(temporary_server())
-    from pipeline.confidential.custody import KeySource, configured_source
+    from pipeline.confidential.custody import configured_source, given_source
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.console import remarks_of_end
     from pipeline.execution.workers import default_workers
@@ -128,15 +136,14 @@ def run(
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
 
-    given = KeySource(key_file, key_fd, key_command)
-    key = given if given != KeySource() else configured_source(spec, settings)
-    signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
+    source = configured_source(spec, settings) if key is None else given_source(key)
+    signer = signing_key(settings, sign_key)
     count = settings.workers or default_workers()
     way = Engine(engine, scheduler, scratch)
-    request = Request(spec, settings.out, data, count, key, way, i_know, period)
+    request = Request(spec, settings.out, data, count, source, way, i_know, period)
     checked = check_request(request)  # before an engine is started
-    source = context.get_parameter_source("ledger")
-    asked_for = source is not None and source.name == "COMMANDLINE"
+    stated = context.get_parameter_source("ledger")
+    asked_for = stated is not None and stated.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         output.remark(f"Warning: {odd}")
     if no_prefect:
@@ -156,6 +163,31 @@ def run(
     output.result(
         str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks, "promise": promise}
     )
+
+
+def _run_from_measurements(context: typer.Context, measurements: Path, output: Output) -> None:
+    """Compute a release from other software's measurements; the options of records and keys are refused."""
+    from pipeline.errors import InputError
+    from pipeline.execution.settings import load_settings
+    from pipeline.execution.workers import default_workers
+    from pipeline.runs.from_measurements import estimate_release
+
+    allowed = ("spec", "out", "workers", "measurements", "quiet", "verbose", "json")
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
+            raise InputError(
+                f"{parameter.opts[-1]}: found with --measurements, which does without; leave one of them out"
+            )
+    given = context.params
+    settings = load_settings(out=given["out"], workers=given["workers"])
+    progress = output.progress()
+    try:
+        count = settings.workers or default_workers()
+        root = estimate_release(measurements, given["spec"], settings.out, count, progress)
+    finally:
+        progress.close()
+    output.result(str(root), {"release": root.name, "directory": str(root)})
 
 
 def _run_with_prefect(

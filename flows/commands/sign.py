@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.execution.options import (
-    ReleaseArgument,
-    SignKeyCommandOption,
-    SignKeyDescriptorOption,
-    SignKeyFileOption,
-)
+from pipeline.execution.options import ReleaseArgument, SignKeyOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,9 +14,7 @@ def add_to(app: typer.Typer) -> None:
 
 def sign(
     release: ReleaseArgument,
-    sign_key_file: SignKeyFileOption = None,
-    sign_key_fd: SignKeyDescriptorOption = None,
-    sign_key_command: SignKeyCommandOption = None,
+    sign_key: SignKeyOption = None,
 ) -> None:
     """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
 
@@ -29,7 +22,7 @@ def sign(
 
     Example:
 
-        spinewise sign releases/little-state --sign-key-file /secure/agency.sign
+        spinewise sign releases/little-state --sign-key file:/secure/agency.sign
     """
     from pipeline.confidential.signing import required_signing_key
     from pipeline.execution.settings import load_settings
@@ -37,6 +30,6 @@ def sign(
     from pipeline.signatures.statement import sign_release, signature_of
 
     run = publication_at(release)
-    key = required_signing_key(load_settings(), sign_key_file, sign_key_fd, sign_key_command)
+    key = required_signing_key(load_settings(), sign_key)
     sign_release(run, key)
     typer.echo(f"{signature_of(run)}: signed by {key.name}")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.execution.options import JsonOption
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
@@ -14,7 +16,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def validate(
-    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
+    spec: Annotated[
+        Path | None, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Argument(
@@ -40,7 +44,10 @@ def validate(
         bool,
         typer.Option("--i-know", help="Accept what is beyond the usual limits, as `spinewise run --i-know` does."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of the spec file instead; no SPEC is needed.")
+    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check spec, geography, bounds and every record in one pass, and report everything that is wrong.
 
@@ -52,12 +59,28 @@ def validate(
 
     The exit status is 0 if a run would accept the input, else 2. Remarks do not stop a run.
 
+    --schema: the JSON Schema of the spec file, with which editors can complete and check it. As the first line of the
+    spec, for editors that use Taplo: #:schema ./release.schema.json
+
     Example:
 
         spinewise validate release.toml
 
         spinewise validate release.toml persons.parquet --people 1052567
+
+        spinewise validate --schema > release.schema.json
     """
+    if schema:
+        import json as text
+
+        from pipeline.spec.release_spec import spec_json_schema
+
+        typer.echo(text.dumps(spec_json_schema(), indent=2, ensure_ascii=False))
+        return
+    if spec is None:
+        from pipeline.errors import InputError
+
+        raise InputError("Missing argument 'SPEC', a TOML file; --schema alone does without")
     from flows.checks.validation import validate as check
 
     if data is not None and data.suffix == ".toml" and spec.suffix != ".toml":

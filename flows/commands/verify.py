@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.check import check_constraints
-from flows.commands.rerun import Records, recompute
 from pipeline.execution.options import (
     CentralOption,
     CombinedWithOption,
     JsonOption,
-    KeyCommandOption,
-    KeyDescriptorOption,
-    KeyFileOption,
+    KeyOption,
     Output,
     QuietOption,
     ReleaseArgument,
@@ -24,6 +21,10 @@ from pipeline.execution.options import (
     VerboseOption,
     WorkersOption,
 )
+
+if TYPE_CHECKING:
+    from pipeline.confidential.custody import KeySource
+    from pipeline.release.layout import RunDirectory
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,9 +56,7 @@ def verify(
         Path | None,
         typer.Option(help="With --records, the spec, needed only without the restricted/ folder."),
     ] = None,
-    key_file: KeyFileOption = None,
-    key_fd: KeyDescriptorOption = None,
-    key_command: KeyCommandOption = None,
+    key: KeyOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -98,24 +97,16 @@ def verify(
         spinewise verify releases/rhode-island --records --data persons.parquet
     """
     output = Output(quiet, verbose, json)
-    of_records = {
-        "--data": data,
-        "--spec": spec,
-        "--key-file": key_file,
-        "--key-fd": key_fd,
-        "--key-command": key_command,
-    }
     if records:
         _refuse({"--constraints": constraints or None, "--signed-by": signed_by, "--central": central}, "--records")
-        from pipeline.confidential.custody import KeySource
+        from pipeline.confidential.custody import given_source
 
-        source = KeySource(key_file, key_fd, key_command)
-        recompute(context, release, Records(data, spec, source, combined_with, workers), output)
+        _recompute(context, release, _Records(data, spec, given_source(key), combined_with, workers), output)
         return
-    _refuse(of_records, "")
+    _refuse({"--data": data, "--spec": spec, "--key": key}, "")
     if constraints:
         _refuse({"--central": central, "--release": combined_with}, "--constraints")
-        check_constraints(release, output, signed_by)
+        _check_constraints(release, output, signed_by)
         return
     from pipeline.execution.light_arrow import spare_pandas
 
@@ -138,10 +129,10 @@ def verify(
     if combined_with is not None:
         raise InputError(f"--release: {release} is no answer that could be combined with a release")
     run = release_at(release)
-    key = None if signed_by is None else PublicKey.read(signed_by)
+    signer = None if signed_by is None else PublicKey.read(signed_by)
     progress = output.progress()
     try:
-        problems = [] if key is None else signature_problems(run, key)
+        problems = [] if signer is None else signature_problems(run, signer)
         problems = problems or verify_release(
             run, load_settings(workers=workers).workers or default_workers(), progress, central
         )
@@ -155,8 +146,8 @@ def verify(
             text += f"; its central counts are those of {central}"
         elif run.central.exists():
             output.remark(f"{release}: its central counts were not compared with their release: name it with --central")
-        text += "" if key is None else f"; it is signed by {key.name}"
-        if key is None and is_signed(run):
+        text += "" if signer is None else f"; it is signed by {signer.name}"
+        if signer is None and is_signed(run):
             output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
         if not problems:
             output.remark(
@@ -217,4 +208,144 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
         content = {"answer": str(answer), "verified": not problems, "problems": problems}
         output.result(text, {**content, "form_alone": alone})
     if problems:
+        raise typer.Exit(1)
+
+
+def _check_constraints(release: Path, output: Output, signed_by: Path | None) -> None:
+    """Print whether a release keeps every constraint of its spec; exit status 1 where it does not.
+
+    Args:
+        release: its directory.
+        output: of the command.
+        signed_by: public key with which its manifest must be signed.
+    """
+    from auditor.check.release import examine
+    from auditor.reading.errors import FormError
+    from pipeline.errors import InputError
+    from pipeline.execution.console import tell_problems
+    from pipeline.published import release_at
+    from pipeline.release.manifest import check_public_files
+    from pipeline.signatures.signing_keys import PublicKey
+    from pipeline.signatures.statement import signature_problems
+
+    key = None if signed_by is None else PublicKey.read(signed_by)
+    try:
+        findings = examine(release)
+    except FormError as error:
+        raise InputError(str(error)) from None
+    problems = [*findings.problems, *findings.changed]
+    if key is not None:  # what is signed are the hashes of all files
+        run = release_at(release)
+        problems = [*signature_problems(run, key), *check_public_files(run), *findings.problems]
+    if problems and not output.json:
+        tell_problems(f"{release}: this release does not keep its spec", problems)
+    else:
+        output.result(
+            f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)"
+            + ("" if key is None else f"; it is signed by {key.name}"),
+            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
+        )
+    if problems:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Records:
+    """What a release is recomputed from: options of the command."""
+
+    data: Path | None
+    spec: Path | None
+    source: KeySource
+    combined_with: Path | None
+    workers: int | None
+
+
+def _recompute(context: typer.Context, release: Path, given: _Records, output: Output) -> None:
+    """Print whether the records and the key give the same public files; exit status 1 where they do not."""
+    from pipeline.execution.light_arrow import spare_pandas
+
+    spare_pandas()
+    from flows.orchestration.server import temporary_server
+    from pipeline.errors import InputError
+    from pipeline.execution.console import tell_problems
+    from pipeline.execution.settings import load_settings
+    from pipeline.published import release_at
+    from pipeline.questions.manifest import is_answer
+    from pipeline.runs.record_sources import universes_to_rerun
+    from pipeline.runs.rerun import repeated_apart
+
+    if is_answer(release):
+        _rerun_answer(release, given, output)
+        return
+    if given.combined_with is not None:
+        raise InputError(f"--release: {release} is no answer that could be combined with a release")
+    workers = load_settings(workers=given.workers).workers
+    run = release_at(release)
+    universes_to_rerun(run, given.data, given.spec)  # before an engine is started
+    context.with_resource(temporary_server())
+    source = _key_of(run, given.source)
+    measured = context.with_resource(repeated_apart(run, source))
+    from flows.orchestration.audit_flows import repeating
+    from flows.orchestration.audit_flows import rerun as rerun_flow
+    from flows.orchestration.tasks import progress_of_run
+
+    tokens = progress_of_run.set(output.progress()), repeating.set(measured)
+    try:
+        outcome = rerun_flow(
+            release=release,
+            data=given.data,
+            spec=given.spec,
+            workers=workers,
+        )
+    finally:
+        progress_of_run.reset(tokens[0])
+        repeating.reset(tokens[1])
+    for remark in outcome.remarks:
+        output.remark(f"Note: {remark}")
+    problems = [str(difference) for difference in outcome.differences]
+    if problems and not output.json:
+        lines = problems[:20] + ([f"and {len(problems) - 20} more"] if problems[20:] else [])
+        tell_problems(f"{release}: {len(problems)} of {outcome.files} public files differ, first", lines)
+    else:
+        output.result(
+            f"{release}: rerun; all {outcome.files} public files are the same",
+            {"release": str(release), "same": not problems, "files": outcome.files, "problems": problems},
+        )
+    if problems:
+        raise typer.Exit(1)
+
+
+def _key_of(run: RunDirectory, source: KeySource) -> KeySource:
+    """Where the key is: as given, else in the run's own folder, else where the settings say."""
+    from pipeline.confidential.custody import KeySource, key_of_settings
+    from pipeline.execution.settings import load_settings
+
+    return source if source != KeySource() or run.key.exists() else key_of_settings(load_settings())
+
+
+def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
+    from features.registry import part_of
+    from pipeline.errors import InputError
+    from pipeline.execution.console import tell_problems
+    from pipeline.release.layout import RunDirectory
+    from pipeline.runs.questions.combining import is_combined, release_of
+
+    run = RunDirectory(answer)
+    source, combined_with = _key_of(run, given.source), given.combined_with
+    combined = is_combined(run)
+    if combined_with is not None and not combined:
+        raise InputError(f"--release: {answer} is not combined with a release")
+    release = release_of(run, combined_with) if combined else None
+    if combined and release is None:
+        output.remark("Note: combined numbers were not computed again: name the release with --release")
+    rerun_answer = part_of("questions", "answering").rerun_answer
+    differing, files = rerun_answer(run, given.spec, given.data, source, release), 3 if release is None else 5
+    if differing and not output.json:
+        tell_problems(f"{answer}: {len(differing)} of {files} public files differ", differing)
+    else:
+        output.result(
+            f"{answer}: rerun; all {files} public files are the same",
+            {"answer": str(answer), "same": not differing, "files": files, "problems": differing},
+        )
+    if differing:
         raise typer.Exit(1)

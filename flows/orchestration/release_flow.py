@@ -50,7 +50,7 @@ measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", def
 
 def signer_of(settings: Settings) -> SigningKey | None:
     """The key that the flow signs with; none in a run of the command line, which does it with the key given there."""
-    return None if measured_of_run.get() is not None else signing_key(settings, None, None, None)
+    return None if measured_of_run.get() is not None else signing_key(settings)
 
 
 def name_of_run() -> str:

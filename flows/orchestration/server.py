@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 from geography.errors import SpinewiseError
-from pipeline.execution.interrupts import WAITING, without_interrupts
+from pipeline.execution.interrupts import without_interrupts
 from pipeline.storage.temporary import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.
@@ -47,7 +44,6 @@ def server_is_temporary() -> bool:
 def temporary_server() -> Iterator[None]:
     """Where the user has named no server of Prefect, one for the flows of the block; it ends with this process.
 
-    On Linux it is a copy of this process, which spares it the imports; so begin before anything confidential is read.
     It starts while this process continues: the first request waits for it. What is sent to it is lost with it, so
     events are not sent at all.
 
@@ -73,7 +69,7 @@ def temporary_server() -> Iterator[None]:
         listening.listen(64)
         port = listening.getsockname()[1]
         password = f"spinewise:{secrets.token_urlsafe(32)}"
-        server = _start(listening, folder, password)
+        server, pipe = _start(listening, folder, password)
         listening.close()
         token = _private.set(True)
         settings = {
@@ -85,7 +81,7 @@ def temporary_server() -> Iterator[None]:
             with temporary_settings(settings), _without_events():
                 yield
         except Exception as error:
-            if server.has_ended() and not isinstance(error, SpinewiseError):
+            if server.poll() is not None and not isinstance(error, SpinewiseError):
                 raise TemporaryServerError(
                     "Prefect's temporary server has ended, or could not start: there may not be enough memory; the "
                     "same command resumes the run"
@@ -93,7 +89,7 @@ def temporary_server() -> Iterator[None]:
             raise
         finally:
             _private.reset(token)
-            server.end()
+            _end(server, pipe)
 
 
 @contextmanager
@@ -109,99 +105,33 @@ def _without_events() -> Iterator[None]:
         EventsWorker._client_override = before
 
 
-class _Server:
-    """A server's process, and the pipe whose end ends it.
-
-    Args:
-        process: its number.
-        pipe: write end, which no other process may hold.
-        reap: whether the process has ended; it must be asked before the number is used again.
-    """
-
-    def __init__(self, process: int, pipe: int, reap: Callable[[], bool]) -> None:
-        self._process, self._pipe, self.has_ended = process, pipe, reap
-
-    def end(self) -> None:
-        os.close(self._pipe)
-        last = time.monotonic() + _PATIENCE
-        while not self.has_ended():
-            if time.monotonic() > last:
-                with suppress(OSError):
-                    os.kill(self._process, signal.SIGKILL)
-                last += _PATIENCE
-            time.sleep(0.005)
-
-
-def _start(listening: socket.socket, folder: Path, password: str) -> _Server:
-    """Start the server as a copy of this process, or, where a copy is not safe, as a process of its own."""
+def _start(listening: socket.socket, folder: Path, password: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the server; its process, and the write end of the pipe whose end ends it."""
     watched, pipe = os.pipe()
-    try:
-        # The terminal's Ctrl-C is for the run alone.
-        with without_interrupts():
-            others = {thread.name for thread in threading.enumerate()} - {threading.main_thread().name, WAITING}
-            if sys.platform == "linux" and not others:
-                return _copy(listening, watched, pipe, folder, password)
-            return _process(listening, watched, pipe, folder, password)
-    finally:
-        os.close(watched)
-
-
-def _copy(listening: socket.socket, watched: int, pipe: int, folder: Path, password: str) -> _Server:
-    import prefect.main  # noqa: F401  the copy has it then
-
-    sys.stdout.flush()
-    sys.stderr.flush()
-    process = os.fork()
-    if process == 0:
-        try:
-            os.setsid()
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.set_wakeup_fd(-1)  # its pipe is closed next, and another file may get the number
-            _close_all_but(listening.fileno(), watched)
-            from flows.orchestration.temporary_server import serve
-
-            serve(listening, watched, folder, password)
-        finally:
-            os._exit(1)
-    ended: list[int] = []
-
-    def reap() -> bool:
-        if not ended:
-            with suppress(ChildProcessError):
-                if os.waitpid(process, os.WNOHANG)[0] == 0:
-                    return False
-            ended.append(process)
-        return True
-
-    return _Server(process, pipe, reap)
-
-
-def _close_all_but(*kept: int) -> None:
-    """Close all files, so that nobody who reads our output to its end, or waits for a lock, waits for this process."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nothing, standard)
-    start = 3
-    for descriptor in sorted(kept):
-        os.closerange(start, descriptor)
-        start = descriptor + 1
-    os.closerange(start, os.sysconf("SC_OPEN_MAX"))
-
-
-def _process(listening: socket.socket, watched: int, pipe: int, folder: Path, password: str) -> _Server:
     descriptors = (listening.fileno(), watched)
-    server = subprocess.Popen(
-        [sys.executable, "-P", "-m", "flows.orchestration.temporary_server", *map(str, descriptors), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        pass_fds=descriptors,
-        start_new_session=True,
-    )
+    with without_interrupts():  # the terminal's Ctrl-C is for the run alone
+        server = subprocess.Popen(
+            [sys.executable, "-P", "-m", "flows.orchestration.temporary_server", *map(str, descriptors), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+    os.close(watched)
     assert server.stdin is not None
     server.stdin.write(password.encode() + b"\n")
     server.stdin.close()
-    return _Server(server.pid, pipe, lambda: server.poll() is not None)
+    return server, pipe
+
+
+def _end(server: subprocess.Popen[bytes], pipe: int) -> None:
+    os.close(pipe)
+    try:
+        server.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
 
 
 @contextmanager

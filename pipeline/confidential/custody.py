@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,39 +25,39 @@ if TYPE_CHECKING:
     from pipeline.execution.settings import Settings
 
 
-@dataclass(frozen=True)
-class KeySource:
-    """What the command line says about the key; at most one of the three.
-
-    Attributes:
-        file: a key file.
-        descriptor: an open file descriptor from which a key file's content is read; it is closed afterwards.
-        command: a command that writes a key file's content to its standard output; it is split as a shell would split
-            it and run without a shell.
-    """
-
-    file: Path | None = None
-    descriptor: int | None = None
-    command: str | None = None
+class KeySource(SecretSource):
+    """Where the master key is."""
 
     def __str__(self) -> str:
         """As on the command line; a command is not shown, since it may hold a password."""
-        return f"--key-file {self.file}" if self.file is not None else "a key on the command line"
+        return f"--key file:{self.file}" if self.file is not None else "a key on the command line"
 
     def read(self) -> MasterKey | None:
         """The key; None if no source is given.
 
         Raises:
-            InputError: several sources are given, or the source has no key. The message does not show what it has.
+            InputError: the source has no key. The message does not show what it has.
         """
-        found = SecretSource("--key", self.file, self.descriptor, self.command).content("key file", LONGEST_KEY_TEXT)
+        found = self.content("key file", LONGEST_KEY_TEXT)
         return None if found is None else MasterKey.from_content(*found)
+
+
+def given_source(text: str | None) -> KeySource:
+    """Where `--key` says that the key is; nowhere if it was not given."""
+    return KeySource.parse(text, "--key")
 
 
 def configured_source(spec: Path | ReleaseSpec, settings: Settings) -> KeySource:
     """Where the settings say that the key is; nowhere if they do not, or the spec has a test key of its own."""
-    source = KeySource(file=settings.key_file, command=settings.key_command)
+    source = key_of_settings(settings)
     return source if source == KeySource() or as_spec(spec).privacy.key is None else KeySource()
+
+
+def key_of_settings(settings: Settings) -> KeySource:
+    """Where the settings say that the key is."""
+    from pipeline.execution.settings import where_set  # which measuring does not need
+
+    return KeySource.parse(settings.key, where_set("key"))
 
 
 class Keyholder:
@@ -151,8 +150,8 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
             )
         if not run.key.exists():
             raise InputError(
-                f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command (a release whose "
-                "key is lost can still be verified)"
+                f"{run.root}: the key is not here; give it with --key (a release whose key is lost can still be "
+                "verified)"
             )
         key = MasterKey.read(run.key)
     manifest = read_manifest(run.manifest)
@@ -170,7 +169,7 @@ def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
     from pipeline.questions.manifest import read_answer  # which a run does not need
 
     if given is None and not run.key.exists():
-        raise InputError(f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command")
+        raise InputError(f"{run.root}: the key is not here; give it with --key")
     key = MasterKey.read(run.key) if given is None else given
     manifest = read_answer(run)
     if key.commitment(manifest.key_salt) != manifest.key_commitment:

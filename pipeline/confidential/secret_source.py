@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import read_private
@@ -17,20 +18,41 @@ _PATIENCE = 300
 
 @dataclass(frozen=True)
 class SecretSource:
-    """What the command line says about a secret; at most one of the three.
+    """Where a secret is; at most one of the three.
 
     Attributes:
-        option: what its options begin with, such as "--key" for --key-file, --key-fd and --key-command.
         file: a file with the secret.
         descriptor: an open file descriptor from which the file's content is read; it is closed afterwards.
         command: a command that writes the file's content to its standard output; it is split as a shell would split
             it and run without a shell.
+        named: the option or setting that says so, for messages.
     """
 
-    option: str
     file: Path | None = None
     descriptor: int | None = None
     command: str | None = None
+    named: str = field(default="--key", compare=False)
+
+    @classmethod
+    def parse(cls, text: str | None, named: str) -> Self:
+        """What an option or setting says: `file:PATH`, `fd:NUMBER` or `command:WORDS`; no source where it says nothing.
+
+        Raises:
+            InputError: it says something else. The message does not show it: it may be the secret itself.
+        """
+        if text is None:
+            return cls(named=named)
+        kind, _, value = text.partition(":")
+        if value and kind == "file":
+            return cls(file=Path(value), named=named)
+        if kind == "fd" and value.isdecimal() and int(value) < 2**31:
+            return cls(descriptor=int(value), named=named)
+        if kind == "command":
+            return cls(command=value, named=named)
+        raise InputError(
+            f"{named}: found none of file:PATH, fd:NUMBER (an open file descriptor) and command:COMMAND (which prints "
+            "the key), of which one is needed"
+        )
 
     def content(self, what: str, longest: int) -> tuple[bytes, str] | None:
         """The content, and where it comes from for messages; None if no source is given.
@@ -40,20 +62,17 @@ class SecretSource:
             longest: bytes that are read at most.
 
         Raises:
-            InputError: several sources are given, or the source cannot be read. The message does not show its content.
+            InputError: the source cannot be read. The message does not show its content.
         """
-        sources = {"file": self.file, "fd": self.descriptor, "command": self.command}
-        named = [f"{self.option}-{name}" for name, value in sources.items() if value is not None]
-        if not named:
-            return None
-        if len(named) > 1:
-            raise InputError(f"found {' and '.join(named)}; one source of the key is allowed")
         if self.file is not None:
             return read_private(self.file, what, longest), f"{what} {self.file}"
         if self.descriptor is not None:
-            where = f"{named[0]} {self.descriptor}"
+            where = f"{self.named} fd:{self.descriptor}"
             return _from_descriptor(self.descriptor, where, longest), where
-        return _output_of(self.command or "", named[0], longest), named[0]
+        if self.command is not None:
+            where = f"{self.named} command"
+            return _output_of(self.command, where, longest), where
+        return None
 
 
 def _from_descriptor(descriptor: int, where: str, longest: int) -> bytes:

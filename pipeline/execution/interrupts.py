@@ -19,9 +19,6 @@ STATUS = 130
 #: Seconds that a run has to put things in order. Then it ends as if killed; it can be resumed after that too.
 _PATIENCE = 0.8
 
-#: The thread that waits for an interrupt. It reads from a pipe and holds nothing; a copy does without it.
-WAITING = "interrupts"
-
 _ending = threading.Event()
 _announced = threading.Lock()
 _message = "stopped"
@@ -89,7 +86,7 @@ def end_on_interrupt() -> None:
     os.set_blocking(writing, False)
     signal.signal(signal.SIGINT, _interrupt)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    threading.Thread(target=_wait, args=(reading,), daemon=True, name=WAITING).start()
+    threading.Thread(target=_wait, args=(reading,), daemon=True, name="interrupts").start()
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Options that several commands share; the effect of `--quiet`, `--verbose` and `--json`."""
+"""The options that several commands share, each stated once; the effect of `--quiet`, `--verbose` and `--json`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ DataOption = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option(help="Folder in which to create the release's directory. [default: releases]")
 ]
+PeriodOption = Annotated[
+    str | None,
+    typer.Option(metavar="PERIOD", help="Which release of a [series], such as 2031; its predecessors are in OUT."),
+]
 LedgerOption = Annotated[
     str | None,
     typer.Option(
@@ -36,24 +40,21 @@ LedgerOption = Annotated[
         help="The ledger: a file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: one of the user's own.",
     ),
 ]
-KeyFileOption = Annotated[
-    Path | None, typer.Option(help="File with the master key. [default: the run's own, restricted/key]")
-]
-KeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor from which to read the master key.")
-]
-KeyCommandOption = Annotated[
+KeyOption = Annotated[
     str | None,
-    typer.Option(help="Command that prints the master key, such as a query to a vault; run without a shell."),
+    typer.Option(
+        metavar="SOURCE",
+        help="The master key: file:PATH, fd:NUMBER (an open file descriptor) or command:COMMAND (prints it, such as a "
+        "query to a vault; run without a shell). [default: the run's own, restricted/key]",
+        show_default=False,
+    ),
 ]
-SignKeyFileOption = Annotated[
-    Path | None, typer.Option(help="File with the key to sign with, made by spinewise key sign-new.")
-]
-SignKeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor that the signing key can be read from.")
-]
-SignKeyCommandOption = Annotated[
-    str | None, typer.Option(help="Command that prints the signing key; run without a shell.")
+SignKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE",
+        help="The key to sign with, made by spinewise key sign-new: file:PATH, fd:NUMBER or command:COMMAND.",
+    ),
 ]
 SignedByOption = Annotated[
     Path | None, typer.Option(metavar="PUBLIC_KEY_FILE", help="Public key whose signature is required.")

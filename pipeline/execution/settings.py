@@ -55,10 +55,8 @@ NEEDS_TRUST: Final = (
     "out",
     "ledger",
     "state",
-    "key_file",
-    "key_command",
-    "sign_key_file",
-    "sign_key_command",
+    "key",
+    "sign_key",
     "work_pool",
     "on_failure_command",
     "on_failure_webhook",
@@ -86,14 +84,12 @@ class Settings(BaseSettings):
         None,
         description="folder of the high-water marks and checkpoints of ledgers; by default the user's state folder",
     )
-    key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
-    key_command: str | None = Field(
-        None, description="command that prints the master key, such as one that queries a vault"
+    key: str | None = Field(
+        None, description="the master key: file:PATH, fd:NUMBER or command:COMMAND; by default each run draws its own"
     )
-    sign_key_file: Path | None = Field(
-        None, description="file with the key that finished releases are signed with; by default they are not signed"
+    sign_key: str | None = Field(
+        None, description="the key that finished releases are signed with, as key; by default they are not signed"
     )
-    sign_key_command: str | None = Field(None, description="command that prints the signing key")
     work_pool: str = Field("spinewise", min_length=1, description="Prefect work pool that deployments run on")
     retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is retried")
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")
@@ -123,6 +119,7 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
+_KEYS: Final = ("key", "sign_key")
 #: Settings that are paths.
 _FILES: Final = tuple(name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation))
 
@@ -217,7 +214,7 @@ def _demanded(name: str, places: tuple[_Place, ...]) -> _Place | None:
 def _check_own(user: _Place) -> None:
     """Refuse paths of the user's own file that are other files in each folder, where they name keys or budgets."""
     for name, value in user.content.items():
-        if name == "out" or name not in (*_FILES, "ledger"):
+        if name == "out" or name not in (*_FILES, "ledger", *_KEYS):
             continue
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str) and _is_relative(path, name):
@@ -228,6 +225,8 @@ def _check_own(user: _Place) -> None:
 
 
 def _is_relative(path: str, name: str) -> bool:
+    if name in _KEYS:
+        return path.startswith("file:") and not Path(path.removeprefix("file:")).is_absolute()
     if path.startswith("sqlite:///") and name == "ledger":
         return not path.removeprefix("sqlite:///").startswith("/")
     if name == "ledger" and "://" in path:

@@ -39,7 +39,7 @@ def test_help_is_fast_and_has_examples() -> None:
     assert after.children_user + after.children_system - before.children_user - before.children_system < 5
     assert shown.returncode == 0
     assert "spinewise example demo" in shown.stdout
-    for command in ("run", "verify", "example", "schema"):
+    for command in ("run", "verify", "example", "key"):
         assert command in shown.stdout
         text = spinewise(command, "--help").stdout
         assert f"spinewise {command}" in text
@@ -74,7 +74,7 @@ def test_help_imports_nothing_slow() -> None:
 
 def test_version_and_schema_go_to_stdout() -> None:
     assert spinewise("--version").stdout.startswith("spinewise ")
-    assert json.loads(spinewise("schema").stdout)["title"] == "Spinewise release spec"
+    assert json.loads(spinewise("validate", "--schema").stdout)["title"] == "Spinewise release spec"
 
 
 def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
     [
         (("run", "nothing.toml"), "Error: nothing.toml: no such file; a spec in TOML is needed\n"),
         (("run", "{town}", "--data", "nowhere"), "Error: --data nowhere: no such file or folder\n"),
-        (("run", "{town}", "--key-file", "nowhere"), "one key is allowed, remove one of the two"),
+        (("run", "{town}", "--key", "file:nowhere"), "one key is allowed, remove one of the two"),
         (("run", "{town}", "--workers", "0"), "Input should be greater than or equal to 1"),
         (("run",), "Missing argument"),
         (

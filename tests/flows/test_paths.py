@@ -106,7 +106,7 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         "layout": "csv", "candidates": "in/blocks.csv", "file": "new.key", "out": "new",
     }  # fmt: skip
     usable = {
-        *(("run", "out"), ("estimate", "out"), ("doctor", "out"), ("audit", "out")),
+        *(("run", "out"), ("doctor", "out"), ("audit", "out")),
         *(("example", "folder"), ("ledger", "releases"), ("ledger", "runs")),
     }
     before = set(Path("/").iterdir())
@@ -164,12 +164,12 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("a:link").mkdir()
     lines: list[tuple[object, ...]] = [
         ("validate", "a:in", "a:in/release.toml"),
-        ("check", root),
+        ("verify", "--constraints", root),
         ("verify", root, "--workers", 1),
         ("query", root, "total", "--areas", "a:areas.csv"),
         ("query", root, "total", "--areas", "a:areas.parquet"),
         ("compare", root, plain, "--html", "a:page.html"),
-        ("spine", "a:in/release.toml"),
+        ("plan", "--spine", "a:in/release.toml"),
         ("import", "table", "a:in/persons.csv", "--out", "a:table", "--geography", "block"),
         ("import", "table", "a:in/some.parquet", "--out", "a:other", "--geography", "block"),
         ("key", "new", "a:key"),
@@ -178,7 +178,7 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
     layouts = ("csv", "parquet", "nmf", "xlsx", "duckdb", "sdmx")
     lines += [("export", root, "--format", layout, "--out", f"a:{layout}") for layout in layouts]
-    lines += [("estimate", "a:nmf", "a:in/release.toml", "--out", "a:estimated", "--workers", 1)]
+    lines += [("run", "a:in/release.toml", "--measurements", "a:nmf", "--out", "a:estimated", "--workers", 1)]
     for line in lines:
         status, printed = spinewise(*line)
         assert status == 0, (line, printed)

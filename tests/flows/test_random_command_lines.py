@@ -56,7 +56,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
             "spec": (spec,), "release": releases, "first": releases, "second": releases, "measurements": (nmf,),
             "data": (folder, folder / "persons.csv"), "source": (folder / "persons.csv", folder / "blocks.csv"),
             "areas": (folder / "blocks.csv",), "households": (folder / "units.csv",), "path": (folder,),
-            "ledger": (ledger,), "key_file": (key,), "runs": (tmp_path / "out",), "file": (tmp_path / "exported.json",),
+            "ledger": (ledger,), "runs": (tmp_path / "out",), "file": (tmp_path / "exported.json",),
         },
     )  # fmt: skip
 

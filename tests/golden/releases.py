@@ -116,7 +116,7 @@ def _survey(name: str, write: Callable[[Path], object]) -> SmallRelease:
         write(folder)
         _write_key(folder)
 
-    return SmallRelease(name, written, (_run("survey.toml", "out", "--key-file", _KEY),), ("out/survey",))
+    return SmallRelease(name, written, (_run("survey.toml", "out", "--key", f"file:{_KEY}"),), ("out/survey",))
 
 
 #: A town with everything that a spec can state, under pure differential privacy.
@@ -179,7 +179,7 @@ def _opened(dataset: str, rho: str) -> Command:
 
 
 def _ask(questions: Sequence[tuple[str, str]]) -> list[Command]:
-    more = ("--key-file", _KEY, "--out", "answers", "--quiet")
+    more = ("--key", f"file:{_KEY}", "--out", "answers", "--quiet")
     return [
         ("ask", "in/release.toml", text, "--rho", rho, "--name", f"q{number}", *more)
         for number, (text, rho) in enumerate(questions)
@@ -196,7 +196,7 @@ def _updated() -> SmallRelease:
     asked = _ask(QUESTIONS)
     used = [word for number in range(len(QUESTIONS)) for word in ("--with", f"answers/q{number}")]
     update = ("update", "out/work", *used, "--out", "updated", "--workers", "1", "--quiet")
-    commands = (_opened("workers", "9"), _run("in/release.toml", "out", "--key-file", _KEY), *asked, update)
+    commands = (_opened("workers", "9"), _run("in/release.toml", "out", "--key", f"file:{_KEY}"), *asked, update)
     return SmallRelease("updated", _charged, commands, ("out/work", "updated/work"), charged=True)
 
 
@@ -282,8 +282,8 @@ RELEASES: Final[Sequence[SmallRelease]] = (
         _mixed,
         (
             _opened("people", "1"),
-            _run("in/register/register.toml", "in/register/out", "--key-file", _KEY),
-            _run("in/survey.toml", "out", "--key-file", _KEY),
+            _run("in/register/register.toml", "in/register/out", "--key", f"file:{_KEY}"),
+            _run("in/survey.toml", "out", "--key", f"file:{_KEY}"),
         ),
         ("in/register/out/register", "out/survey"),
         charged=True,
@@ -291,7 +291,7 @@ RELEASES: Final[Sequence[SmallRelease]] = (
     SmallRelease(
         "chosen",
         _chosen,
-        (_opened("people", "1"), _run("release.toml", "out", "--key-file", _KEY)),
+        (_opened("people", "1"), _run("release.toml", "out", "--key", f"file:{_KEY}")),
         ("out/chosen",),
         True,
     ),

@@ -117,7 +117,7 @@ def test_its_texts_are_corrected(made: tuple[SmallRelease, Path], tmp_path: Path
 def test_it_keeps_what_is_promised(contract: str, made: tuple[SmallRelease, Path], tmp_path: Path) -> None:
     release, folder = made
     command, *options = contract.split()
-    key = ["--key-file", folder / "key"] if contract in CONTRACTS[2:4] and (folder / "key").exists() else []
+    key = ["--key", f"file:{folder / 'key'}"] if contract in CONTRACTS[2:4] and (folder / "key").exists() else []
     out = ["--out", tmp_path / "out"] if command in ("export", "audit") else []
     words = (command, folder / release.published[-1], *options, *key, *out)
     ledger, state = str(folder / "ledger.sqlite"), str(folder / "state")

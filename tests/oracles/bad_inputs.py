@@ -519,7 +519,7 @@ def bad_release(rng: random.Random, world: World) -> str:
     damage = damaged_json if path.suffix == ".json" else damaged_parquet if path.suffix == ".parquet" else damaged_bytes
     out = world.folder / "exported"
     lines: tuple[tuple[object, ...], ...] = (
-        ("check", root), ("query", root), ("query", root, "age * sex", "--at", "tract"),
+        ("verify", "--constraints", root), ("query", root), ("query", root, "age * sex", "--at", "tract"),
         ("export", root, "--format", "csv", "--out", out), ("compare", root, root), ("fitness", root),
     )  # fmt: skip
     with restored([path]):

@@ -56,7 +56,7 @@ def test_it_queries_checks_hashes_constraints_and_signature(
     mine = tmp_path / "mine"
     shutil.copytree(release / "releases" / "example" / "public", mine / "public")
     installed.run("spinewise", "key", "sign-new", "agency.sign", "--name", "statistics.example/a", cwd=tmp_path)
-    installed.run("spinewise", "sign", "mine", "--sign-key-file", "agency.sign", cwd=tmp_path)
+    installed.run("spinewise", "sign", "mine", "--sign-key", "file:agency.sign", cwd=tmp_path)
 
     assert "99001" in reader.run("spinewise", "query", "mine", "race", "--at", "county", cwd=tmp_path)
     said = reader.run("spinewise", "verify", "mine", "--constraints", "--signed-by", "agency.sign.pub", cwd=tmp_path)

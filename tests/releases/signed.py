@@ -52,6 +52,6 @@ def made_keys(folder: Path) -> Path:
 def signed_copy(release: Path, signing: Path, copy: Path) -> Path:
     """A copy of a release, signed with the key of `made_keys`."""
     shutil.copytree(release, copy)
-    done = spinewise("sign", copy, "--sign-key-file", signing / "agency.sign")
+    done = spinewise("sign", copy, "--sign-key", f"file:{signing / 'agency.sign'}")
     assert done.returncode == 0, done.stderr
     return copy

@@ -85,6 +85,6 @@ def test_the_command_explains_answers_and_verifies(ledger: Path, tmp_path: Path)
 @pytest.mark.slow
 def test_the_command_draws_again(ledger: Path, tmp_path: Path) -> None:
     asked = spinewise("ask", tmp_path / "release.toml", "count by tract", "--rho", "1/4", "--out", tmp_path / "out")
-    again = spinewise("rerun", asked.stdout.strip())
+    again = spinewise("verify", "--records", asked.stdout.strip())
     assert "all 3 public files are the same" in again.stdout, asked.stderr + again.stderr
     assert spent(ledger) == Fraction(1, 4)

@@ -138,6 +138,6 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_history(series: Path, tmp_path: Path, number: int) -> None:
     """Of either release of it."""
     release, new = sorted(series.iterdir())[number], _fresh(tmp_path)
-    files, wrong = not_refused(release / "public", lambda: printed("revise", series, "--out", new()))
+    files, wrong = not_refused(release / "public", lambda: printed("series", "revise", series, "--out", new()))
     assert len(files) > 2
     assert wrong == []

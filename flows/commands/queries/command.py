@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.queries.options import Form, QueryOptions, Show, check, form_of
+from flows.commands.queries.options import Form, QueryOptions, Show, check
 from flows.commands.queries.shown import show_counts, show_derived, show_frame
 
 if TYPE_CHECKING:
@@ -83,8 +83,6 @@ def query(
     tidy: Annotated[
         bool, typer.Option("--tidy", help="One row a number: value, low, high; with --format csv, json or markdown.")
     ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="As --format csv.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As --format json.")] = False,
 ) -> None:
     """Print numbers of a release, each with its 90 % interval.
 
@@ -144,7 +142,7 @@ def query(
         means=means,
         show=show,
         rows=rows,
-        form=form_of(form, csv=csv, json=json),
+        form=form,
         tidy=tidy,
     )
     check(options)
@@ -253,7 +251,7 @@ def _what_there_is(directory: Path, opened: Reader) -> str:
     tables = [table for table in opened.universe.tables if level in table.levels]
     lines += [f"  {begin} total --at {level}"]
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
-    lines += [f"  {begin} {attribute} --at {level} --csv"]
+    lines += [f"  {begin} {attribute} --at {level} --format csv"]
     if opened.joined:
         lines += [f"  {begin} --average-household-size --at {level}"]
         lines += [f"  {begin} --table {shlex.quote(one.name)} --at {level}" for one in opened.linked_tables[:1]]

@@ -28,17 +28,6 @@ class Form(StrEnum):
     markdown = "markdown"
 
 
-def form_of(form: Form, *, csv: bool, json: bool) -> Form:
-    """What `--format` says, or the older `--csv` and `--json`; InputError where they contradict each other."""
-    from pipeline.errors import InputError
-
-    given = [] if form is Form.text else [f"--format {form}"]
-    given += [f"--{name}" for name, wanted in (("csv", csv), ("json", json)) if wanted]
-    if len({name.split()[-1].strip("-") for name in given}) > 1:
-        raise InputError(f"found {' and '.join(given)}; one of the two is allowed")
-    return Form(given[0].split()[-1].strip("-")) if given else form
-
-
 @dataclass(frozen=True)
 class QueryOptions:
     """What to query, and how to print it; see the options of the command."""

@@ -86,7 +86,7 @@ def update(
     progress = output.progress()
     try:
         settings = load_settings(workers=workers)
-        signer = None if signed_by is not None else signing_key(settings, None, None, None)
+        signer = None if signed_by is not None else signing_key(settings)
         key = PublicKey.read(signed_by) if signed_by is not None else None
         if key is None and signer is not None and is_signed(release_at(release)):
             key = signer.public()

@@ -363,7 +363,7 @@ _APPLY = {
 
 #: What declares a dataset; this and the other kinds that count for every charge, not for one run: `draw`s are few.
 _DECLARED: Final = ("open", "purpose", "allow", "close")
-_STANDING: Final = (*_DECLARED, "series", "draw", "redraw")
+_STANDING: Final = (*_DECLARED, "series")
 
 
 def _known(datasets: dict[str, DatasetState], event: Event) -> DatasetState:

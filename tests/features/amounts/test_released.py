@@ -112,7 +112,19 @@ def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) ->
 
 
 def test_query_prints_sums_and_means(release: Path) -> None:
-    asked = ["query", str(release), "--companion", "wages", "--table", "total", "--at", "tract", "--means", "--csv"]
+    asked = [
+        "query",
+        str(release),
+        "--companion",
+        "wages",
+        "--table",
+        "total",
+        "--at",
+        "tract",
+        "--means",
+        "--format",
+        "csv",
+    ]
     lines = CliRunner().invoke(app, asked).output.splitlines()
     assert lines[0].startswith("geocode,total:sum,")
     assert len(lines) == 1 + 4

@@ -144,13 +144,13 @@ def test_what_is_missing_or_anothers_is_refused(answer: Path, tmp_path: Path, le
     (answer / "restricted" / "key").rename(tmp_path / "own")
     with pytest.raises(InputError, match="is not the one that"):
         CliRunner().invoke(
-            app, ["audit", str(answer), "--key-file", str(key_at(tmp_path / "other").file)], catch_exceptions=False
+            app, ["audit", str(answer), "--key", f"file:{key_at(tmp_path / 'other').file}"], catch_exceptions=False
         )
     with pytest.raises(InputError, match="found only with its key"):
         CliRunner().invoke(app, ["audit", str(answer), "--ledger", str(ledger)], catch_exceptions=False)
     done = CliRunner().invoke(app, ["audit", str(answer)])  # the noise is tested by its distribution alone
     assert done.exit_code == 0, done.output
     assert "redrawn" not in done.output
-    done = CliRunner().invoke(app, ["audit", str(answer), "--key-file", str(tmp_path / "own")])
+    done = CliRunner().invoke(app, ["audit", str(answer), "--key", f"file:{tmp_path / 'own'}"])
     assert done.exit_code == 0, done.output
     assert "redrawn" in done.output

@@ -511,7 +511,7 @@ def test_the_command_line_tells_of_every_clique(made: Made) -> None:
     assert "1,500 rows, 1,500 counted, 11 leaves" in spinewise("validate", made.spec.parent, made.spec).stdout
     crossing = spinewise("query", made.root, "age", "--where", "car=no", "--at", "county")
     assert (crossing.returncode, "the clique age x car (8 cells) would be needed" in crossing.stderr) == (2, True)
-    shown = spinewise("query", made.root, "rooms", "--where", "tenure=owner", "--at", "county", "--csv")
+    shown = spinewise("query", made.root, "rooms", "--where", "tenure=owner", "--at", "county", "--format", "csv")
     assert shown.stdout.startswith("geocode,1,")
     assert spinewise("query", made.root, "--table", "tenure.rooms", "--at", "county").returncode == 0
 

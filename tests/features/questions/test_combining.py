@@ -323,7 +323,7 @@ def test_the_command_combines_verifies_and_says_why_not(spec: Path, released: Pa
     root = folder / done.stdout.strip()
     verified = spinewise("verify", root, "--release", released)
     assert (verified.returncode, "combined with" in verified.stdout) == (0, True)
-    again = spinewise("rerun", root, "--release", released)
+    again = spinewise("verify", "--records", root, "--release", released)
     assert "all 5 public files are the same" in again.stdout, again.stderr
     other = spinewise("ask", spec, "count by shift", "--rho", "1/50", "--release", released, cwd=folder)
     assert other.returncode == 0
@@ -337,7 +337,7 @@ def test_a_release_is_named_for_combined_answers_only(spec: Path, released: Path
     root = ask(spec, "count by tract")
     run = RunDirectory(root)
     with pytest.raises(InputError, match="is not combined with a release"):
-        printed("rerun", root, "--release", released)
+        printed("verify", "--records", root, "--release", released)
     assert "its areas are those of" in printed("verify", root, "--release", released)
     with pytest.raises(InputError, match="is no answer that could be combined"):
         printed("verify", released, "--release", released)

@@ -82,7 +82,7 @@ def test_an_answer_is_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
     _, root = answer
     _, private, public = keys_in(tmp_path / "keys")
     assert cli("verify", root, "--signed-by", public).exit_code == 1
-    assert cli("sign", root, "--sign-key-file", private).exit_code == 0
+    assert cli("sign", root, "--sign-key", f"file:{private}").exit_code == 0
     done = cli("verify", root, "--signed-by", public)
     assert (done.exit_code, "it is signed by statistics.example/answers" in done.output) == (0, True)
     assert "its signature was not checked" in cli("verify", root).output
@@ -97,7 +97,7 @@ def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Pa
     sign_release(run, key)
     assert run.answer_signature.read_bytes() == before
     (run.public / "answer.csv").write_text("county\n", "utf-8")
-    refused = cli("sign", root, "--sign-key-file", private)
+    refused = cli("sign", root, "--sign-key", f"file:{private}")
     assert (refused.exit_code, "answer.csv is missing or was changed" in refused.output) == (1, True)
     refused = cli("verify", root, "--signed-by", public)
     assert (refused.exit_code, "answer.csv" in refused.output) == (1, True)
@@ -147,7 +147,7 @@ def test_a_signed_release_is_used_with_answers_of_its_signer_only(
     refused = cli(*asked, "--release", signed_release)
     assert (refused.exit_code, "--signed-by" in refused.output) == (2, True)
     assert not (tmp_path / "asked").exists()  # before anything is charged
-    done = cli(*asked, "--release", signed_release, "--sign-key-file", tmp_path / "keys" / "agency.sign")
+    done = cli(*asked, "--release", signed_release, "--sign-key", f"file:{tmp_path / 'keys' / 'agency.sign'}")
     assert done.exit_code == 0, done.output
     (root,) = (tmp_path / "asked").iterdir()
     assert signature_problems(RunDirectory(root), key.public()) == []

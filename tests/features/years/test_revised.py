@@ -168,16 +168,16 @@ def test_commands(own_series: Made, tmp_path: Path) -> None:
     report = json.loads(spinewise("series", "show", own_series.release("2032"), "--json"))
     assert [one["period"] for one in report["periods"]] == list(YEARS)
     assert report["rho"] == "2"
-    folder = Path(spinewise("revise", own_series.out, "--out", tmp_path / "a").strip())
-    again = Path(spinewise("revise", own_series.out, "-q", "--out", tmp_path / "b").strip())
+    folder = Path(spinewise("series", "revise", own_series.out, "--out", tmp_path / "a").strip())
+    again = Path(spinewise("series", "revise", own_series.out, "-q", "--out", tmp_path / "b").strip())
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert Path("changes/sex/tract.parquet") in files
     assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)
     table = pd.read_parquet(folder / "tables" / "total" / "block.parquet")
     assert list(table.columns) == ["geocode", "period", "total", "total:low90", "total:high90"]
     assert len(table) == 3 * 12
-    spinewise("revise", own_series.out, "--out", tmp_path / "a", status=2)
-    refused = spinewise("revise", own_series.out, "--out", folder / "revision.json", status=2)
+    spinewise("series", "revise", own_series.out, "--out", tmp_path / "a", status=2)
+    refused = spinewise("series", "revise", own_series.out, "--out", folder / "revision.json", status=2)
     assert "revision.json: is not a folder" in refused
     csv = spinewise(
         "query", own_series.release("2033"), "sex", "--at", "tract", "--change", "2031..2033", "--format", "csv"
@@ -200,7 +200,7 @@ def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(value: str,
     records = tmp_path / "in" / "persons-2031.csv"
     pd.read_csv(records).replace({"sex": {"m": value}}).to_csv(records, index=False)
     run_period(spec, tmp_path / "out", "2031", records)
-    refused = spinewise("revise", tmp_path / "out", "--out", tmp_path / "revisions", status=2)
+    refused = spinewise("series", "revise", tmp_path / "out", "--out", tmp_path / "revisions", status=2)
     assert f"tables.sex: '{value}' cannot be the label of an answer in a revision" in refused
     assert not (tmp_path / "revisions").exists()
 
@@ -288,5 +288,5 @@ def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: Ma
 
 def test_a_history_changes_nothing_of_the_releases(own_series: Made, tmp_path: Path) -> None:
     before = [public_bytes(own_series.release(year)) for year in YEARS]
-    spinewise("revise", own_series.out, "--out", tmp_path / "a")
+    spinewise("series", "revise", own_series.out, "--out", tmp_path / "a")
     assert [public_bytes(own_series.release(year)) for year in YEARS] == before

@@ -56,11 +56,11 @@ def test_show_and_events_tell_what_was_spent_on_what(file: str) -> None:
     assert "left    rho = 1.26548 (143/113)" in shown
     assert "run aaaaaaaaaaaa" in shown
     assert "first: rho = 0.333334 (1/3), drawn" in shown
-    lines = said("events", "persons").splitlines()
+    lines = said("show", "--events", "persons").splitlines()
     assert [line.split()[2] for line in lines] == ["open", "charge", "commit"]
     assert "1/3 for discrete_gaussian 3 on votingage * race at county (20 numbers), first" in lines[1]
     assert json.loads(said("show", "persons", "--json"))[0]["left"] == "143/113"
-    assert [event["number"] for event in json.loads(said("events", "--json"))] == [1, 2, 3]
+    assert [event["number"] for event in json.loads(said("show", "--events", "--json"))] == [1, 2, 3]
 
 
 def test_parts_that_are_set_aside_are_shown(file: str) -> None:
@@ -69,7 +69,7 @@ def test_parts_that_are_set_aside_are_shown(file: str) -> None:
     assert "  for questions: rho = 1 left of 1" in shown
     assert "  for yearbook: rho = 0.25 left of 0.25" in shown
     assert "  for nothing by name: rho = 0.75 left of 0.75" in shown
-    assert "purpose  persons  1/4 is set aside for yearbook" in said("events")
+    assert "purpose  persons  1/4 is set aside for yearbook" in said("show", "--events")
     assert "is sound" in said("verify")
     refused = call("open", "others", "--population", "x", "--rho", "2", "--for", "questions")
     assert "--for: found 'questions'; NAME=SHARE is needed" in str(refused.exception)

@@ -106,8 +106,8 @@ def test_events_are_printed_as_they_are_stored(ledger: str) -> None:
     """Number, time, kind and dataset of each line, and the cost and scale of each charge."""
     with Ledger.open(ledger) as opened:
         events = opened.events()
-    lines = _run("events").splitlines()
-    stored = json.loads(_run("events", "--json"))
+    lines = _run("show", "--events").splitlines()
+    stored = json.loads(_run("show", "--events", "--json"))
     for line, event, row in zip(lines, events, stored, strict=True):
         assert row == event.as_dict()
         number, time, kind, dataset = line.split()[:4]

@@ -32,7 +32,7 @@ def release(town: Path) -> Release:
 
 
 def rows(town: Path, *arguments: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(printed("query", town, *arguments, "--csv"))))
+    return list(csv.DictReader(io.StringIO(printed("query", town, *arguments, "--format", "csv"))))
 
 
 def test_an_area_is_asked_for_by_its_name(town: Path, release: Release) -> None:
@@ -69,7 +69,7 @@ def test_names_and_labels_stand_beside_the_numbers(town: Path, release: Release)
     assert list(frame.columns[:3]) == ["geocode", "name", "young * f"]
     guarded = {**TRACTS, "A02": "'" + FORMULA}
     assert dict(zip(frame["geocode"], frame["name"], strict=True)) == guarded
-    found = json.loads(printed("query", town, "total", "--at", "tract", "--json"))
+    found = json.loads(printed("query", town, "total", "--at", "tract", "--format", "json"))
     assert {row["geocode"]: row["name"] for row in found} == TRACTS
     assert release.names("tract").to_dict() == TRACTS
     assert release.names("county", "es")["B"] == "Condado de Abedules"

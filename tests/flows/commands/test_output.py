@@ -48,7 +48,7 @@ def spoilt(town: Path, tmp_path: Path) -> tuple[Path, str]:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "verify", "check", "doctor", *(pytest.param(one, marks=needs(one)) for one in ("audit", "plan"))],
+    ["run", "verify", "doctor", *(pytest.param(one, marks=needs(one)) for one in ("audit", "plan"))],
 )
 def test_less_and_more_cannot_be_had_at_once(command: str, town: Path, town_spec: Path) -> None:
     where = {"run": [town_spec], "plan": [town_spec], "doctor": []}.get(command, [town])
@@ -101,21 +101,21 @@ def test_verify(town: Path, spoilt: tuple[Path, str]) -> None:
 
 
 def test_check(town: Path, spoilt: tuple[Path, str]) -> None:
-    found = json.loads(call("check", town, "--json").stdout)
+    found = json.loads(call("verify", "--constraints", town, "--json").stdout)
     assert (found["release"], found["holds"], found["problems"]) == (str(town), True, [])
-    quiet = call("check", town, "--quiet")
+    quiet = call("verify", "--constraints", town, "--quiet")
     said = f"{town}: every constraint of the spec holds ({found['checks']:,} checks)\n"
     assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, said, "")
-    assert call("check", town, "--verbose").stdout == said
+    assert call("verify", "--constraints", town, "--verbose").stdout == said
     folder, block = spoilt
-    wrong = call("check", folder, "--json")
+    wrong = call("verify", "--constraints", folder, "--json")
     assert wrong.exit_code == 1
     told = json.loads(wrong.stdout)
     assert (told["holds"], told["checks"]) == (False, found["checks"])
     (problem, changed) = told["problems"]
     assert block in problem
     assert changed == "public/tables/detail/block.parquet was changed: its hash is not the one in the manifest"
-    in_words = call("check", folder, "--quiet")
+    in_words = call("verify", "--constraints", folder, "--quiet")
     assert (in_words.exit_code, in_words.stdout) == (1, "")
 
 

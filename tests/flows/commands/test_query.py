@@ -41,11 +41,13 @@ def test_what_there_is(town: Path) -> None:
 def test_table_and_query(town: Path) -> None:
     """As text, CSV and JSON: the reader's counts and margins."""
     release = open_release(town)
-    table = pd.read_csv(io.StringIO(invoke(town, "--table", "sex", "--at", "tract", "--csv")), index_col="geocode")
+    table = pd.read_csv(
+        io.StringIO(invoke(town, "--table", "sex", "--at", "tract", "--format", "csv")), index_col="geocode"
+    )
     pd.testing.assert_frame_equal(table, release.table("sex", level="tract"), check_index_type=False, check_dtype=False)
     expected = release.query("age * sex").where(quarters=["dorm", "prison"]).at("county")
     arguments = (town, "age*sex", "--where", "quarters=dorm,prison", "--at", "county")
-    found = json.loads(invoke(*arguments, "--json"))
+    found = json.loads(invoke(*arguments, "--format", "json"))
     assert [row["adult * f"] for row in found] == expected["adult * f"].tolist()
     assert [row["sum:moe90"] for row in found] == expected["sum:moe90"].tolist()
     shown = invoke(*arguments)
@@ -68,7 +70,7 @@ def test_values_have_their_labels_whatever_is_shown(town: Path, monkeypatch: pyt
     medians = open_release(town).query("age").medians_at("county")["median"]
     found = invoke(town, "age", "--at", "county", "--show", "median")
     assert all(labels.values["age"][str(median)] in found for median in medians)
-    assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--csv")
+    assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--format", "csv")
 
 
 def test_areas(town: Path, tmp_path: Path) -> None:
@@ -76,14 +78,14 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     release = open_release(town)
     first, second, third = reader_of(release).spine.leaf_level.geocodes[[0, 1, -1]].tolist()
     expected = release.query("sex").over({"here": [first, third], "there": [second]})
-    found = invoke(town, "sex", "--area", f"here={first},{third}", "--area", f"there={second}", "--csv")
+    found = invoke(town, "sex", "--area", f"here={first},{third}", "--area", f"there={second}", "--format", "csv")
     read = pd.read_csv(io.StringIO(found), index_col="area")
     pd.testing.assert_frame_equal(read, expected, check_index_type=False, check_dtype=False)
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
-    assert invoke(town, "sex", "--areas", file, "--csv") == found
+    assert invoke(town, "sex", "--areas", file, "--format", "csv") == found
     assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
-    alone = pd.read_csv(io.StringIO(invoke(town, "sex", "--area", first, "--csv")), index_col="area")
+    alone = pd.read_csv(io.StringIO(invoke(town, "sex", "--area", first, "--format", "csv")), index_col="area")
     assert alone.index.tolist() == [first]  # called by what it was asked for by
 
 
@@ -99,7 +101,6 @@ def test_areas(town: Path, tmp_path: Path) -> None:
         (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
         (["sex", "--area", "a=1", "--area", "a=2"], "'a' stands twice"),
         (["sex", "--areas", "nowhere.csv"], "cannot be read"),
-        (["sex", "--at", "tract", "--csv", "--json"], "one of the two is allowed"),
     ],
 )
 def test_refusals(town: Path, arguments: list[str], told: str) -> None:
@@ -131,7 +132,7 @@ def test_what_numbers_make(town: Path) -> None:
         (("--show", "ranks", "--at", "tract"), query.ranks_at("tract")),
         (("--show", "difference", *two), query.difference(tracts[:1], tracts[1:2])),
     ):
-        found = pd.read_csv(io.StringIO(invoke(*asked, *arguments, "--csv")), index_col=0)
+        found = pd.read_csv(io.StringIO(invoke(*asked, *arguments, "--format", "csv")), index_col=0)
         pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False)
         text = invoke(*asked, *arguments)
         assert "In brackets: " in text
@@ -147,7 +148,7 @@ def test_a_difference_says_which_area_is_larger(town: Path) -> None:
     """By its interval, for each number; the columns are called as the areas were."""
     tracts = list(open_reader(town).spine.level("tract").geocodes)
     asked = (town, "age", "--area", f"here={tracts[0]}", "--area", f"there={tracts[1]}", "--show", "difference")
-    numbers = pd.read_csv(io.StringIO(invoke(*asked, "--csv")), index_col=0)
+    numbers = pd.read_csv(io.StringIO(invoke(*asked, "--format", "csv")), index_col=0)
     head, *lines = invoke(*asked).splitlines()
     assert head.split() == ["number", "here", "there", "difference", "larger"]
     for line, (label, row) in zip(lines, numbers.iterrows(), strict=False):
@@ -192,12 +193,12 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     frame.to_csv(tmp_path / "off.csv", index=False)
     expected = release.query("sex").over({"Old Mill (place 059)": [first, third], "tribal 7": [second]})
     for file in ("off.parquet", "off.csv"):
-        found = invoke(town, "sex", "--areas", tmp_path / file, "--csv")
+        found = invoke(town, "sex", "--areas", tmp_path / file, "--format", "csv")
         pd.testing.assert_frame_equal(
             pd.read_csv(io.StringIO(found), index_col="area"), expected, check_index_type=False, check_dtype=False
         )
     for called in ("old mill", "place 059", "Old Mill (place 059)"):
-        found = invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", called, "--csv")
+        found = invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", called, "--format", "csv")
         one = pd.read_csv(io.StringIO(found), index_col="area")
         pd.testing.assert_frame_equal(one, expected.iloc[:1], check_index_type=False, check_dtype=False)
     with pytest.raises(SpinewiseError, match=r"none of the areas of .* are called 'Old Mil'; did you mean 'Old Mill'"):
@@ -274,10 +275,12 @@ def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: P
 def test_the_detail_has_a_column_for_each_attribute(town: Path) -> None:
     """And the two areas of a difference are no values of the attribute."""
     names = open_reader(town).schema.names
-    detail = _frame(invoke(town, "detailed", "--at", "county", "--tidy", "--csv"))
+    detail = _frame(invoke(town, "detailed", "--at", "county", "--tidy", "--format", "csv"))
     assert [*detail.columns] == ["geocode", *names, "value", "low", "high"]
     for query in ("total", names[0], " * ".join(names)):
-        shown = invoke(town, query, "--area", "A", "--area", "B01", "--show", "difference", "--tidy", "--json")
+        shown = invoke(
+            town, query, "--area", "A", "--area", "B01", "--show", "difference", "--tidy", "--format", "json"
+        )
         frame = pd.DataFrame(json.loads(shown))
         assert [*frame.columns] == ["number", "figure", "value", "low", "high"]
         assert [*frame["figure"][:3]] == ["first", "second", "difference"]
@@ -297,14 +300,14 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
     everywhere = [("--at", "block"), ("--area", "901,902")]
     for (first, second), place in product([*pairwise([*names, "value"]), ("area", "value")], everywhere):
         index = "geocode" if place[0] == "--at" else "area"
-        rows = json.loads(invoke(release, f"{first} * {second}", *place, "--tidy", "--json"))
+        rows = json.loads(invoke(release, f"{first} * {second}", *place, "--tidy", "--format", "json"))
         heads = [f"attribute {one}" if one in ("value", "low", index) else one for one in (first, second)]
         for row in rows:
             inside = leaves["geocode"].isin([row["geocode"]] if index == "geocode" else ["901", "902"])
             same = inside & (leaves[first] == row[heads[0]]) & (leaves[second] == row[heads[1]])
             assert row["value"] == leaves.loc[same, "count"].sum(), row
         assert sum(row["value"] for row in rows) == leaves.loc[inside | (index == "geocode"), "count"].sum()
-        alone = json.loads(invoke(release, first, *place, "--json"))
+        alone = json.loads(invoke(release, first, *place, "--format", "json"))
         assert all({*names[first]} <= {*row} for row in alone), alone
         tidy = opened.table(first, "block", tidy=True)
         assert [*tidy][2:] == ["value", "low", "high", "reliability"]
@@ -333,7 +336,6 @@ def test_markdown_says_what_the_text_says(town: Path) -> None:
     ("arguments", "message"),
     [
         (["--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
-        (["--format", "csv", "--json"], "found --format csv and --json; one of the two is allowed"),
     ],
 )
 def test_forms_that_exclude_each_other(town: Path, arguments: list[str], message: str) -> None:

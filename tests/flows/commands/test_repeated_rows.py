@@ -94,7 +94,7 @@ def test_every_file_of_rows(release: Path) -> None:
     files = [path for path in sorted((release / "public").rglob("*.parquet")) if pq.read_metadata(path).num_rows > 2]
     readers: tuple[tuple[object, ...], ...] = (
         ("fitness", release), ("query", release, "--table", "detail", "--at", "block"), ("compare", release, release),
-        ("query", release, "age * sex", "--at", "tract"), ("check", release),
+        ("query", release, "age * sex", "--at", "tract"), ("verify", "--constraints", release),
     )  # fmt: skip
     for path, damage, line in zip(files, itertools.cycle(DAMAGES), itertools.cycle(readers), strict=False):
         with restored([path]):

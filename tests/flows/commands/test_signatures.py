@@ -52,13 +52,13 @@ def test_a_run_again_keeps_or_drops_the_signature(
 
 @pytest.mark.slow
 def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, signing: Path, tmp_path: Path) -> None:
-    missing = spinewise("run", town_spec, "--out", tmp_path, "--no-prefect", "--sign-key-file", signing / "none")
+    missing = spinewise("run", town_spec, "--out", tmp_path, "--no-prefect", "--sign-key", f"file:{signing / 'none'}")
     assert missing.returncode == 2
     assert "signing key file" in missing.stderr
     assert not (tmp_path / "town").exists()
     command = f"cat {signing / 'agency.sign'}"
     arguments = ("run", town_spec, "--out", tmp_path, "--no-prefect", "--workers", 1)
-    done = spinewise(*arguments, SPINEWISE_SIGN_KEY_COMMAND=command)
+    done = spinewise(*arguments, SPINEWISE_SIGN_KEY=f"command:{command}")
     assert done.returncode == 0, done.stderr
     assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
 

@@ -1,4 +1,4 @@
-"""The three ways of `spinewise verify`, and the names that two of them had before."""
+"""The three ways of `spinewise verify`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from pathlib import Path
 
 import pytest
 from releases.command import spinewise
-
-
-def test_constraints_and_records_say_what_check_and_rerun_said(town: Path) -> None:
-    for way, before in (("--constraints", "check"), ("--records", "rerun")):
-        now, then = spinewise("verify", town, way), spinewise(before, town)
-        assert now.returncode == then.returncode == 0, now.stderr
-        assert now.stdout == then.stdout
 
 
 def test_records_as_json(town: Path) -> None:
@@ -31,7 +24,7 @@ def test_records_as_json(town: Path) -> None:
         (["--records", "--signed-by", "agency.sign.pub"], "--signed-by: found with --records"),
         (["--constraints", "--central", "other"], "--central: found with --constraints"),
         (["--data", "persons.csv"], "--data: found without --records, which it is for"),
-        (["--constraints", "--key-file", "key"], "--key-file: found without --records"),
+        (["--constraints", "--key", "file:key"], "--key: found without --records"),
     ],
 )
 def test_an_option_of_another_way_is_refused(town: Path, options: list[str], told: str) -> None:

@@ -90,7 +90,7 @@ def test_only_a_release_that_is_found_to_be_ours_is_signed_afterwards(
             _arrive(tmp_path, year)
     key = SigningKey.generate("statistics.example/releases", post_quantum=False)
     key.write(tmp_path / "agency.sign")
-    monkeypatch.setenv("SPINEWISE_SIGN_KEY_FILE", str(tmp_path / "agency.sign"))
+    monkeypatch.setenv("SPINEWISE_SIGN_KEY", f"file:{tmp_path / 'agency.sign'}")
     made: list[tuple[str | None, Path | None]] = []
     monkeypatch.setattr(release_flow, "_made", lambda request, _: made.append((request.period, request.data)))
     request = Request(spec, out, None, 1, KeySource())

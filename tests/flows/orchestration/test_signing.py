@@ -16,7 +16,7 @@ from pipeline.signatures.signing_keys import SigningKey
 def test_the_flow_leaves_the_signature_to_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = SigningKey.generate("statistics.example/releases", post_quantum=False)
     key.write(tmp_path / "agency.sign")
-    monkeypatch.setenv("SPINEWISE_SIGN_KEY_FILE", str(tmp_path / "agency.sign"))
+    monkeypatch.setenv("SPINEWISE_SIGN_KEY", f"file:{tmp_path / 'agency.sign'}")
     settings = load_settings()
     scheduled = signer_of(settings)
     assert scheduled is not None

@@ -82,17 +82,6 @@ def test_the_folder_of_prefect_does_not_grow_with_runs(tmp_path: Path) -> None:
     assert not list((tmp_path / "tmp").iterdir())
 
 
-#: Runs a release; a server that builds more than a few routes answers nothing.
-_FEW = """
-import sys
-from flows.orchestration import temporary_server
-def refuse(*_):
-    raise AssertionError
-temporary_server._Served._build_all = refuse
-from flows.entry import main
-sys.argv = ["spinewise", "run", *sys.argv[1:]]
-main()
-"""
 #: Asks for what no run asks for, as the run's own client and as a stranger.
 _OTHERS = """
 import httpx
@@ -111,15 +100,7 @@ with temporary_server():
 
 
 @pytest.mark.slow
-def test_a_run_asks_for_no_other_routes_than_those_built(tmp_path: Path) -> None:
-    spec = write_town(tmp_path)
-    command = [sys.executable, "-c", _FEW, str(spec), "--out", str(tmp_path / "out"), "--quiet"]
-    subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True)
-    assert (tmp_path / "out").is_dir()
-
-
-@pytest.mark.slow
-def test_another_route_is_built_when_it_is_asked_for_and_strangers_are_refused(tmp_path: Path) -> None:
+def test_all_of_prefect_is_served_and_strangers_are_refused(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _OTHERS], env=environment(tmp_path), capture_output=True, text=True, check=True
     )

@@ -53,12 +53,11 @@ def test_three_sources_give_one_key(key_file: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (KeySource(file=Path("a"), command="b"), "found --key-file and --key-command; one source"),
-        (KeySource(descriptor=987), r"--key-fd 987: cannot be read \(Bad file descriptor\)"),
-        (KeySource(command=" "), "--key-command: is empty"),
+        (KeySource(descriptor=987), r"--key fd:987: cannot be read \(Bad file descriptor\)"),
+        (KeySource(command=" "), "--key command: is empty"),
         (KeySource(command="no-such-program-here x"), "no-such-program-here cannot be run"),
-        (KeySource(command="false SECRETWORD"), "--key-command: false ended with status 1"),
-        (KeySource(command="echo SECRETWORD"), "--key-command: found 11 bytes that are not a key"),
+        (KeySource(command="false SECRETWORD"), "--key command: false ended with status 1"),
+        (KeySource(command="echo SECRETWORD"), "--key command: found 11 bytes that are not a key"),
         (KeySource(command="echo 'x"), "cannot be split into words"),
     ],
 )
@@ -67,6 +66,28 @@ def test_what_is_no_key_is_told_and_not_shown(source: KeySource, message: str) -
         source.read()
     assert "SECRETWORD" not in str(error.value)
     assert error.value.__cause__ is None
+
+
+def test_a_source_is_a_file_a_descriptor_or_a_command() -> None:
+    assert KeySource.parse("file:a:b", "--key") == KeySource(file=Path("a:b"))
+    assert KeySource.parse("fd:3", "--key") == KeySource(descriptor=3)
+    assert KeySource.parse("command:vault get 'a:b'", "--key") == KeySource(command="vault get 'a:b'")
+    assert KeySource.parse(None, "--key") == KeySource()
+    for wrong in (
+        "",
+        "vault.key",
+        "file:",
+        "fd:",
+        "fd:-1",
+        "fd:x",
+        f"fd:{2**31}",
+        "File:a",
+        "SECRETWORD",
+        "x:SECRETWORD",
+    ):
+        with pytest.raises(InputError, match=r"^SPINEWISE_KEY: found none of file:PATH, fd:NUMBER") as error:
+            KeySource.parse(wrong, "SPINEWISE_KEY")
+        assert "SECRETWORD" not in str(error.value)
 
 
 def test_after_its_end_a_key_is_nowhere_and_only_verify_is_left(tmp_path: Path) -> None:
@@ -125,7 +146,7 @@ def _watched(watcher: threading.Thread, stop: threading.Event) -> Iterator[None]
 
 @pytest.mark.slow
 def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_path: Path) -> None:
-    """The whole command line, with the engine: a run by --key-fd, a rerun by --key-command, and a run that is refused.
+    """The whole command line, with the engine: run by --key fd:, recomputed by command:, and a run refused.
 
     The planted count is that of persons in one cell of one block, a number that stands for nothing else.
     """
@@ -148,20 +169,23 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
         env = environment(COLUMNS="120", **engine, **logging)
         with key.open("rb") as file:
             command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(tmp_path / "out")]
-            command += ["--workers", "1", "--key-fd", str(file.fileno())]
+            command += ["--workers", "1", "--key", f"fd:{file.fileno()}"]
             done = subprocess.run(
                 command, env=env, pass_fds=[file.fileno()], capture_output=True, text=True, check=False, timeout=300
             )
         assert done.returncode == 0, done.stderr
         root = tmp_path / "out" / "town"
-        again = spinewise("rerun", root, "--workers", 1, "--key-command", f"cat {key}", fresh=True, **engine)
+        again = spinewise(
+            "verify", "--records", root, "--workers", 1, "--key", f"command:cat {key}", fresh=True, **engine
+        )
         assert again.returncode == 0, again.stderr
         assert "public files are the same" in again.stdout
         shutil.copytree(tmp_path / "in", tmp_path / "bad")
         with (tmp_path / "bad" / "persons.csv").open("a") as file_:
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
         bad = spinewise(
-            "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1, "--key-file", key,
+            "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1,
+            "--key", f"file:{key}",
             fresh=True, **engine, **logging,
         )  # fmt: skip
         assert bad.returncode == 2

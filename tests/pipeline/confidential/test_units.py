@@ -70,5 +70,5 @@ def test_what_is_left_out_is_counted_where_nobody_else_sees_it(tmp_path: Path) -
     # A rerun without the spec reads the units as the run kept them.
     assert kept_inputs(run)[""].unit == "patient"
     assert kept_inputs(run)[""].at_most == 3
-    again = spinewise("rerun", one)
+    again = spinewise("verify", "--records", one)
     assert again.returncode == 0, again.stderr

@@ -75,7 +75,7 @@ def test_a_path_that_leads_nowhere(words: list[str], kind: str, allowed: str, tm
 
 @pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
 def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
-    done = command("schema", shell=shell)
+    done = command("validate --schema", shell=shell)
     assert (done.returncode, done.stderr) == (
         1,
         f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
@@ -84,7 +84,7 @@ def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
 
 
 def test_a_reader_who_has_read_enough_is_no_error() -> None:
-    done = command("schema", shell="| head -c 1")
+    done = command("validate --schema", shell="| head -c 1")
     assert (done.stdout, done.stderr) == ("{", "")
 
 
@@ -123,7 +123,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["validate", "{data}", "{closed}/in/release.toml"],
         ["verify", "{closed}/town"],
         ["query", "{closed}/town"],
-        ["check", "{closed}/town"],
+        ["verify", "--constraints", "{closed}/town"],
         ["run", "{spec}", "--no-prefect", "--data", "{closed}/in"],
         ["run", "{spec}", "--no-prefect", "--out", "{closed}/out"],
         ["run", "{closed}/in/release.toml", "--no-prefect"],
@@ -165,7 +165,7 @@ def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        (["run", "{spec}", "--no-prefect", "--key-fd", "1000000000000"], "--key-fd"),
+        (["run", "{spec}", "--no-prefect", "--key", "fd:1000000000000"], "--key"),
         (["example", "{new}", "--people", "1000000000000000000000"], "--people"),
         (["query", "{new}", "total", "--at", "block", "--rows", "1000000000000000000000"], "--rows"),
     ],

@@ -100,12 +100,12 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
 
     key = MasterKey.generate()
     key.write(tmp_path / "key")
-    settings = load_settings(key_file=tmp_path / "key")
+    settings = load_settings(key=f"file:{tmp_path / 'key'}")
     without = write_town(tmp_path / "without", ('key = "insecure-test:1"', ""))
     assert configured_source(without, settings).read() == key
     assert configured_source(write_town(tmp_path / "with"), settings) == KeySource()
     assert configured_source(without, load_settings()) == KeySource()
-    assert configured_source(without, load_settings(key_command=f"cat '{tmp_path / 'key'}'")).read() == key
+    assert configured_source(without, load_settings(key=f"command:cat '{tmp_path / 'key'}'")).read() == key
 
 
 def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
@@ -130,7 +130,7 @@ def test_the_page_says_of_every_setting_whether_any_folder_may_set_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['key_command = "touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
+    "line", ['key = "command:touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
 )
 def test_a_folder_that_somebody_else_made_names_no_commands(line: str, tmp_path: Path) -> None:
     """The attack: an archive with a spec and a spinewise.toml, unpacked and run."""
@@ -168,10 +168,8 @@ VALUES: dict[str, tuple[str, object]] = {
     "ledger": ('"/elsewhere/ledger"', "/elsewhere/ledger"),
     "require_ledger": ("true", True),
     "state": ('"/elsewhere"', Path("/elsewhere")),
-    "key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
-    "key_command": ('"touch ran"', "touch ran"),
-    "sign_key_file": ('"/elsewhere/key"', Path("/elsewhere/key")),
-    "sign_key_command": ('"touch ran"', "touch ran"),
+    "key": ('"command:touch ran"', "command:touch ran"),
+    "sign_key": ('"file:/elsewhere/key"', "file:/elsewhere/key"),
     "work_pool": ('"other"', "other"),
     "retries": ("2", 2),
     "retry_delay": ("5", 5.0),
@@ -231,10 +229,10 @@ def test_each_setting_of_a_folder_untrusted_and_trusted(name: str, linked: bool,
 
 def test_a_link_from_a_trusted_folder_to_another_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "spinewise.toml").write_text('key_command = "harm"')
+    (tmp_path / "other" / "spinewise.toml").write_text('key = "command:harm"')
     Path("spinewise.toml").symlink_to(tmp_path / "other" / "spinewise.toml")
     user_says(tmp_path, f'trust = ["{Path.cwd()}"]')
-    with pytest.raises(InputError, match=r"^spinewise\.toml: key_command: .* trust = \[\".*/other\"\]$"):
+    with pytest.raises(InputError, match=r"^spinewise\.toml: key: .* trust = \[\".*/other\"\]$"):
         load_settings()
 
 
@@ -273,7 +271,7 @@ def test_a_requirement_that_says_neither_yes_nor_no_is_told_where_it_stands(name
 def test_trust_is_of_a_folder_and_not_of_wherever_one_is(
     trust: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("spinewise.toml").write_text('key_command = "touch ran"')
+    Path("spinewise.toml").write_text('key = "command:touch ran"')
     user_says(tmp_path, f'trust = ["{trust}"]')
     with pytest.raises(InputError, match=r"trust: found .* give the whole path"):
         load_settings()
@@ -285,7 +283,7 @@ def test_trust_is_of_a_folder_and_not_of_wherever_one_is(
     with pytest.raises(InputError, match=r"SPINEWISE_TRUST: found .*; a list is written in JSON"):
         load_settings()
     monkeypatch.setenv("SPINEWISE_TRUST", f'["{tmp_path / "work"}"]')
-    assert load_settings().key_command == "touch ran"
+    assert load_settings().key == "command:touch ran"
     assert trusts_current_folder()
 
 
@@ -293,12 +291,12 @@ def test_a_file_that_is_named_by_a_path_from_here_is_this_folders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SPINEWISE_CONFIG=spinewise.toml, exported once, would name a file of every folder that one enters."""
-    Path("mine.toml").write_text('key_command = "touch ran"')
+    Path("mine.toml").write_text('key = "command:touch ran"')
     monkeypatch.setenv("SPINEWISE_CONFIG", "mine.toml")
-    with pytest.raises(InputError, match=r"mine\.toml: key_command: a file of the current folder"):
+    with pytest.raises(InputError, match=r"mine\.toml: key: a file of the current folder"):
         load_settings()
     monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "work" / "mine.toml"))
-    assert load_settings().key_command == "touch ran"
+    assert load_settings().key == "command:touch ran"
 
 
 @pytest.mark.parametrize("name", [name for name, (value, _) in VALUES.items() if "/" in value])
@@ -310,7 +308,7 @@ def test_the_users_own_file_names_keys_and_budgets_by_whole_paths(name: str, tmp
     if name in ("out", "on_failure_webhook"):
         return
     user_says(tmp_path, f"{name} = {value.replace('/elsewhere', 'elsewhere')}")
-    with pytest.raises(InputError, match=f"{name}: found 'elsewhere.*', which is another file in each folder"):
+    with pytest.raises(InputError, match=f"{name}: found '(file:)?elsewhere.*', which is another file in each folder"):
         load_settings()
 
 
@@ -324,10 +322,10 @@ def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         text = read_toml_text(path)
         read.append(path)
         if path.name == "spinewise.toml":
-            path.write_text('key_command = "touch ran"')
+            path.write_text('key = "command:touch ran"')
         return text
 
     monkeypatch.setattr("pipeline.execution.settings.read_toml_text", read_text)
     settings = load_settings()
-    assert (settings.workers, settings.retries, settings.key_command) == (3, 2, None)
+    assert (settings.workers, settings.retries, settings.key) == (3, 2, None)
     assert read == [Path("spinewise.toml"), user]

@@ -47,7 +47,7 @@ DEMAND, ROOT = "test_a_requirement_holds_whoever_makes_it", "test_trust_is_of_a_
 FAULTS = (
     *(
         Fault(f"{name} of any folder holds", *moved(name), KIND)
-        for name in ("sign_key_command", "sign_key_file", "state", "out", "work_pool")
+        for name in ("key", "sign_key", "state", "out", "work_pool")
     ),
     Fault("a setting is in two lists", *moved("ledger"), LISTS),
     Fault("a setting is in no list", '    "on_failure_webhook",\n', "", LISTS),
@@ -63,14 +63,14 @@ FAULTS = (
         "if folder not in trusted]",
         "if not trusted]",
         EACH,
-        (("name", "key_command"), ("linked", True)),
+        (("name", "key"), ("linked", True)),
     ),
     Fault(
         "the folder where the link leads is all that is looked at",
         "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
         "[path.resolve().parent]",
         EACH,
-        (("name", "key_file"), ("linked", True)),
+        (("name", "key"), ("linked", True)),
     ),
     Fault(
         "a link is followed to a folder that is not trusted",
@@ -121,7 +121,7 @@ FAULTS = (
         "    _check_own(user)\n",
         "",
         "test_the_users_own_file_names_keys_and_budgets_by_whole_paths",
-        (("name", "sign_key_file"),),
+        (("name", "sign_key"),),
     ),
     Fault(
         "the file is read a second time after the check",

@@ -84,7 +84,7 @@ def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> 
     assert release.names("county").to_dict() == names
     polk = release.table("age", "county").loc["19153"]
     for asked in ("Polk County", "condado de polk"):
-        found = json.loads(printed("query", root, "age", "--area", asked, "--json"))
+        found = json.loads(printed("query", root, "age", "--area", asked, "--format", "json"))
         assert found[0]["0_4"] == polk["0_4"]
     assert "did you mean 'Polk County'" in spinewise("query", root, "age", "--area", "Pok County").stderr
     assert "Adair County" in printed("query", root, "--table", "age", "--at", "county")

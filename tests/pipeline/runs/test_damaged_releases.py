@@ -65,12 +65,12 @@ def _readers(town: Town, rng: random.Random, out: Path) -> list[tuple[object, ..
     """Command lines that read a release; those that take long are rare."""
     root, whole = town.root, town.whole
     lines: list[tuple[object, ...]] = [
-        ("check", root),
+        ("verify", "--constraints", root),
         ("query", root),
         ("query", root, "age * sex", "--at", rng.choice(("county", "tract", "block"))),
         ("query", root, "total", "--area", "mine=A0101,A0102"),
-        ("query", root, "--table", "detail", "--at", "block", "--csv"),
-        ("query", root, "status", "--at", "tract", "--companion", "units", "--json"),
+        ("query", root, "--table", "detail", "--at", "block", "--format", "csv"),
+        ("query", root, "status", "--at", "tract", "--companion", "units", "--format", "json"),
         ("compare", *rng.choice(((root, whole), (whole, root))), "--html", out / "page.html"),
         ("export", root, "--format", rng.choice(("csv", "nmf", "parquet", "xlsx")), "--out", out / "export"),
         ("key", "show-commitment", root),
@@ -194,7 +194,7 @@ def test_manifests(sizes: dict[str, int], damaged_town: Town, tmp_path: Path) ->
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_noisy_measurements(sizes: dict[str, int], damaged_town: Town, tmp_path: Path) -> None:
-    """Files in the exchange layout, for `spinewise estimate`: what is refused leaves no release behind."""
+    """Files in the exchange layout, for `spinewise run --measurements`: what is refused leaves no release behind."""
     town, folder = damaged_town, tmp_path / "nmf"
     shutil.copytree(town.nmf, folder)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -208,7 +208,9 @@ def test_noisy_measurements(sizes: dict[str, int], damaged_town: Town, tmp_path:
         with restored([path]):
             _spoil(rng, path)
             _tidy(tmp_path / "out")
-            status, printed = spinewise("estimate", folder, spec, "--out", tmp_path / "out", "--workers", 1)
+            status, printed = spinewise(
+                "run", spec, "--measurements", folder, "--out", tmp_path / "out", "--workers", 1
+            )
             try:
                 ends_well(status, printed)
                 assert (status == 0) == (tmp_path / "out" / "town" / "public" / "manifest.json").exists()

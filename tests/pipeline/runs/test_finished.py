@@ -264,7 +264,7 @@ def test_a_charged_release_is_recognised_where_its_ledger_is(tmp_path: Path, mon
 @pytest.mark.parametrize("engine", [[], ["--no-prefect"]])
 def test_the_command_finds_it_soon(copied: Path, engine: list[str]) -> None:
     """Without importing an engine, or a solver of others."""
-    command = ["run", "in/release.toml", "--out", "out", "--key-file", "in/key", "--i-know", *engine]
+    command = ["run", "in/release.toml", "--out", "out", "--key", "file:in/key", "--i-know", *engine]
     done = spinewise(*command, cwd=copied, PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()

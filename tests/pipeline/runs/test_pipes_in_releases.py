@@ -73,18 +73,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lines(root: Path, out: Path) -> list[tuple[object, ...]]:
     """Command lines that read a release."""
     return [
-        ("check", root),
+        ("verify", "--constraints", root),
         ("audit", root, "--out", out / "audit"),
         ("query", root),
         ("query", root, "age * sex", "--at", "tract"),
         ("query", root, "total", "--area", "mine=A0101,A0102"),
-        ("query", root, "--table", "detail", "--at", "block", "--csv"),
-        ("query", root, "status", "--at", "tract", "--companion", "units", "--json"),
+        ("query", root, "--table", "detail", "--at", "block", "--format", "csv"),
+        ("query", root, "status", "--at", "tract", "--companion", "units", "--format", "json"),
         ("compare", root, root),
         ("key", "show-commitment", root),
         *(("export", root, "--format", kind, "--out", out / kind) for kind in ("csv", "nmf", "parquet", "xlsx")),
         ("verify", root, "--workers", 1),
-        ("rerun", root, "--out", out / "again", "--workers", 1),
+        ("verify", "--records", root, "--workers", 1),
     ]
 
 

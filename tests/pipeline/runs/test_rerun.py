@@ -101,7 +101,7 @@ def test_public_files_key_records_and_spec_are_enough(town: Path, town_spec: Pat
     assert rerun(tmp_path / "got", data=tmp_path / "in", spec=town_spec, source=source).same
     with pytest.raises(InputError, match=r"nothing here says how the records are read.*--spec SPEC"):
         rerun(tmp_path / "got", data=tmp_path / "in", source=source)
-    with pytest.raises(InputError, match="the key is not here; give it with --key-file"):
+    with pytest.raises(InputError, match="the key is not here; give it with --key"):
         rerun(tmp_path / "got", spec=town_spec)
 
 

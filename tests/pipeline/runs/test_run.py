@@ -207,7 +207,7 @@ def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
 def test_a_key_file_is_used_where_it_is_and_stays_there(tmp_path: Path) -> None:
     MasterKey.from_text("insecure-test:1").write(tmp_path / "key")
     spec = write_town(tmp_path / "in")
-    with pytest.raises(InputError, match=r"privacy\.key: found 'insecure-test:1' and --key-file"):
+    with pytest.raises(InputError, match=r"privacy\.key: found 'insecure-test:1' and --key file:"):
         run(spec, tmp_path / "out", key_file=tmp_path / "key")
     spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""))
     root = run(spec, tmp_path / "out", key_file=tmp_path / "key")

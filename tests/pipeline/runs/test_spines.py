@@ -1,4 +1,4 @@
-"""Other spines from spec to release: regrouped for areas, of unequal depth; `spinewise spine` says what they are."""
+"""Other spines from spec to release: regrouped for areas, of unequal depth; `plan --spine` says what they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from auditor.check.release import check_release
-from flows.checks.spine_report import describe_spine
+from features.plan.spine_report import describe_spine
 from flows.cli import app
 from pipeline.errors import InputError, SpineError
 from pipeline.execution.progress import Silent
@@ -58,7 +58,7 @@ def test_a_regrouped_release_verifies_and_its_spine_is_public(tmp_path: Path) ->
 def test_the_command_shows_distances_and_writes_the_spine(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     out = tmp_path / "spine.csv"
-    done = CliRunner().invoke(app, ["spine", str(spec), "--out", str(out)])
+    done = CliRunner().invoke(app, ["plan", "--spine", str(spec), "--write", str(out)])
     assert done.exit_code == 0
     lines = [line.split() for line in done.output.splitlines()]
     assert ["county", "2"] in [line[:2] for line in lines]
@@ -69,7 +69,7 @@ def test_the_command_shows_distances_and_writes_the_spine(tmp_path: Path) -> Non
     assert pd.read_csv(out, dtype=str)["block"].tolist() == spine.leaf_level.geocodes.tolist()
     for wrong, message in ((out, "exists already"), (tmp_path / "x.txt", r"\.csv and \.parquet are allowed")):
         with pytest.raises(InputError, match=message):
-            CliRunner().invoke(app, ["spine", str(spec), "--out", str(wrong)], catch_exceptions=False)
+            CliRunner().invoke(app, ["plan", "--spine", str(spec), "--write", str(wrong)], catch_exceptions=False)
 
 
 def test_areas_that_do_not_fit_are_told(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_a_damaged_key_is_refused_and_not_shown(tmp_path: Path, key: SigningKey)
     content = path.read_bytes()
     for damaged in (b"", content[:-20], content.replace(b"+", b"-"), content.splitlines(keepends=True)[1], content * 2):
         with pytest.raises(InputError) as refusal:
-            SigningKey.from_content(damaged, "--sign-key-command")
-        assert "--sign-key-command: found" in str(refusal.value)
+            SigningKey.from_content(damaged, "--sign-key command")
+        assert "--sign-key command: found" in str(refusal.value)
         assert content.decode().split("+")[-1][:12] not in str(refusal.value)
     public = tmp_path / "agency.pub"
     public.write_bytes(content)

@@ -255,7 +255,7 @@ def test_the_commands(made: Made, tmp_path: Path) -> None:
     verified = spinewise("verify", root)
     assert verified.returncode == 0, verified.stderr
     for words, sentence in (
-        (("rerun", root), "repeat the release that it replaces and each answer"),
+        (("verify", "--records", root), "repeat the release that it replaces and each answer"),
         (("audit", root), "audit the release that it replaces"),
         (("update", root, *given, "--out", tmp_path / "again"), "which is used already"),
         (("update", made.release, "--out", tmp_path / "none"), "--with"),

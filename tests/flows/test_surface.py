@@ -1,0 +1,45 @@
+"""The surface of the command line: how many names, commands and options there are to learn, and that each is one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import typer.main
+
+from flows.cli import app
+
+#: Names after `spinewise`; commands; options, of which one that several commands share is one, without --help.
+MOST = (23, 39, 191)
+#: Options that several commands share and must mean the same, word by word.
+SHARED = ("--json", "--quiet", "--verbose", "--sign-key", "--period")
+
+
+def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command below a group, and the group itself, by its words."""
+    yield name, group
+    for each, below in getattr(group, "commands", {}).items():
+        yield from commands(below, f"{name} {each}".strip())
+
+
+def test_there_is_no_more_to_learn() -> None:
+    group: Any = typer.main.get_command(app)
+    found = dict(commands(group))
+    texts: dict[str, set[str | None]] = defaultdict(set)
+    for command in found.values():
+        for one in command.params:
+            if one.param_type_name == "option" and "--help" not in one.opts:
+                texts[max(one.opts, key=len)].add(one.help)
+    leaves = [name for name, command in found.items() if not hasattr(command, "commands")]
+    counted = (len(group.commands), len(leaves), sum(map(len, texts.values())))
+    assert all(number <= most for number, most in zip(counted, MOST, strict=True)), counted
+    assert {name for name in SHARED if len(texts[name]) != 1} == set()
+
+
+def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
+    """What holds of a key holds of all: one option names its source; a result has one option for its form."""
+    for name, command in commands(typer.main.get_command(app)):
+        options = {option for one in command.params for option in one.opts}
+        assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
+        assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name
