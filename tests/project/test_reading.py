@@ -47,7 +47,6 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the manifest, which has its own hash; signatures, which have their own proof": (
         "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/notes.py",
-        "pipeline/signatures/statement.py",
     ),
     "verify and rerun, which compare bytes or say what differs": (
         "pipeline/runs/questions/combining.py", "pipeline/runs/questions/public_files.py", "pipeline/runs/rerun.py",
