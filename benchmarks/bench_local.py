@@ -46,8 +46,7 @@ from features.local.collect.parameters import mechanism_of
 from features.local.collect.rappor import Rappor
 from features.local.collect.unary import OptimisedUnaryEncoding
 from features.local.collect.words import WordList
-from features.local.collected import Collected
-from features.local.collected_answers import CollectedAnswers
+from features.local.collected import Collected, CollectedAnswers
 from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
 from geography.spine import Spine

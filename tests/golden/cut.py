@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import runpy
 
-from pipeline.cost import fitting
+from pipeline.cost import memory
 
 for _name in ("MOST_CELLS", "PART_CELLS"):
-    setattr(fitting, _name, 1)
+    setattr(memory, _name, 1)
 
 if __name__ == "__main__":
     runpy.run_module("flows.cli", run_name="__main__")

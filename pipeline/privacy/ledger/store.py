@@ -210,11 +210,6 @@ class Writing:
         """The hashes of the events of these numbers, those of them that there are."""
         return {event.number: event.hash for event in self._among(EVENTS.c.number, numbers)}
 
-    def is_charged(self, dataset: str, release: str) -> bool:
-        """Whether anything was charged under the release's name."""
-        where = (EVENTS.c.kind == "charge", EVENTS.c.dataset == dataset, EVENTS.c.release == release)
-        return self._connection.execute(sa.select(EVENTS.c.number).where(*where).limit(1)).first() is not None
-
     def add(self, kind: EventKind, dataset: str, **rest: Any) -> Event:
         """Date and seal an event as the next one, write it, and let the datasets be as it leaves them."""
         event = Event(0, kind, self._clock().isoformat(timespec="seconds"), dataset, **rest)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-if place := os.environ.get("GOLDEN_STREAMS"):
+if "GOLDEN_STREAMS" in os.environ:
     from pipeline.privacy.keys import MasterKey
 
     _stream_key = MasterKey.stream_key
@@ -19,7 +19,7 @@ if place := os.environ.get("GOLDEN_STREAMS"):
     def _noted(self: MasterKey, context: Sequence[str | bytes], level: str, query: str) -> bytes:
         key = _stream_key(self, context, level, query)
         fingerprints = [one if isinstance(one, str) else one.hex() for one in context]
-        with Path(place).open("a", encoding="utf-8") as file:
+        with Path(os.environ["GOLDEN_STREAMS"]).open("a", encoding="utf-8") as file:
             file.write(json.dumps([level, query, fingerprints, key.hex()]) + "\n")
         return key
 
