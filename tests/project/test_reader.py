@@ -49,6 +49,7 @@ def failed(reader: Installed, *command: str, cwd: Path) -> tuple[int, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # a download of half a gigabyte
 def test_it_queries_checks_hashes_constraints_and_signature(
     reader: Installed, installed: Installed, release: Path, tmp_path: Path
 ) -> None:
