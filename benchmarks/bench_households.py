@@ -1,6 +1,6 @@
 """Persons and households that are joined: how far they agree, errors of either, and intervals of average sizes.
 
-    python benchmarks/bench_households.py [--part joins|sizes] [--keys 6] [--json PATH]
+    python benchmarks/bench_households.py [--part joins|sizes|open] [--keys 6] [--json PATH]
 
 joins: `examples/one_population.toml` is released with its joins and without, by the same keys, from the same
 measurements. For every level: the share of geounits in which the persons agree with every join; the mean L1 errors of
@@ -10,6 +10,12 @@ sizes: the same example with its joins. For every level: the share of published 
 interval holds the true average, the median half-width, and the median error. Areas without households in the records or
 in the release have no average. Beside them, what a wrong way to make intervals gives: from those of the households
 alone, as if the number of persons were exact. And the share of households' totals that are covered.
+
+open: coverage by number of open households. Real households of block groups of 2000 by size where "7+" is open, rho 1
+each, with made-up members beyond 7: geometric, of mean `MEAN_EXCESS` times factors of the counties and tracts with a
+relative standard deviation of `--between` each. Per level and class of areas, by their households of "7+": the share of
+households' totals whose intervals hold the truth, its standard error by areas, the root mean square error and the mean
+half-width.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """
@@ -21,10 +27,12 @@ import json
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -228,11 +236,144 @@ def _counted(table: ReleasedTable) -> Counted:
     return Counted(table.counts[:, 0], table.lows[:, 0], table.highs[:, 0])
 
 
+BLOCK_GROUPS = """
+name = "open"
+[privacy]
+rho = "1"
+key = "insecure-test:{key}"
+[geography]
+file = "areas.parquet"
+levels = ["nation", "state", "county", "tract", "block_group"]
+[schema.attributes]
+sex = ["male", "female"]
+[strategy]
+queries = {{ "total" = "1/2", "sex" = "1/2" }}
+levels = {{ nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }}
+[tables]
+total = "total"
+[input]
+file = "persons.parquet"
+form = "long"
+geocode = "block_group"
+[publish]
+microdata = false
+[companions.households.privacy]
+rho = "1"
+[companions.households.schema.attributes]
+size = ["1", "2", "3", "4", "5", "6", "7+"]
+[companions.households.strategy]
+queries = {{ "total" = "1/2", "size" = "1/2" }}
+levels = {{ nation = "1/10", state = "1/10", county = "1/5", tract = "1/5", block_group = "2/5" }}
+[companions.households.tables]
+total = "total"
+[companions.households.input]
+file = "households.parquet"
+form = "long"
+geocode = "block_group"
+[[join]]
+companion = "households"
+size = "size"
+most = 60
+mean = "{mean}"
+"""
+STATES = ("38", "56")
+DIGITS = {"state": 2, "county": 5, "tract": 11, "block_group": 12}
+#: Members of a household of "7+" beyond 7, on average.
+MEAN_EXCESS = 1.2
+#: Households of "7+" from which on a class of areas begins.
+CLASSES = (0, 1, 6, 16, 51)
+
+
+def write_block_groups(folder: Path, states: Sequence[str], between: float) -> pd.DataFrame:
+    """Households by size and their members as files of the long form; numbers by block group.
+
+    Args:
+        folder: where to.
+        states: whose block groups.
+        between: see `made_up`.
+    """
+    table = pd.read_parquet(SHARED / "us_2000_block_groups.parquet")
+    if missing := set(states) - set(table.block_group.str[:2]):
+        raise SystemExit(f"--states: the file has no block groups of {', '.join(sorted(missing))}")
+    table = table[table.block_group.str[:2].isin(states)].sort_values("block_group", ignore_index=True)
+    areas = {level: table.block_group.str[:digits] for level, digits in DIGITS.items()}
+    pd.DataFrame({"nation": "US", **areas}).to_parquet(folder / "areas.parquet")
+    households = table[[f"hh_{size}" for size in range(1, 8)]].to_numpy(dtype=np.int64)
+    persons = households @ np.arange(1, 8) + made_up(table, between)
+    for name, attribute, counts, values in (
+        ("persons", "sex", np.stack([persons // 2, persons - persons // 2], axis=1), ["male", "female"]),
+        ("households", "size", households, [*map(str, range(1, 7)), "7+"]),
+    ):
+        row, cell = np.nonzero(counts)
+        columns = {"block_group": table.block_group.to_numpy()[row], attribute: np.array(values)[cell]}
+        pd.DataFrame({**columns, "count": counts[row, cell]}).to_parquet(folder / f"{name}.parquet")
+    return pd.DataFrame({"households": households.sum(axis=1), "open": households[:, -1]}, index=table.block_group)
+
+
+def made_up(table: pd.DataFrame, between: float) -> NDArray[np.int64]:
+    """Members beyond 7 of the households of "7+": geometric, with factors of the county and of the tract.
+
+    `between` is the relative standard deviation of either; 0: the same mean everywhere.
+    """
+    rng = np.random.default_rng(7)
+    mean = np.full(len(table), MEAN_EXCESS)
+    if between:
+        for level in ("county", "tract"):
+            _, area = np.unique(table.block_group.str[: DIGITS[level]], return_inverse=True)
+            mean *= rng.gamma(between**-2, between**2, area.max() + 1)[area]
+    open_ended = table["hh_7"].to_numpy(dtype=np.int64)
+    drawn = rng.negative_binomial(np.maximum(open_ended, 1), 1.0 / (1.0 + mean))
+    return np.where(open_ended > 0, drawn, 0).astype(np.int64)
+
+
+def of_open_sizes(keys: Sequence[int], states: Sequence[str], between: float) -> dict[str, Any]:
+    """Per level and class of areas, how households' totals are covered."""
+    hits: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    errors: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    widths: dict[str, list[Floats]] = {level: [] for level in DIGITS}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        true = write_block_groups(folder, states, between)
+        right = {level: true.groupby(true.index.str[:digits]).sum() for level, digits in DIGITS.items()}
+        for key in keys:
+            spec = parse_spec(BLOCK_GROUPS.format(key=key, mean=7 + MEAN_EXCESS), "spec", folder)
+            with tempfile.TemporaryDirectory() as out:
+                request = Request(folder / "release.toml", Path(out), None, 1, i_know=True)
+                run = RunDirectory(run_release(check_stated(request, spec), Silent()))
+                for level in DIGITS:
+                    released = read_table(unchecked(run.universe("households").table("total", level)))
+                    right[level] = right[level].loc[released.geocodes.tolist()]
+                    counted, truth_of = _counted(released), right[level]["households"].to_numpy()
+                    low, high = counted.lows, counted.highs
+                    assert low is not None
+                    assert high is not None
+                    hits[level].append(((low <= truth_of) & (truth_of <= high)).astype(float))
+                    errors[level].append(released.counts[:, 0] - truth_of)
+                    widths[level].append((high - low) / 2)
+    found: dict[str, Any] = {}
+    for level in DIGITS:
+        of_class = np.searchsorted(CLASSES, right[level]["open"].to_numpy(), side="right") - 1
+        covered = np.mean(hits[level], axis=0)
+        for number, least in enumerate(CLASSES):
+            own = of_class == number
+            if own.sum() > 1:
+                found[f"{level}, {least} and more"] = {
+                    "areas": int(own.sum()),
+                    "covered": float(covered[own].mean()),
+                    "se": float(covered[own].std(ddof=1) / np.sqrt(own.sum())),
+                    "rms": float(np.sqrt(np.mean(np.array(errors[level])[:, own] ** 2))),
+                    "half-width": float(np.mean(np.array(widths[level])[:, own])),
+                }
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--part", choices=["joins", "sizes"], default="joins")
+    parser.add_argument("--part", choices=["joins", "sizes", "open"], default="joins")
     parser.add_argument("--keys", type=int, default=6)
+    parser.add_argument("--states", default=",".join(STATES), help="open: FIPS codes")
+    parser.add_argument("--between", type=float, default=0.25, help="open: 0 for the same mean everywhere")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not SHARED.exists():
@@ -241,9 +382,12 @@ def main() -> None:
     if arguments.part == "joins":
         figures = measured(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE.parent, arguments.keys)
         show_joins(figures)
-    else:
+    elif arguments.part == "sizes":
         figures = measured_sizes(arguments.keys)
         show_sizes(figures)
+    else:
+        figures = of_open_sizes(range(1, arguments.keys + 1), arguments.states.split(","), arguments.between)
+        show_open(figures)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
 
@@ -269,6 +413,15 @@ def show_sizes(figures: dict[str, Any]) -> None:
         print(
             f"{level:>10} {row['averages']:>9,} {row['covered']:>8.3f} {row['covered, households alone']:>17.3f} "
             f"{row['half-width']:>11.4f} {row['error']:>8.4f} {row['households covered']:>11.3f}"
+        )
+
+
+def show_open(figures: dict[str, Any]) -> None:
+    """Print the coverage of households' totals of each class of areas."""
+    for name, row in figures.items():
+        print(
+            f"{name:>28} {row['areas']:>6,} {row['covered']:.3f} (se {row['se']:.3f}) "
+            f"rms {row['rms']:.2f} half-width {row['half-width']:.2f}"
         )
 
 
