@@ -1,9 +1,10 @@
 """Private choice of the pairs of attributes that are measured together, at the top of the spine. It sees the records.
 
 Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
-with the cost that `choice.Terms` states. Each of the choices is one of the exponential mechanism among the pairs left,
-with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and epsilon^2 / 8-zCDP
-(`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from the choices before.
+with the cost that `choice.ChoiceTerms` states. Each of the choices is one of the exponential mechanism among the pairs
+left, with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and
+epsilon^2 / 8-zCDP (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from
+the choices before.
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
 
 The order is that of a run: the records are counted and fingerprinted, the ledger is charged, then it is drawn. The same

@@ -270,7 +270,7 @@ def _refused_key(without: Path, folder: Path, feature: Feature, key: str, whole:
 
 def _keys(root: Path) -> set[tuple[str, str]]:
     """All keys of all sections of a spec, each with the name of its section."""
-    schema: dict[str, Any] = json.loads(_command(root, "schema"))
+    schema: dict[str, Any] = json.loads(_command(root, "validate", "--schema"))
     tables = {"": schema, **schema["$defs"]}
     return {(name, key) for name, table in tables.items() for key in table.get("properties", {})}
 

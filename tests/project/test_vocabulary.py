@@ -80,7 +80,7 @@ def test_privacy_mirrors_nothing(product: dict[str, str]) -> None:
     found = {
         name for path, text in product.items() if path.startswith("pipeline/privacy/") for name in pattern.findall(text)
     }
-    assert found == {"Cost", "SharedMarks"}
+    assert found == {"Cost"}
 
 
 def test_there_is_one_class_of_a_query(product: dict[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 It is kept beside the high-water mark, outside of what a writer of the ledger can change, in one file for each ledger.
 It holds sums alone; what else a charge asks of the events before (its own run, its key, its series) is read from the
-ledger, by an index (`Writing.resumed`). Both are believed only while these events are untouched since they were
+ledger, by an index (`Writing.resume`). Both are believed only while these events are untouched since they were
 verified (`witness`); otherwise, and where the checkpoint is missing, of another version or damaged, all events are
 verified again and it is written anew. `ledger verify` reads all events, and compares the checkpoint with them.
 """

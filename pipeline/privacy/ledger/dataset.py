@@ -39,7 +39,7 @@ class DatasetState:
             in `disclosed` the first.
 
     Of a ledger with a checkpoint a write reads what belongs to single runs, keys and periods only where a charge asks
-    for it (`Writing.resumed`).
+    for it (`Writing.resume`).
     """
 
     name: str

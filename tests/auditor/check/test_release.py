@@ -141,7 +141,7 @@ def test_the_spec_is_read_from_the_manifest_alone(copy: Path) -> None:
 def test_without_a_finished_release_the_message_says_so(tmp_path: Path) -> None:
     with pytest.raises(FormError, match="no finished release is here"):
         check_release(tmp_path)
-    done = spinewise("check", tmp_path)
+    done = spinewise("verify", "--constraints", tmp_path)
     assert done.returncode == 2
     assert "no finished release is here" in done.stderr
 
@@ -158,11 +158,11 @@ def test_it_shares_no_code_with_what_it_checks() -> None:
 
 
 def test_the_command_says_what_it_found(released: Path, copy: Path) -> None:
-    done = spinewise("check", released)
+    done = spinewise("verify", "--constraints", released)
     assert done.returncode == 0
     assert "every constraint of the spec holds" in done.stdout
     change(copy / "public" / "histograms" / "block.parquet", moved("count", 0, 1))
-    done = spinewise("check", copy)
+    done = spinewise("verify", "--constraints", copy)
     assert done.returncode == 1
     assert "does not keep its spec" in done.stderr
 
@@ -172,6 +172,6 @@ def test_a_file_with_the_same_rows_and_other_bytes_is_named(copy: Path) -> None:
     path = copy / "public" / "histograms" / "block.parquet"
     pq.write_table(pq.read_table(path), path, compression="gzip")
     assert check_release(copy) == []
-    done = spinewise("check", copy)
+    done = spinewise("verify", "--constraints", copy)
     assert done.returncode == 1
     assert "public/histograms/block.parquet was changed: its hash is not the one in the manifest" in done.stderr

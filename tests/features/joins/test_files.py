@@ -277,9 +277,9 @@ def test_query_shows_both(released: Path, release: Release) -> None:
     )
     assert f"{value:.2f} ({low:.2f} to {high:.2f})" in printed
     assert printed.count("no households") == int(sizes["average"].isna().sum())
-    rows = json.loads(_printed(released, "--average-household-size", "--at", "block", "--json"))
+    rows = json.loads(_printed(released, "--average-household-size", "--at", "block", "--format", "json"))
     assert [row["average"] is None for row in rows] == sizes["average"].isna().tolist()
-    csv = _printed(released, "--average-household-size", "--at", "block", "--csv")
+    csv = _printed(released, "--average-household-size", "--at", "block", "--format", "csv")
     assert "nan" not in csv.lower()
     assert "inf" not in csv.lower()
     assert "two" in _printed(released, "--average-household-size", "--area", "two=A01,B02")

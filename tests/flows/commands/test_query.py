@@ -341,13 +341,3 @@ def test_markdown_says_what_the_text_says(town: Path) -> None:
 def test_forms_that_exclude_each_other(town: Path, arguments: list[str], message: str) -> None:
     with pytest.raises(SpinewiseError, match=message):
         invoke(town, "sex", "--at", "tract", *arguments)
-
-
-def test_the_older_names_of_forms_stay(town: Path) -> None:
-    for form in ("csv", "json"):
-        asked = (town, "sex", "--at", "tract")
-        assert (
-            invoke(*asked, f"--{form}")
-            == invoke(*asked, "--format", form)
-            == invoke(*asked, f"--{form}", "--format", form)
-        )

@@ -75,7 +75,7 @@ def test_a_path_that_leads_nowhere(words: list[str], kind: str, allowed: str, tm
 
 @pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
 def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
-    done = command("validate --schema", shell=shell)
+    done = command("validate", "--schema", shell=shell)
     assert (done.returncode, done.stderr) == (
         1,
         f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
@@ -84,7 +84,7 @@ def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
 
 
 def test_a_reader_who_has_read_enough_is_no_error() -> None:
-    done = command("validate --schema", shell="| head -c 1")
+    done = command("validate", "--schema", shell="| head -c 1")
     assert (done.stdout, done.stderr) == ("{", "")
 
 

@@ -151,7 +151,11 @@ def test_releases(sizes: dict[str, int], damaged_town: Town, tmp_path: Path) -> 
                 status, printed = spinewise(*line)
             try:
                 ends_well(status, printed)
-                if status == 0 and not private and (line[0] == "verify" or (line[0] == "export" and not hidden)):
+                if (
+                    status == 0
+                    and not private
+                    and (line[:2] == ("verify", town.root) or (line[0] == "export" and not hidden))
+                ):
                     taken = [path for path, other in zip(paths, changed, strict=True) if other]
                     if line[0] == "export":
                         taken = [path for path in taken if path.relative_to(town.root / "public").as_posix() in opened]

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from releases.command import feature_module, needs
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from auditor.check.release import check_release
-from features.plan.spine_report import describe_spine
 from flows.cli import app
 from pipeline.errors import InputError, SpineError
 from pipeline.execution.progress import Silent
@@ -55,6 +55,7 @@ def test_a_regrouped_release_verifies_and_its_spine_is_public(tmp_path: Path) ->
     assert sorted(block for block, of in unit.items() if of in whole) == sorted(inside)
 
 
+@needs("plan")
 def test_the_command_shows_distances_and_writes_the_spine(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     out = tmp_path / "spine.csv"
@@ -65,7 +66,7 @@ def test_the_command_shows_distances_and_writes_the_spine(tmp_path: Path) -> Non
     place, reservation = (line for line in lines if line and line[0] in ("place", "reservation"))
     assert float(place[2]) > float(place[4])
     assert (place[1], reservation[1]) == ("1", "1")
-    spine, _ = describe_spine(load_spec(spec))
+    spine, _ = feature_module("features.plan.spine_report").describe_spine(load_spec(spec))
     assert pd.read_csv(out, dtype=str)["block"].tolist() == spine.leaf_level.geocodes.tolist()
     for wrong, message in ((out, "exists already"), (tmp_path / "x.txt", r"\.csv and \.parquet are allowed")):
         with pytest.raises(InputError, match=message):
