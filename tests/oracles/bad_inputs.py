@@ -39,10 +39,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from releases import wages
 from releases.asked import ask, ledger_of, write_workers
 from releases.changed import opened_files
 from releases.small import QUICK, run, write_town
+from releases.wages import write_wages
 
 from flows.checks.validation import validate
 from geography.errors import SpinewiseError
@@ -180,7 +180,7 @@ class World:
         self.folder = folder
         self.town = write_town(folder / "town", *QUICK)
         (folder / "wages").mkdir(parents=True)
-        self.wages = wages.write_wages(folder / "wages")
+        self.wages = write_wages(folder / "wages")
         self.work = write_workers(folder / "work", n=60)
         self.specs = [path.read_text("utf-8") for path in (self.town, self.wages, self.work)]
         self.places = [path.parent for path in (self.town, self.wages, self.work)]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases import plan_shapes
+from releases.plan_shapes import BOUNDED, shape_text, write_shape
+from releases.plan_shapes import SHAPES as MADE_UP
 from releases.synthetic_spine import leaf_codes
 
 from geography.build import spine_from_prefixes
@@ -128,18 +129,16 @@ def test_a_run_with_the_engine() -> None:
 
 
 def _memory_of_shape(name: str, processes: int, *, engine: bool = False) -> Memory:
-    one = next(one for one in (*plan_shapes.SHAPES, *plan_shapes.BOUNDED) if one.name == name)
+    one = next(one for one in (*MADE_UP, *BOUNDED) if one.name == name)
     codes = leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
-    return memory_of(*_read(plan_shapes.shape_text(one), codes), processes, engine=engine)
+    return memory_of(*_read(shape_text(one), codes), processes, engine=engine)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fan", "margins-64"])
 def test_a_run_that_is_made_now(name: str, tmp_path: Path) -> None:
-    one = next(one for one in plan_shapes.BOUNDED if one.name == name)
-    used = import_module("measured_run").measured_run(
-        plan_shapes.write_shape(tmp_path, one), tmp_path / "out", one.workers
-    )
+    one = next(one for one in BOUNDED if one.name == name)
+    used = import_module("measured_run").measured_run(write_shape(tmp_path, one), tmp_path / "out", one.workers)
     assert _bounds(_memory_of_shape(name, one.workers), used.peak_mb), used
 
 
