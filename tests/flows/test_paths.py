@@ -152,7 +152,7 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         path.name: path.read_bytes() for path in Path("demo").iterdir()
     }
     write_town(Path("a:in"), *QUICK)
-    people = pa.table({name: ["x", "y"] for name in ("block", "age")})
+    people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
     pq.write_table(people, tmp_path / "a:in" / "some.parquet")
     plain = run(Path("a:in/release.toml"), Path("out"))
     status, printed = spinewise("run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--quiet")
@@ -162,6 +162,7 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("a:areas.csv").write_text("area,geocode\nmine,A0101\n")
     pq.write_table(pa.table({"area": ["mine"], "geocode": ["A0101"]}), tmp_path / "a:areas.parquet")
     Path("a:link").mkdir()
+    stated = ("--geography", "block", "--records", "--attributes", "age", "--unproved")
     lines: list[tuple[object, ...]] = [
         ("validate", "a:in", "a:in/release.toml"),
         ("verify", "--constraints", root),
@@ -170,8 +171,8 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("query", root, "total", "--areas", "a:areas.parquet"),
         ("compare", root, plain, "--html", "a:page.html"),
         ("plan", "--spine", "a:in/release.toml"),
-        ("import", "table", "a:in/persons.csv", "--out", "a:table", "--geography", "block"),
-        ("import", "table", "a:in/some.parquet", "--out", "a:other", "--geography", "block"),
+        ("import", "table", "a:in/persons.csv", "--out", "a:table", *stated),
+        ("import", "table", "a:in/some.parquet", "--out", "a:other", *stated),
         ("key", "new", "a:key"),
         ("ledger", "open", "persons", "--population", "all", "--rho", "3", "--ledger", "a:ledger.sqlite"),
         ("ledger", "verify", root, "--ledger", "a:ledger.sqlite"),

@@ -82,8 +82,8 @@ class Statement:
 
     @property
     def is_stated(self) -> bool:
-        """Whether anything is stated of what the rows are."""
-        return bool(self.places or self.count or self.records or self.wide)
+        """Whether anything is stated of what the rows are, or of a second table."""
+        return bool(self.places or self.count or self.records or self.wide or self.households)
 
     @property
     def columns(self) -> tuple[str, ...]:
