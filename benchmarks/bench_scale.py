@@ -37,15 +37,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from bench_wide import DATA, EXAMPLE
+from bench_wide import DATA, EXAMPLE, histograms
 from measured_run import PROJECT, Used, measured_beside_plan
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.inputs.geography import read_spine
-from pipeline.release.histograms import read_histogram
 from pipeline.spec.preset import load_preset
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
 
 sys.path[:0] = [str(PROJECT / name) for name in ("", "tests")]
 from releases.synthetic_spine import leaf_codes  # noqa: E402 - after the path to it
@@ -403,13 +400,7 @@ def dhc_errors(spec: Path, release: Path) -> pd.DataFrame:
     universe = load_spec(spec).universes()[0]
     queries = [measured.query for measured in universe.strategy.levels[0].queries]
     rows = {}
-    for level in read_spine(load_spec(spec).geography).levels:
-        released, true = (
-            read_histogram(
-                unchecked(release / side / "histograms" / f"{level.name}.parquet"), level.geocodes, universe.schema
-            )
-            for side in ("public", "restricted")
-        )
+    for level, released, true in histograms(spec, release):
         apart = (released - true).tocoo()
         of_query = {"cells": released.nnz / len(level), "true cells": true.nnz / len(level)}
         for query in queries:

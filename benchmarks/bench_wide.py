@@ -18,13 +18,16 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import scipy.sparse as sp
 from measured_run import PROJECT, measured_run
 
+from geography.spine import Level
 from pipeline.cost.memory import memory_of
 from pipeline.inputs.geography import read_spine
 from pipeline.release.histograms import read_histogram
@@ -80,18 +83,24 @@ def spec_text(part: str, key: int, areas: Path, *, margins: bool) -> str:
     return text
 
 
+def histograms(spec: Path, release: Path) -> Iterator[tuple[Level, sp.csr_array, sp.csr_array]]:
+    """Each level with its released and its true histogram, `(n_geounits, n_cells)`, of the release's own universe."""
+    stated = load_spec(spec)
+    schema = stated.universes()[0].schema
+    for level in read_spine(stated.geography).levels:
+        released, true = (
+            read_histogram(unchecked(release / side / "histograms" / f"{level.name}.parquet"), level.geocodes, schema)
+            for side in ("public", "restricted")
+        )
+        yield level, released, true
+
+
 def errors(spec: Path, release: Path) -> pd.DataFrame:
     """Mean L1 errors of the areas of each level: of each of the test's queries, and their mean."""
     universe = load_spec(spec).universes()[0]
     queries = {measured.query.name: measured.query for measured in universe.strategy.levels[0].queries}
     rows = {}
-    for level in read_spine(load_spec(spec).geography).levels:
-        released, true = (
-            read_histogram(
-                unchecked(release / side / "histograms" / f"{level.name}.parquet"), level.geocodes, universe.schema
-            )
-            for side in ("public", "restricted")
-        )
+    for level, released, true in histograms(spec, release):
         of_query = {
             name: float(np.abs(query.answer_csr(released) - query.answer_csr(true)).sum(axis=1).mean())
             for name, query in queries.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -222,7 +222,6 @@ def _check_constraints(release: Path, output: Output, signed_by: Path | None) ->
     from auditor.check.release import examine
     from auditor.reading.errors import FormError
     from pipeline.errors import InputError
-    from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.release.manifest import check_public_files
     from pipeline.signatures.signing_keys import PublicKey
@@ -237,16 +236,14 @@ def _check_constraints(release: Path, output: Output, signed_by: Path | None) ->
     if key is not None:  # what is signed are the hashes of all files
         run = release_at(release)
         problems = [*signature_problems(run, key), *check_public_files(run), *findings.problems]
-    if problems and not output.json:
-        tell_problems(f"{release}: this release does not keep its spec", problems)
-    else:
-        output.result(
-            f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)"
-            + ("" if key is None else f"; it is signed by {key.name}"),
-            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
-        )
-    if problems:
-        raise typer.Exit(1)
+    signed = "" if key is None else f"; it is signed by {key.name}"
+    _conclude(
+        output,
+        problems,
+        f"{release}: this release does not keep its spec",
+        f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks){signed}",
+        {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
+    )
 
 
 @dataclass(frozen=True)
@@ -267,7 +264,6 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     spare_pandas()
     from flows.orchestration.server import temporary_server
     from pipeline.errors import InputError
-    from pipeline.execution.console import tell_problems
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
@@ -303,16 +299,13 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     for remark in outcome.remarks:
         output.remark(f"Note: {remark}")
     problems = [str(difference) for difference in outcome.differences]
-    if problems and not output.json:
-        lines = problems[:20] + ([f"and {len(problems) - 20} more"] if problems[20:] else [])
-        tell_problems(f"{release}: {len(problems)} of {outcome.files} public files differ, first", lines)
-    else:
-        output.result(
-            f"{release}: rerun; all {outcome.files} public files are the same",
-            {"release": str(release), "same": not problems, "files": outcome.files, "problems": problems},
-        )
-    if problems:
-        raise typer.Exit(1)
+    _conclude(
+        output,
+        problems[:20] + ([f"and {len(problems) - 20} more"] if problems[20:] else []),
+        f"{release}: {len(problems)} of {outcome.files} public files differ, first",
+        f"{release}: rerun; all {outcome.files} public files are the same",
+        {"release": str(release), "same": not problems, "files": outcome.files, "problems": problems},
+    )
 
 
 def _key_of(run: RunDirectory, source: KeySource) -> KeySource:
@@ -326,7 +319,6 @@ def _key_of(run: RunDirectory, source: KeySource) -> KeySource:
 def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
     from features.registry import part_of
     from pipeline.errors import InputError
-    from pipeline.execution.console import tell_problems
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
 
@@ -340,12 +332,30 @@ def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
         output.remark("Note: combined numbers were not computed again: name the release with --release")
     rerun_answer = part_of("questions", "answering").rerun_answer
     differing, files = rerun_answer(run, given.spec, given.data, source, release), 3 if release is None else 5
-    if differing and not output.json:
-        tell_problems(f"{answer}: {len(differing)} of {files} public files differ", differing)
+    _conclude(
+        output,
+        differing,
+        f"{answer}: {len(differing)} of {files} public files differ",
+        f"{answer}: rerun; all {files} public files are the same",
+        {"answer": str(answer), "same": not differing, "files": files, "problems": differing},
+    )
+
+
+def _conclude(output: Output, problems: Sequence[str], heading: str, text: str, content: dict[str, object]) -> None:
+    """Show the problems, a line each; without any, or as JSON, the result. Exit status 1 where there are some.
+
+    Args:
+        output: of the command.
+        problems: a sentence each.
+        heading: above them.
+        text: of the result, without problems.
+        content: of the result, for JSON.
+    """
+    from pipeline.execution.console import tell_problems
+
+    if problems and not output.json:
+        tell_problems(heading, problems)
     else:
-        output.result(
-            f"{answer}: rerun; all {files} public files are the same",
-            {"answer": str(answer), "same": not differing, "files": files, "problems": differing},
-        )
-    if differing:
+        output.result(text, content)
+    if problems:
         raise typer.Exit(1)

@@ -211,7 +211,7 @@ class Ledger:
             # Before budgets: which of two refusals came would say whether the records are those of before.
             uses = [key_of(datasets, state, charge) for state, charge in zip(states, charges, strict=True)]
             for state, charge, use in zip(states, charges, uses, strict=True):
-                self._charge(writing, state, charge)
+                charge_run(writing, state, charge, self.place)
                 disclose(writing, state, charge)
                 record_key(writing, state, charge, use)
             charged = self._charged(datasets, charges)
@@ -295,9 +295,6 @@ class Ledger:
             except LedgerError as error:
                 problems.append(str(error))
         return tuple(problems)
-
-    def _charge(self, writing: Writing, state: DatasetState, charge: Charge) -> None:
-        charge_run(writing, state, charge, self.place)
 
     def charged(self, *charges: Charge) -> tuple[Charged, ...]:
         """Where the charges of a run stand that were made before, by dataset; KeyError where one was not."""

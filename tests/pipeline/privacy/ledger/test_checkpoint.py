@@ -31,7 +31,7 @@ from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
 from pipeline.privacy.ledger.schema import GUARDS as GUARD_NAMES
 from pipeline.privacy.ledger.series import SeriesUse
-from pipeline.privacy.ledger.writes import disclose, key_of
+from pipeline.privacy.ledger.writes import charge_run, disclose, key_of
 
 LAYOUT, RECORDS = "a" * 64, "b" * 64
 
@@ -210,7 +210,7 @@ def outcomes(ledger: Ledger) -> list[str]:
             with ledger._writing() as writing:
                 datasets = ledger._checked(writing, [one])
                 state = ledger._dataset(datasets, one.dataset)
-                ledger._charge(writing, state, one)
+                charge_run(writing, state, one, ledger.place)
                 use = key_of(datasets, state, one)
                 disclose(writing, state, one)
                 found.append(f"{state.spent} {state.left_for('')} {use} {writing.head.number}")

@@ -26,6 +26,7 @@ from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text
 from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import ledger_url
+from pipeline.privacy.ledger.writes import charge_run
 
 RACERS = 50
 fork = multiprocessing.get_context("fork")
@@ -126,7 +127,7 @@ def test_a_transaction_that_fails_leaves_nothing(url: str) -> None:
         def fail() -> None:
             with ledger._store.writing() as writing:
                 assert writing.replay() == []
-                ledger._charge(writing, state, charge(1, "1/2", "1/4"))
+                charge_run(writing, state, charge(1, "1/2", "1/4"), ledger.place)
                 assert writing.head.number == 3
                 raise ZeroDivisionError
 
