@@ -87,6 +87,16 @@ def test_every_dependency_has_a_reason() -> None:
     assert all(len(reason) > 20 for reason in rows.values())
 
 
+def test_every_package_has_its_size_and_licence() -> None:
+    """Each row of docs/dependencies.md says for what, in whose place, how many MB, which licence, and how new."""
+    rows = [re.split(r" *\| *", row) for row in re.findall(r"^\| (.+) \|$", _PAGE.read_text("utf-8"), re.MULTILINE)]
+    for package, *told in rows:
+        if package != "package":
+            assert len(told) == 4, package
+            assert re.match(r"\d", told[2]), package
+            assert re.search(r", 20\d\d-\d\d", told[3]), package
+
+
 def test_every_import_of_an_extra_has_a_reason() -> None:
     """docs/dependencies.md has a row for what is imported from an extra."""
     section = _PAGE.read_text("utf-8").split("## For extras")[1].split("\n## ")[0]
