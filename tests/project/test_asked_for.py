@@ -46,7 +46,7 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
     ),
     "randomised response": (RandomisedResponse.for_epsilon(ONE).p, E / (E + 1)),
     "unary encoding": (OptimisedUnaryEncoding.for_epsilon(10, ONE).q, 1 / (E + 1)),
-    "RAPPOR: ((1 - f/2) / (f/2))^(2h) for ever": (OF_RAPPOR.for_ever and OF_RAPPOR.for_ever.ratio, 3**4),
+    "RAPPOR: ((1 - f/2) / (f/2))^(2h) for ever": (OF_RAPPOR.for_ever.ratio if OF_RAPPOR.for_ever else None, 3**4),
     "RAPPOR: one report": (OF_RAPPOR.bound.ratio, (11 / 16 * (1 - 9 / 16) / (9 / 16 * (1 - 11 / 16))) ** 2),
     "Census of 2020: its epsilon": (round(zcdp_epsilon(RHO_OF_PERSONS, Fraction(1, 10**10)), 2), 17.14),
 }  # fmt: skip
