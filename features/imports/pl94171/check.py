@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS, line_name
-from features.imports.pl94171.read import SummaryFile
+from features.imports.pl94171.summary_file import SummaryFile
 from pipeline.exchange.pl94171_tables import LINES, race_sums
 
 _HISPANIC = 1  # the line (from 0) of P2 and P4 before that of all races together

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from features.imports.tables.only import Condition
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import Condition, Statement
 from features.imports.tables.table import Coded, Table, keys_of, read_table
 from features.imports.tables.words import is_total
 from geography.codes import counted

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from features.imports.tables.values import Attribute
+from features.imports.tables.attributes import Attribute
 from features.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares, table_inline
 from pipeline.spec.value_ranges import collapse_numbers
 

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from features.imports.tables.attributes import STOCK_LISTS, stock_list
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
-from features.imports.tables.stock import STOCK_LISTS, stock_list
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
