@@ -3,11 +3,92 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from features.imports.flows_command import import_flows_command
+if TYPE_CHECKING:
+    from features.imports.folder import Imported
+
+
+def import_flows_command(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A CSV or Parquet file of flows, such as commuters.", metavar="FILE", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")],
+    origin: Annotated[str, typer.Option("--from", metavar="COLUMN", help="The column of where a flow begins.")],
+    destination: Annotated[str, typer.Option("--to", metavar="COLUMN", help="The column of where it ends.")],
+    levels: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=LENGTH,...",
+            help="Levels of the areas, top first, by length of their codes (county=5,tract=11), or as columns of "
+            "--areas (county,town,tract).",
+        ),
+    ],
+    count: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of counts. [default: a row is one flow]")
+    ] = None,
+    areas: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The public list of all areas. [default: those of the flows]"),
+    ] = None,
+    geocode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The list's column with the codes that the flows have. [default: the lowest level's]",
+        ),
+    ] = None,
+    attribute: Annotated[
+        str, typer.Option("--call", metavar="NAME", help="What the spec calls the destination, such as work.")
+    ] = "destination",
+    destinations: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="The level of the destinations. [default: the lowest]")
+    ] = None,
+    elsewhere: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="One more destination, for all areas that the list lacks, such as abroad."),
+    ] = None,
+    flows: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The number of flows that the import must count.")
+    ] = None,
+    counted: Annotated[
+        str | None, typer.Option(metavar="NOUN", help="What is counted, such as jobs. [default: people]")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The release's name. [default: that of the file]")] = None,
+) -> None:
+    """Import flows between areas, such as commuters or moves, and print the spec's path.
+
+    A row is one flow, or two areas and the number of flows between them. Writes to DIR the list of areas, the flows
+    added up by area, and release.toml: the areas where flows begin are its spine, and the areas where they end are the
+    values of an attribute, grouped by the levels above them.
+
+    Example:
+
+        spinewise import flows t.csv --from home --to work --levels zone=6 --out t
+    """
+    from features.imports.flows import FlowsRequest, import_flows
+    from features.imports.tables.statement import parse_levels, parse_names
+
+    request = FlowsRequest(
+        file,
+        origin,
+        destination,
+        count,
+        parse_levels(levels) if "=" in levels else parse_names(levels),
+        areas=areas,
+        geocode=geocode,
+        attribute=attribute,
+        destinations=destinations,
+        elsewhere=elsewhere,
+        flows=flows,
+        counted=counted,
+        name=name,
+    )
+    _print(import_flows(request, out))
+
 
 app = typer.Typer(
     short_help="Write a release spec for existing files.",
@@ -59,14 +140,20 @@ def pl94171(
         spinewise run ri2020/release.toml
     """
     from features.imports.pl94171.importer import import_pl94171
+
+    _print(import_pl94171(path, out, strict=strict))
+
+
+def _print(imported: Imported) -> None:
+    """Say what was done, and print the path of the spec."""
     from pipeline.execution.console import error_console
 
-    imported = import_pl94171(path, out, strict=strict)
     console = error_console()
     for line in imported.messages:
         console.print(line)
     if imported.mismatches:
-        console.print(f"Warning: some tables do not agree; all mismatches are in {out / 'mismatches.csv'}")
+        table = imported.spec.with_name("mismatches.csv")
+        console.print(f"Warning: some tables do not agree; all mismatches are in {table}")
         for line in imported.mismatches:
             console.print(f"  {line}")
     typer.echo(imported.spec)
@@ -170,11 +257,11 @@ def table(
 
         spinewise import table next.csv --recipe mine/import.toml --out next --expect-records 610 --expect-areas 12
     """
+    options = locals()
     from features.imports.tables.description import describe_table
     from features.imports.tables.importer import import_table
-    from features.imports.tables.statement import Statement, read_recipe
+    from features.imports.tables.statement import PARTS, Statement, read_recipe
     from pipeline.errors import InputError
-    from pipeline.execution.console import error_console
 
     if weights is not None:
         raise InputError(
@@ -182,13 +269,7 @@ def table(
             "would change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example "
             "only), or release the respondents themselves: leave out --weights"
         )
-    stated: dict[str, Any] = {
-        "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
-        "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,
-        "areas": areas, "only": tuple(only or ()), "header": header, "last": last, "sheet": sheet, "zeros": zeros,
-        "missing": missing, "households": households, "households_query": households_query, "key": key,
-        "household_attributes": household_attributes, "separator": separator, "encoding": encoding, "name": name,
-    }  # fmt: skip
+    stated = {name: options[name] for name in PARTS} | {"only": tuple(only or ())}
     if recipe is not None:
         if both := [one for one, value in stated.items() if value not in (None, False, ())]:
             raise InputError(
@@ -208,8 +289,4 @@ def table(
         raise InputError(
             "--out DIR is needed: what is stated is written there; state nothing to see the file described"
         )
-    imported = import_table(statement, out)
-    console = error_console()
-    for line in imported.messages:
-        console.print(line)
-    typer.echo(imported.spec)
+    _print(import_table(statement, out))

@@ -67,10 +67,9 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
         "pipeline/records/strict_csv.py",
-        "features/audit/trials.py", "features/imports/pl94171/files.py", "features/imports/pl94171/header.py",
-        "features/imports/pl94171/read.py", "features/imports/tables/description.py",
-        "features/imports/tables/files.py", "features/imports/tables/format.py", "features/imports/tables/sources.py",
-        "features/imports/tables/workbook_child.py",
+        "features/audit/trials.py", "features/imports/pl94171/summary_file.py",
+        "features/imports/tables/databases.py", "features/imports/tables/description.py",
+        "features/imports/tables/files.py", "features/imports/tables/workbook_child.py",
         "features/plan/write_spec.py",
     ),
     "an answer whose hash is compared there, and what a revision states of itself": (

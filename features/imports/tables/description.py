@@ -14,9 +14,8 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features.imports.tables.files import STATISTICS, WORKBOOKS, open_source, open_text, sheet_rows
-from features.imports.tables.format import text_format
-from features.imports.tables.sources import is_database
+from features.imports.tables.databases import is_database
+from features.imports.tables.files import STATISTICS, WORKBOOKS, open_source, open_text, sheet_rows, text_format
 from features.imports.tables.statement import Statement
 from features.imports.tables.words import AGES, COUNTS, HOUSEHOLDS, KINDS, LEVELS, NAMES, folded, is_total
 from geography.codes import counted

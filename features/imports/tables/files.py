@@ -20,12 +20,62 @@ from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 
-from features.imports.tables.batches import BatchWriter
-from features.imports.tables.sources import describe_source, fetch, first_line
+from features.imports.tables.databases import describe_source, fetch, first_line, write_batches
 from pipeline.errors import InputError, RecordsError
 from pipeline.missing import install_command
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.record_files import is_text_file
+
+_SAMPLE = 1 << 18
+_SEPARATORS = ",;\t|"
+
+
+def text_format(source: str, separator: str | None, encoding: str | None) -> TextFormat:
+    """The separator and the encoding; those of a file that is no text are PLAIN."""
+    sample = first_bytes(source)
+    if sample is None:
+        return PLAIN
+    encoding = encoding or _encoding(sample)
+    if separator is None:
+        lines = sample.decode(encoding, "replace").splitlines()[:50][:-1] or [sample.decode(encoding, "replace")]
+        widths = {mark: _width(lines, mark) for mark in _SEPARATORS}
+        separator = max(_SEPARATORS, key=lambda mark: widths[mark])
+    return TextFormat("\t" if separator == "tab" else separator, encoding)
+
+
+def first_bytes(source: str) -> bytes | None:
+    """The first bytes of a text file, also compressed or in an archive; None where it is none."""
+    try:
+        if source.lower().endswith(".zip"):
+            with zipfile.ZipFile(source) as archive:
+                for info in archive.infolist():
+                    if is_text_file(Path(info.filename)) and "__MACOSX" not in info.filename:
+                        with archive.open(info) as file:
+                            return file.read(_SAMPLE)
+            return None
+        if not is_text_file(Path(source)):
+            return None
+        with gzip.open(source) if source.lower().endswith(".gz") else Path(source).open("rb") as file:
+            return file.read(_SAMPLE)
+    except (OSError, EOFError, zipfile.BadZipFile, RuntimeError):
+        return None
+
+
+def _encoding(sample: bytes) -> str:
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return "utf-8" if error.start > len(sample) - 4 else "cp1252"
+    return "utf-8"
+
+
+def _width(lines: list[str], mark: str) -> int:
+    """The commonest number of fields."""
+    widths = [len(row) for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=mark)]
+    return max(set(widths), key=widths.count) if widths else 0
+
 
 WORKBOOKS = (".xlsx", ".xlsm", ".ods")
 #: Files of statistics programs, and the reader of each.
@@ -296,21 +346,22 @@ def _statistics(path: Path, target: Path) -> Opened:
         raise InputError(f"{path}: the file of the records does not exist")
     labels: dict[str, dict[str, str]] = {}
     target.touch(0o600)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for frame, about in pyreadstat.read_file_in_chunks(reader, str(path), chunksize=_ROWS_AT_ONCE):
+            for name, codes in about.variable_value_labels.items():
+                labels[name] = {cell_text(code): str(text) for code, text in codes.items()}
+            columns = {
+                str(name): pa.array([cell_text(value) or None for value in frame[name]], pa.string())
+                for name in frame.columns
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
     try:
-        with BatchWriter(target) as written:
-            for frame, about in pyreadstat.read_file_in_chunks(reader, str(path), chunksize=_ROWS_AT_ONCE):
-                labels = {
-                    name: {cell_text(code): str(text) for code, text in codes.items()}
-                    for name, codes in about.variable_value_labels.items()
-                }
-                columns = {
-                    str(name): pa.array([cell_text(value) or None for value in frame[name]], pa.string())
-                    for name in frame.columns
-                }
-                written.write(pa.RecordBatch.from_pydict(columns))
+        n_rows = write_batches(batches(), target)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {first_line(error)}") from None
-    if not written.n_rows:
+    if not n_rows:
         raise InputError(f"{path}: the file has no records; at least one is needed")
     return Opened(target, str(path), labels=labels)
 

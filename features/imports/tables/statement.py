@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from features.imports.tables.only import Condition, parse_only
-from features.imports.tables.sources import describe_source, is_database
+from features.imports.tables.databases import describe_source, is_database
 from features.imports.toml_text import assigned, quoted, read_toml_of
 from pipeline.errors import InputError
 from pipeline.model.text_format import check_encoding, check_separator
 
-_NOT_IN_RECIPE = ("source", "expect_records", "expect_areas", "unproved")
+_FORM = re.compile(r"\s*(?P<column>\"[^\"]+\"|.+?)\s*(?P<sign>==|!=|\s(?:not\s+)?in\s)\s*(?P<values>.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Rows are kept whose column has one of the values, or none of them.
+
+    Attributes:
+        kept: whether rows with the values are those that are kept.
+    """
+
+    column: str
+    values: tuple[str, ...]
+    kept: bool
+
+    def holds(self, text: str) -> bool:
+        """Whether a row with this text is kept."""
+        return (text in self.values) is self.kept
+
+
+def parse_only(text: str) -> tuple[Condition, ...]:
+    """The conditions joined by `and`.
+
+    Raises:
+        InputError: a part is no condition.
+    """
+    return tuple(_condition(text, part) for part in re.split(r"\s+and\s+(?=[^=!]*(?:==|!=|\sin\s))", text))
+
+
+def _condition(text: str, part: str) -> Condition:
+    match = _FORM.fullmatch(part)
+    if match is None:
+        raise InputError(
+            f"--only {text!r}: found {part!r}; COLUMN == VALUE, COLUMN != VALUE or COLUMN in VALUE, VALUE is needed, "
+            "more of them joined by and"
+        )
+    sign = " ".join(match["sign"].split())
+    values = [match["values"]] if sign in ("==", "!=") else _listed(match["values"])
+    if sign != "==" and sign != "!=" and not all(values):
+        raise InputError(f"--only {text!r}: an empty value stands in the list")
+    return Condition(_unquoted(match["column"]), tuple(map(_unquoted, values)), sign in ("==", "in"))
+
+
+def _listed(text: str) -> list[str]:
+    return [one.strip() for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]*)(?:,|$)", text)[:-1] or [text]]
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if quoted else text
 
 
 @dataclass(frozen=True)
@@ -150,9 +199,9 @@ class Statement:
             "# What was stated of the table. Next year: spinewise import table --recipe import.toml FILE --out DIR",
             "# --expect-records N --expect-areas M",
         ]
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if not one.init or one.name in _NOT_IN_RECIPE or value in (None, (), False):
+        for name in PARTS:
+            value = getattr(self, name)
+            if value in (None, (), False):
                 continue
             if isinstance(value, tuple):
                 text = f"[{', '.join(map(quoted, value))}]"
@@ -160,8 +209,13 @@ class Statement:
                 text = "true"
             else:
                 text = str(value) if isinstance(value, int) else quoted(value)
-            lines.append(assigned(one.name.replace("_", "-"), text))
+            lines.append(assigned(name.replace("_", "-"), text))
         return "\n".join(lines) + "\n"
+
+
+_KINDS: Final = {one.name: str(one.type) for one in fields(Statement) if one.init}
+#: The parts that a recipe states: not the source, and not what proves the reading, which are another year's.
+PARTS: Final = tuple(name for name in _KINDS if name not in ("source", "expect_records", "expect_areas", "unproved"))
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -171,14 +225,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
         InputError: it cannot be read, or states what is no option.
     """
     content = read_toml_of("--recipe", path)
-    kinds = {one.name: str(one.type) for one in fields(Statement) if one.init and one.name not in _NOT_IN_RECIPE}
     stated: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if name not in kinds:
-            allowed = ", ".join(kind.replace("_", "-") for kind in kinds)
+        if name not in PARTS:
+            allowed = ", ".join(part.replace("_", "-") for part in PARTS)
             raise InputError(f"--recipe {path}: found {key!r}; allowed are {allowed}")
-        kind = kinds[name]
+        kind = _KINDS[name]
         if kind.startswith("tuple"):
             fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
             value = tuple(value) if fits else value

@@ -13,12 +13,10 @@ import pytest
 from oracles.summary_files import State, made_up_state, write_2010, write_2020
 
 from features.imports.pl94171.check import check_summary
-from features.imports.pl94171.files import find_files
-from features.imports.pl94171.histogram import persons
-from features.imports.pl94171.importer import import_pl94171
+from features.imports.pl94171.importer import import_pl94171, persons_of
 from features.imports.pl94171.layout import GEO_LEVELS
-from features.imports.pl94171.read import read_summary
 from features.imports.pl94171.spec_text import divide
+from features.imports.pl94171.summary_file import find_files, read_summary
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import RACES
 from pipeline.inputs.geography import read_spine
@@ -116,7 +114,7 @@ def test_the_real_sample(shared_data: Path) -> None:
         assert np.array_equal(counts, oracle[columns].to_numpy())
         compared += len(columns)
     assert compared == 301
-    assert int(persons(summary, summary.rows("750")).sum()) == 29_225
+    assert int(persons_of(summary, summary.rows("750")).sum()) == 29_225
     county = summary.rows("050")
     assert summary.tables["P1"][county, 0].tolist() == [614_053]
     assert summary.tables["H1"][county, 0].tolist() == [271_073]
@@ -186,8 +184,8 @@ def test_no_third_segment_is_said(files_2020: Path, state: State, tmp_path: Path
     )
     assert len(import_pl94171(files_2020, tmp_path / "b").messages) == 2
     assert len(import_pl94171(write_2010(state, tmp_path / "zz.pl"), tmp_path / "c").messages) == 2
-    persons_of = [histogram_of(tmp_path / one, state, "persons.parquet", (2, 2, 63)).sum() for one in "ab"]
-    assert persons_of[0] == persons_of[1]
+    persons = [histogram_of(tmp_path / one, state, "persons.parquet", (2, 2, 63)).sum() for one in "ab"]
+    assert persons[0] == persons[1]
 
 
 @pytest.mark.parametrize(

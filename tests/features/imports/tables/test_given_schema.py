@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from features.imports.tables.attributes import STOCK_LISTS, stock_list
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
-from features.imports.tables.stock import STOCK_LISTS, stock_list
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
@@ -85,7 +85,7 @@ def test_the_values_are_those_of_the_list_whoever_is_in_the_records(tmp_path: Pa
     [
         (
             LIST.replace(', "missing"', ""),
-            r"attributes\.works: .*, line 4, column 'job': found 'nothing', which the list does not",
+            r"attributes\.works: .*, line 4, column 'job': found nothing, which the list does not",
         ),
         (LIST.replace('"no", ', ""), r"found 'no', which the list does not have; add it to the list, say with codes"),
         (

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from features.imports.tables.batches import BatchWriter
 from pipeline.errors import InputError
 from pipeline.missing import install_command
 from pipeline.storage.local_name import local_name
+
+
+def write_batches(batches: Iterator[pa.RecordBatch], target: Path) -> int:
+    """Write batches to an existing file, which is written over; without one it stays as it is. Returns the rows.
+
+    The columns are those of the first batch.
+    """
+    n_rows = 0
+    if (first := next(batches, None)) is not None:
+        with pq.ParquetWriter(local_name(target), first.schema, compression="zstd") as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+    return n_rows
+
 
 _ROWS_AT_ONCE = 100_000
 _POSTGRESQL = ("postgresql://", "postgres://")
@@ -55,8 +70,8 @@ def _is_duckdb(source: str) -> bool:
     return True
 
 
-def fetch(source: str, query: str, target: Path) -> int:
-    """Write the result of a query, without reading all of it into memory; returns the number of rows.
+def fetch(source: str, query: str, target: Path) -> None:
+    """Write the result of a query, without reading all of it into memory.
 
     Args:
         source: a DuckDB or SQLite file, "duckdb:" for queries over files, or a URL that SQLAlchemy knows.
@@ -66,15 +81,15 @@ def fetch(source: str, query: str, target: Path) -> int:
     Raises:
         InputError: the database's library is not installed, it cannot be reached, or the query fails or has no rows.
     """
-    open_batches = _duckdb_batches if _is_duckdb(source) else _sql_batches
-    with BatchWriter(target) as written:
-        for batch in open_batches(source, query):
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in (_duckdb_batches if _is_duckdb(source) else _sql_batches)(source, query):
             if twice := [name for name in batch.schema.names if batch.schema.names.count(name) > 1]:
                 raise InputError(f"{describe_source(source)}: the query has two columns {twice[0]!r}; name them apart")
-            written.write(batch)
-    if not written.n_rows:
+            yield batch
+
+    if not write_batches(batches(), target):
         raise InputError(f"{describe_source(source)}: the query has no rows; at least one record is needed")
-    return written.n_rows
 
 
 def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
