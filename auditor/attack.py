@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.accounting import Use, best_guess
-from auditor.findings import ALPHA, Found
 from auditor.form import Universe
 from auditor.noise import far
 from auditor.reading.cells import Query
 from auditor.reading.counts import sound_histogram
-from auditor.reading.errors import FormError
 from auditor.reading.files import Files
+from auditor.reading.findings import ALPHA, FormError, Found
 from auditor.release import Due, Release
 from auditor.statements import decimal_of
 

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.cliques import CliqueChoice, Pair
-from auditor.findings import Found, holds
 from auditor.keys import KeyedStream, commitment, keyed_hash
 from auditor.reading.counts import Counts, counts_digest
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError, Found, holds
 from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:

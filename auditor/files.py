@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from auditor.reading.guard import GuardedFile
 
 _HEADER = b"spinewise"

@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
-from auditor.reading.cells import Cells, Query
-from auditor.reading.errors import FormError
-from auditor.reading.joins import largest_households
+from auditor.reading.cells import Cells, Query, largest_households
+from auditor.reading.findings import FormError
 from auditor.reading.spec import MOVED, Amount, PublicUniverse, public_spec, understood
 from auditor.series import Series, read_series
 

@@ -16,10 +16,9 @@ from typing import Any
 
 from auditor.accounting import epsilon_of, rho_of
 from auditor.clique_redraw import clique_charges
-from auditor.findings import Found, holds
 from auditor.form import Universe
 from auditor.keys import commitment
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
 from auditor.statements import uses_of
 

@@ -1,4 +1,7 @@
-"""Is what was added the noise stated? A sample is redrawn from the key; exceedances are counted without it."""
+"""Is what was added the noise stated? A sample is redrawn from the key; exceedances are counted without it.
+
+Noise that was drawn only where the released area above is positive: on the right answers, and the right noise.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.files import read_selected
-from auditor.findings import ALPHA, Found, holds
+from auditor.files import exact_variance, header_and_column, read_selected
 from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream
-from auditor.reading.errors import FormError
+from auditor.reading.counts import due_answers, read_histogram, read_positive, wrong_answers
+from auditor.reading.files import Files
+from auditor.reading.findings import ALPHA, Findings, FormError, Found, holds
 from auditor.release import Due, Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -200,3 +204,81 @@ def far(seen: float, mean: float, n: int) -> float:
     if seen < 1:
         divergence += (1 - seen) * math.log((1 - seen) / (1 - mean))
     return math.exp(-n * divergence)
+
+
+#: Numbers of one file that are drawn again.
+_REDRAWN_POSITIVE = 500
+
+
+def positive_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
+    """Whether the answers are those that the published histograms give and, with the key, their noise its own."""
+    if not release.due_positive:
+        return
+    places, noise, count = list[str](), list[str](), 0
+    for due in release.due_positive:
+        try:
+            keys, residuals, wrong = _drawn(release, due)
+        except FormError as error:
+            places.append(f"{due.name}: {error}")
+            continue
+        places += [f"{due.name}: {sentence}" for sentence in (*wrong, *_header_problems(due))]
+        if secret is not None:
+            several, tried = _redrawn_positive(release, secret, due, keys, residuals)
+            count += tried
+            if several:
+                noise.append(
+                    f"{due.name}: {several} of {tried} numbers are not what the key, these records and spec give"
+                )
+    yield holds("answers drawn", "where the area above is positive in the release", places)
+    if secret is not None:
+        yield holds("noise redrawn", "where the area above is positive", noise, well=f"{count:,} numbers drawn again")
+
+
+def positive_residuals(release: Release, due: Due) -> NDArray[np.int64]:
+    """What was added to the true answers, `(m,)`; FormError where the file does not hold them."""
+    return _drawn(release, due)[1]
+
+
+def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """geounit * size + answer, what was added, and what is wrong with which answers these are."""
+    above = release.spine[release.form.levels.index(due.level.name) - 1]
+    files, findings, universe = Files(release.public), Findings(), due.universe.counted
+    path = release.places.universe(universe.name).histogram(above.name)
+    released = read_histogram(files, path, above, universe.cells, universe.impossible, findings)
+    expected = due_answers(released, due.query, due.level)
+    most = int(np.bincount(expected // due.query.size, minlength=1).max())
+    keys, values = read_positive(files, due.path, due.level, due.query, most, findings)
+    truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
+    return keys, values - truth, [*findings.problems, *wrong_answers(keys, expected, due.query, due.level)]
+
+
+def _redrawn_positive(
+    release: Release, secret: bytes, due: Due, keys: NDArray[np.int64], residuals: NDArray[np.int64]
+) -> tuple[int, int]:
+    """How many of a sample of the residuals are not the noise of their place, and how many were tried."""
+    picked = set(np.argsort(-np.abs(residuals))[:_EXTREMES].tolist())
+    few = residuals.size <= _REDRAWN_POSITIVE
+    picked |= (
+        set(range(residuals.size)) if few else {secrets.randbelow(residuals.size) for _ in range(_REDRAWN_POSITIVE)}
+    )
+    context = context_of(release, secret, due.universe)
+    stream = KeyedStream(secret, context, due.level.name, due.query.name)
+    wrong = sum(
+        not fits(due.universe.mechanism, due.scales[0], int(residuals[at]), stream.words(int(keys[at])))
+        for at in sorted(picked)
+    )
+    return wrong, len(picked)
+
+
+def _header_problems(due: Due) -> Iterator[str]:
+    header, variances = header_and_column(due.path, "variance")
+    stated = header.pop("variance", None)
+    required = {
+        "kind": "positive", "level": due.level.name, "query": due.query.name, "size": due.query.size,
+        "mechanism": due.universe.mechanism, "scale": str(due.scales[0]),
+    }  # fmt: skip
+    if header != required:
+        yield "its header is not what the spec gives"
+    exact = exact_variance(due.universe.mechanism, due.scales[0])
+    if not isinstance(stated, float) or not np.isclose(stated, exact, rtol=1e-10, atol=0) or set(variances) - {stated}:
+        yield "its rows or its header do not have the variance of its noise"

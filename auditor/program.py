@@ -18,21 +18,16 @@ from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
 from auditor.contents import content_findings, unknown_fields
 from auditor.files import read_measured
-from auditor.findings import Found, holds
 from auditor.form import Universe
-from auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerprint, read_key
-from auditor.keyspace import key_found
+from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
-from auditor.noise import exceedances, redrawn
-from auditor.parts import parts_findings
-from auditor.positive import positive_findings, positive_residuals
+from auditor.noise import exceedances, positive_findings, positive_residuals, redrawn
 from auditor.reading.counts import impossible_sums
-from auditor.reading.errors import FormError
-from auditor.reading.places import Places
+from auditor.reading.files import Places
+from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.spec import read_json
 from auditor.release import Release, sha256
-from auditor.statements import statement_findings
-from auditor.together import together_findings
+from auditor.statements import parts_findings, statement_findings, together_findings
 
 
 def amount_findings(release: Release) -> list[Found]:

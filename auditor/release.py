@@ -19,9 +19,8 @@ from auditor.form import Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
-from auditor.reading.errors import FormError
-from auditor.reading.files import Files
-from auditor.reading.places import Places
+from auditor.reading.files import Files, Places
+from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4

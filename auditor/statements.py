@@ -1,4 +1,10 @@
-"""Every figure that a manifest states about privacy, recomputed from the spec."""
+"""Every figure that a manifest states about privacy, recomputed from the spec.
+
+Of one person, and one household, over all universes together: noise of different universes is independent, so costs add
+up. The budget of a universe is for all records of it that one person alters; g persons together cost g^2 times the rho
+or g times the epsilon of one. A household is its members as such a group, and one record of the households' own
+universe.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
-from auditor.findings import Found, holds
-from auditor.form import Universe
-from auditor.reading.errors import FormError
+from auditor.form import Form, Universe
+from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
 from auditor.series import distance_problems
 
@@ -287,3 +292,117 @@ def figure_problems(
     if epsilon != min(figures):
         problems.append(f"states epsilon = {epsilon}, the least of its bounds is {min(figures)}")
     return problems + strange_numbers(statement["words"], known)
+
+
+#: Persons in the smallest change that invariants may leave: none, one, or two that swap.
+_SWAP: Final = 2
+
+
+def together_findings(release: Release) -> Iterator[Found]:
+    """What the manifest states about one person in all universes, and about a household of each joined companion."""
+    yield holds("statements", "one person in all universes", person_problems(release.form, release.manifest))
+    yield holds("statements", "households", household_problems(release.form, release.manifest))
+
+
+def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `joint`, the statement that the release's one epsilon is taken from."""
+    stated = manifest.get("joint")
+    if stated is None:
+        return ["the manifest has no statement about one person"]
+    main, *others = form.universes
+    persons, smallest = stated["records"], _persons(manifest, main)
+    if (manifest.get("spec") or {}).get("marginals") is not None:
+        # All universes have the same records: what changes alone in one of them changes alone.
+        smallest = min((_persons(manifest, one) or _SWAP + 1 for one in form.universes), default=0) % (_SWAP + 1)
+    if persons != smallest or persons not in ((0, 1, _SWAP) if main.invariants else (1,)):
+        return [f"is about {persons} persons, the account of the release about {smallest}"]
+    if persons == 0:
+        return [] if stated["epsilon"] == "infinity" else ["promises something about no person"]
+    if persons == 1:
+        budget = sum((one.budget for one in form.universes), Fraction(0))
+    else:
+        # Two who swap are two changes of one record each; of what else they have, any two persons' records change.
+        swap = _SWAP * main.budget if main.together == 1 else _of_group(main, _SWAP)
+        budget = swap + sum((_of_group(one, _SWAP) for one in others), Fraction(0))
+    plain = main.zcdp and main.series is None
+    plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
+    uses = None
+    if plain and (persons == 1 or not others):
+        uses = [(name, scale, moved * persons) for one in form.universes for *_, (name, scale, moved) in uses_of(one)]
+        uses += [] if main.cliques is None else [one.seen(main.moved) for one in main.cliques.drawn()]
+    return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
+
+
+def household_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `households`."""
+    stated = {statement["of"]: statement for statement in manifest.get("households", ())}
+    problems = [f"has a statement about {name}, which no join names" for name in stated.keys() - form.households.keys()]
+    if len(stated) != len(manifest.get("households", ())):
+        problems.append("has two statements about one companion")
+    apart = any(universe.invariants and _persons(manifest, universe) != 1 for universe in form.universes)
+    for companion, members in form.households.items():
+        if companion not in stated:
+            if not apart:  # invariants leave no household that changes alone
+                problems.append(f"has no statement about a household of {companion}")
+            continue
+        found = stated[companion]
+        if found["records"] != members:
+            problems.append(f"{companion}: is about {found['records']} members, joins allow {members}")
+        budget = sum(
+            (one.record_budget if one.name == companion else _of_group(one, members) for one in form.universes),
+            Fraction(0),
+        )
+        problems += [f"{companion}: {p}" for p in figure_problems(form.universes[0], found, budget, None, [members])]
+    return problems
+
+
+def _of_group(universe: Universe, persons: int) -> Fraction:
+    """What so many persons cost who change together."""
+    return universe.budget * persons ** (2 if universe.zcdp else 1)
+
+
+def _persons(manifest: Mapping[str, Any], universe: Universe) -> int | None:
+    """How many records change in the smallest change of a universe, as its account has it."""
+    accounts = {account["universe"]: account for account in manifest.get("accounts", ())}
+    return int(accounts[universe.name]["record"]["records"]) if universe.name in accounts else None
+
+
+def parts_findings(release: Release) -> Iterator[Found]:
+    """What each clique costs at each level, by the universes, against `[marginals]`; nothing of other releases."""
+    if release.manifest["spec"].get("marginals") is not None:
+        yield holds("statements", "parts of the budget", parts_problems(release.form, release.manifest["spec"]))
+
+
+def parts_problems(form: Form, spec: Mapping[str, Any]) -> list[str]:
+    """Cliques that have another part of what all have at a level, or are measured elsewhere, twice or not at all."""
+    section = spec["marginals"]
+    try:
+        cliques = [frozenset(map(str, clique)) for clique in section["cliques"]]
+        of = {**dict.fromkeys(cliques, 1), **_parts(section.get("parts"))}
+        at = {str(level): {**of, **_parts(stated)} for level, stated in section.get("parts_at") or ()}
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise FormError(f"public/manifest.json: its [marginals] cannot be understood: {error}") from error
+    problems = []
+    for level in form.levels:
+        spent: dict[frozenset[str], Fraction] = {}
+        for universe in form.universes:
+            own = universe.budget - (Fraction(0) if universe.cliques is None else universe.cliques.cost)
+            for name, share, queries in universe.levels:
+                for query, part in queries if name == level and share else ():
+                    clique = frozenset(query.names)
+                    if clique in spent:
+                        problems.append(f"{query.name} is measured twice at {level}")
+                    spent[clique] = own * share * part
+        due, whole = at.get(level, of), sum(spent.values(), Fraction(0))
+        for clique in [*due, *(one for one in spent if one not in due)]:
+            found, stated = spent.get(clique, Fraction(0)), due.get(clique, 0)
+            if found * sum(due.values()) != stated * whole:
+                problems.append(
+                    f"{' * '.join(sorted(clique))} has {found} of the {whole} of all cliques at {level}; its part is "
+                    f"{stated} of {sum(due.values())}"
+                )
+    return problems
+
+
+def _parts(stated: Any) -> dict[frozenset[str], int]:
+    return {frozenset(term.strip() for term in text.split("*")): int(part) for text, part in stated or ()}

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from auditor.answers.costs import FILTERS
 from auditor.answers.kept import Answer
-from auditor.findings import Found, holds
 from auditor.keys import KeyedStream
 from auditor.noise import exceedances
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError, Found, holds
 from auditor.sampler import chosen, fits, flipped, is_wide
 
 #: Numbers drawn again of a part, and the largest that are among them.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from auditor.files import read_columns
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import MOVED
 from auditor.reading.spine import Level, read_spine, spine_fingerprint

@@ -11,11 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.reading.cells import Query
-from auditor.reading.counts import Counts, LevelFile
-from auditor.reading.errors import FormError
+from auditor.reading.counts import COUNT, ENDS, ZEROS, Counts, LevelFile, LongTable, is_long, read_long
 from auditor.reading.files import LARGEST, Files, value_text, whole_numbers
-from auditor.reading.findings import Check, Findings, surplus
-from auditor.reading.long_tables import COUNT, ENDS, ZEROS, LongTable, is_long, read_long
+from auditor.reading.findings import Check, Findings, FormError, surplus
 from auditor.reading.spec import Bound
 from auditor.reading.spine import Level
 

@@ -15,14 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.check.answers import read_counts
-from auditor.reading.cells import Query
-from auditor.reading.counts import Counts, LevelFile
-from auditor.reading.errors import FormError
-from auditor.reading.files import Files, value_text
-from auditor.reading.findings import Check, Findings, surplus
-from auditor.reading.joins import NO_LIMIT, JoinedGroup
-from auditor.reading.long_tables import ENDS, is_long, read_long
-from auditor.reading.places import Places
+from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.counts import ENDS, Counts, LevelFile, is_long, read_long
+from auditor.reading.files import Files, Places, value_text
+from auditor.reading.findings import Check, Findings, FormError, surplus
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
 

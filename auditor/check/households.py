@@ -1,25 +1,76 @@
-"""Published persons and the households that they have the number of: every join, household by household.
+"""Published persons and households: what joins allow in each area, who lives where, and tables of persons by household.
 
 The assignment is not repeated: whether the persons of each household are what its joins say is counted from the two
-files alone.
+files of microdata alone, as are the tables. Without microdata nobody can say who lives where: then counts must be
+whole, add up from children to parents, and with those who live in other households be as many persons as the histogram
+has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.reading.cells import Cells
+from auditor.check.answers import read_counts
+from auditor.reading.cells import NO_LIMIT, Cells, JoinedGroup
 from auditor.reading.counts import Counts, LevelFile, cell_numbers
-from auditor.reading.files import Files, value_text, whole_numbers
+from auditor.reading.files import LARGEST, Files, Places, value_text, whole_numbers
 from auditor.reading.findings import Check, Findings, surplus
-from auditor.reading.joins import JoinedGroup
+from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
+
+
+def check_group(
+    group: JoinedGroup,
+    level: Level,
+    persons: Counts,
+    households: Counts,
+    names: tuple[str, str],
+    findings: Findings,
+) -> None:
+    """Report the geounits of a level in which the persons of a group are too few or too many for its households.
+
+    Args:
+        group: of persons.
+        level: whose counts these are.
+        persons, households: histograms of the level, as counts of cells.
+        names: of the files of both.
+        findings: to which they are added.
+    """
+    n = len(level.codes)
+    found = _by_geounit(persons, group.persons.astype(np.int64), n)
+    least = _by_geounit(households, group.least, n)
+    most = _by_geounit(households, np.maximum(group.most, 0), n)
+    unlimited = _by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0
+
+    def sentence(at: int) -> str:
+        allowed = f"{least[at]:,} or more" if unlimited[at] else f"{least[at]:,} to {most[at]:,}"
+        low = found[at] < least[at]
+        by = f"{least[at] - found[at]:,} too few" if low else f"{found[at] - most[at]:,} too many"
+        return (
+            f"{level.label(at)}, {group.label!r}: found {found[at]:,}, allowed {allowed} by the households in "
+            f"{names[1]}, {by} (the join {group.join!r})"
+        )
+
+    broken = np.asarray((found < least) | ((found > most) & ~unlimited), dtype=np.bool_)
+    findings.check(names[0], f"counts that break the join {group.join!r}").add(broken, sentence)
+
+
+def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[Any]:
+    """The sum of counts times the weight of their cell in each geounit, `(n,)`, exact."""
+    large = float(np.abs(counts.counts).sum()) * max(int(weights.max(initial=0)), 1) > LARGEST
+    out = np.zeros(n, dtype=object if large else np.int64)
+    np.add.at(
+        out, counts.geounits, (counts.counts.astype(object) if large else counts.counts) * weights[counts.columns]
+    )
+    return out
+
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -233,3 +284,106 @@ def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Count
 
     known = homes.cells >= 0
     broken.add(known & ((found < least) | ((found > most) & (most >= 0))), sentence)
+
+
+def recounted(table: Crossed, housed: Housed) -> Counts:
+    """The counts of a table in the leaves, from persons and the households that they live in."""
+    cells = housed.homes.cells[housed.members.geounits]
+    known = cells >= 0
+    answer = table.persons.of_cell[housed.members.columns] * table.households.size
+    answer = answer + table.households.of_cell[np.maximum(cells, 0)]
+    keys = housed.homes.leaves[housed.members.geounits] * len(table.labels) + answer
+    return Counts.summed(len(table.labels), keys[known], housed.members.counts[known])
+
+
+def check_household_table(
+    files: Files,
+    run: Places,
+    table: Crossed,
+    levels: Sequence[Level],
+    persons: Mapping[str, Counts],
+    housed: Housed | None,
+    findings: Findings,
+) -> None:
+    """Check a table at all its levels.
+
+    Args:
+        files: reads them.
+        run: with the files' names.
+        table: what the spec demands.
+        levels: of the spine, top first.
+        persons: level -> histogram of the persons, of those that can be read.
+        housed: who lives where; None without microdata.
+        findings: takes what is wrong.
+
+    Raises:
+        FormError: a file is missing or damaged.
+    """
+    required = None if housed is None else recounted(table, housed)
+    why = "the persons of such households in the microdata"
+    for number, level in reversed(list(enumerate(levels))):
+        if level.name in table.levels:
+            found = _read(files, run, table, level, persons.get(level.name), findings)
+            if required is not None:
+                name = files.name(run.household_table(table.name, level.name))
+                _compare(findings, name, f"counts that are not {why}", why, level, table, found, required)
+            if housed is None:
+                required, why = found, f"the sum over level {level.name!r}"
+        if required is not None and number:
+            required = required.raised(level)
+
+
+def _read(
+    files: Files,
+    run: Places,
+    table: Crossed,
+    level: Level,
+    persons: Counts | None,
+    findings: Findings,
+) -> Counts:
+    """The counts of a level's file; more persons of an answer than there are is reported."""
+    path = run.household_table(table.name, level.name)
+    labels, theirs = table.labels, table.households.size
+    file = LevelFile(files, path, level, findings, once=True)
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
+    many = findings.check(file.name, "numbers of persons that are more than there are")
+    own = None if persons is None else persons.answers(table.persons)
+    keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for part, geounits in file.parts(labels):
+        columns = [read_counts(part.column(label), label, geounits, file, counted) for label in labels]
+        counts = np.maximum(np.stack(columns, axis=1), 0)
+        if own is not None:
+            there, here = own.dense(geounits), counts.reshape(len(counts), -1, theirs).sum(axis=2)
+
+            def sentence(at: tuple[int, int], geounits=geounits, here=here, there=there) -> str:  # type: ignore[no-untyped-def]
+                return (
+                    f"{level.label(geounits[at[0]])}, {table.persons.labels[at[1]]!r}: "
+                    f"{surplus(int(here[at]), int(there[at]))} (all persons of the histogram)"
+                )
+
+            many.add((geounits >= 0)[:, None] & (here > there), sentence)
+        places = geounits[:, None] * len(labels) + np.arange(len(labels))
+        keys.append(places[geounits >= 0].ravel())
+        values.append(counts[geounits >= 0].ravel())
+    return Counts.summed(len(labels), np.concatenate(keys), np.concatenate(values))
+
+
+def _compare(
+    findings: Findings,
+    name: str,
+    what: str,
+    why: str,
+    level: Level,
+    table: Crossed,
+    found: Counts,
+    required: Counts,
+) -> None:
+    keys, labels = np.union1d(found.keys, required.keys), table.labels
+    actual, right = found.at(keys), required.at(keys)
+    findings.check(name, what).add(
+        actual != right,
+        lambda at: (
+            f"{level.label(int(keys[at]) // len(labels))}, {labels[int(keys[at]) % len(labels)]!r}: "
+            f"{surplus(int(actual[at]), int(right[at]))} ({why})"
+        ),
+    )

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells
 from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
-from auditor.reading.errors import FormError
-from auditor.reading.files import Files, numbers_of, value_text, whole_numbers
-from auditor.reading.findings import Findings
-from auditor.reading.places import Places
+from auditor.reading.files import Files, Places, numbers_of, value_text, whole_numbers
+from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.spine import Level
 

@@ -7,30 +7,135 @@ readers. So a slip in one of them cannot hide itself here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from auditor.check.amounts import Summed, check_amounts
+from auditor.check.amounts import Summed, check_amounts, check_cumulative
 from auditor.check.answers import check_bound, check_invariant, check_table
-from auditor.check.cumulative import check_cumulative
 from auditor.check.household_sizes import Demand, check_household_sizes, number_of, sized
-from auditor.check.household_tables import check_household_table
-from auditor.check.households import Housed, RecordFile, check_households, key_columns
-from auditor.check.joins import check_group
+from auditor.check.households import (
+    Housed,
+    RecordFile,
+    check_group,
+    check_household_table,
+    check_households,
+    key_columns,
+)
 from auditor.check.marginals import check_marginals
-from auditor.check.names import with_names
-from auditor.check.positive import check_positive
-from auditor.check.shares import check_shares
 from auditor.check.update import check_update
-from auditor.reading.counts import Counts, compare, read_histogram, read_microdata
-from auditor.reading.errors import FormError
-from auditor.reading.files import Files
-from auditor.reading.findings import Findings
-from auditor.reading.joins import joined_groups
-from auditor.reading.places import Places, UniversePlaces
+from auditor.reading.cells import joined_groups
+from auditor.reading.counts import (
+    Counts,
+    compare,
+    due_answers,
+    read_histogram,
+    read_microdata,
+    read_positive,
+    wrong_answers,
+)
+from auditor.reading.files import Files, Places, UniversePlaces, numbers_of
+from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.spec import PublicSpec, PublicUniverse, read_json, read_public_spec, understood
 from auditor.reading.spine import Level, read_levels
+
+
+def with_names(
+    files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
+) -> tuple[Level, ...]:
+    """The levels with the names that are published; whatever is wrong with these is reported."""
+    return tuple(
+        _named(files, run, level, spec.names[level.name], findings) if level.name in spec.names else level
+        for level in levels
+    )
+
+
+def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], findings: Findings) -> Level:
+    path = run.names(level.name)
+    name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]
+    with findings.noting_errors():
+        table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
+        geounits = numbers_of(table, "geocode", level.codes, name)
+        strange = findings.check(name, f"rows of no {level.name}")
+        strange.add(geounits < 0, lambda row: f"row {row + 1:,} is of no {level.name} of the spine")
+        times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
+        once = findings.check(name, f"{level.name}s that do not have one row")
+        once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
+        named = findings.check(name, "names that are empty")
+        for column in columns:
+            texts = np.array([text or "" for text in table.column(column).to_pylist()], dtype=np.str_)
+            _check_texts(named, texts == "", column)
+        first = [""] * len(level.codes)
+        for geounit, text in zip(geounits.tolist(), table.column(columns[0]).to_pylist(), strict=True):
+            if geounit >= 0:
+                first[geounit] = text or ""
+        level = replace(level, names=tuple(first))
+    return level
+
+
+def _check_texts(check: Check, empty: NDArray[np.bool_], column: str) -> None:
+    check.add(empty, lambda row: f"row {row + 1:,} has no text in column {column!r}")
+
+
+def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings) -> None:
+    """Check the file of each share that the spec uses."""
+    by_name = {level.name: level for level in levels}
+    for share, (of_level, n_columns) in spec.shares.items():
+        files.seen.add(run.universe("").shares(share))
+        if of_level in by_name:
+            with findings.noting_errors():
+                _check(files, run, share, by_name[of_level], n_columns, findings)
+
+
+def _check(files: Files, run: Places, share: str, level: Level, n_columns: int, findings: Findings) -> None:
+    path = run.universe("").shares(share)
+    name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
+    table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
+    geounits = numbers_of(table, "geocode", level.codes, name)
+    times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
+    once = findings.check(name, f"{level.name}s that do not have one row")
+    once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
+    counted = findings.check(name, "numbers that are none, or negative")
+    for column in columns:
+        values = table.column(column)
+        if not pa.types.is_float64(values.type):
+            raise FormError(f"{name}: column {column!r} holds {values.type}; numbers are required")
+        numbers = values.fill_null(np.nan).to_numpy()
+        _check_numbers(counted, numbers)
+
+
+def _check_numbers(counted: Check, numbers: NDArray[np.float64]) -> None:
+    wrong = ~(np.isfinite(numbers) & (numbers >= 0))
+    counted.add(wrong, lambda row: f"row {row + 1:,} has {numbers[row]}; numbers from 0 are allowed")
+
+
+def check_positive(
+    files: Files,
+    folder: UniversePlaces,
+    universe: PublicUniverse,
+    levels: tuple[Level, ...],
+    counts: Mapping[str, Counts],
+    findings: Findings,
+) -> None:
+    """Compare what was drawn of a universe with its published histograms `counts`, level by level."""
+    for name, query in universe.positive:
+        with findings.noting_errors():
+            number = [level.name for level in levels].index(name)
+            level, above = levels[number], counts.get(levels[number - 1].name)
+            path = folder.positive(name, query.name)
+            files.seen.add(path)
+            if above is None:
+                continue
+            due = due_answers(above, query, level)
+            most = int(np.bincount(due // query.size, minlength=1).max())
+            keys, _ = read_positive(files, path, level, query, most, findings)
+            check = findings.check(files.name(path), "answers that do not follow from the release")
+            for sentence in wrong_answers(keys, due, query, level):
+                check.fail(f"{files.name(path)}: {sentence} (level {levels[number - 1].name!r})")
+
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
 _UNCHECKED = ("measurements", "selected", "estimates", "draws")

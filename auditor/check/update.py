@@ -16,10 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.errors import FormError
-from auditor.reading.files import Files
-from auditor.reading.findings import Findings
-from auditor.reading.places import Places
+from auditor.reading.files import Files, Places
+from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
 

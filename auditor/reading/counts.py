@@ -1,4 +1,10 @@
-"""Histograms, true and published, and microdata as counts of cells."""
+"""Counts of cells: histograms, true and published, microdata, long tables, and answers drawn where an area is positive.
+
+A table with more than 2,048 answers has, as docs/release_directory.md states it, a row for each answer, and one for all
+zeros of a geounit that are alike: a row with a label of each term of the query is of one answer, and its `answers` is
+1; a row without labels stands for as many zeros as its `answers` says, those that have no row. Together the rows of a
+geounit are of all answers of the query.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.errors import FormError
 from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
-from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.findings import Check, Findings, FormError, surplus
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
 
@@ -301,3 +307,183 @@ def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -
         numbers = numbers * len(values) + codes
         valid &= codes >= 0
     return np.where(valid, numbers, -1)
+
+
+#: Answers beyond which a table has this form.
+MOST_WIDE = 2048
+#: The columns beside geocode and terms.
+ANSWERS, COUNT, ENDS = "answers", "count", ("moe90", "low90", "high90")
+#: Number of the answer in a row of zeros.
+ZEROS = -1
+
+
+def is_long(files: Files, path: Path, answers: Query) -> bool:
+    """Whether the file has this form; earlier versions wrote all tables with a column for each answer."""
+    return answers.size > MOST_WIDE and ANSWERS in files.columns(path)
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """The rows of a table in this form whose geounit and answer are known.
+
+    Attributes:
+        file: it is in, for sentences.
+        rows: `answers`, `count` and ends as they are in the file.
+        geounits: `(n_rows,)`.
+        answers: `(n_rows,)` the number of each row's answer, or `ZEROS`.
+        numbers: `(n_rows,)` of the row in the file, from 1.
+    """
+
+    file: LevelFile
+    rows: pa.Table
+    geounits: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+
+    def column(self, name: str, answer: int) -> NDArray[np.float64]:
+        """The numbers of an answer, `(n_geounits,)`; NaN where there are none.
+
+        Raises:
+            FormError: the column does not hold numbers.
+        """
+        column = self.rows.column(name)
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise FormError(f"{self.file.name}: column {name!r} holds {column.type}; numbers are required")
+        values = column.to_numpy().astype(np.float64)
+        out = np.full(len(self.file.level.codes), np.nan)
+        for own in (self.answers == ZEROS, self.answers == answer):
+            out[self.geounits[own]] = values[own]
+        return out
+
+
+def read_long(
+    files: Files, path: Path, level: Level, answers: Query, findings: Findings, *, margins: bool
+) -> LongTable:
+    """The table; reports rows of no answer, and geounits whose rows are not of all answers, each once.
+
+    Raises:
+        FormError: see `Files.read`.
+    """
+    n, size = len(level.codes), answers.size
+    file = LevelFile(files, path, level, findings, once=False, most=n * size)
+    valued = findings.check(file.name, "rows of no answer of the query")
+    rows, geounits, numbers, places = [], [], [], []
+    kept = [ANSWERS, COUNT, *(ENDS if margins else ())]
+    for part, of_row in file.parts([*answers.names, *kept]):
+        answer, first = _answers(part, answers, file.name), file.first_row
+
+        def sentence(row: int, first: int = first) -> str:
+            return f"row {first + row:,} has no known label of some term, and of others it has one"
+
+        valued.add(answer < ZEROS, sentence)
+        known = (of_row >= 0) & (answer >= ZEROS)
+        rows.append(part.select(kept).filter(pa.array(known)))
+        geounits.append(of_row[known])
+        numbers.append(answer[known])
+        places.append(first + np.flatnonzero(known))
+    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers, places)))
+    _check_complete(found, size, findings)
+    return found
+
+
+def _answers(part: pa.Table, answers: Query, name: str) -> NDArray[np.int64]:
+    """The number of each row's answer; `ZEROS` where no term has a label, and less where a label is not known."""
+    numbers, without = np.zeros(part.num_rows, dtype=np.int64), np.zeros(part.num_rows, dtype=np.int64)
+    unknown = np.zeros(part.num_rows, dtype=np.bool_)
+    for term, labels in zip(answers.names, answers.terms, strict=True):
+        codes = numbers_of(part, term, pa.array(labels, pa.string()), name)
+        null = part.column(term).is_null().to_numpy()
+        unknown |= (codes < 0) & ~null
+        without += null
+        numbers = numbers * len(labels) + np.maximum(codes, 0)
+    of_zeros = without == len(answers.terms)
+    return np.where(unknown | ((without > 0) & ~of_zeros), ZEROS - 1, np.where(of_zeros, ZEROS, numbers))
+
+
+def _check_complete(table: LongTable, size: int, findings: Findings) -> None:
+    """Report geounits whose rows are not of all answers of the query."""
+    level, n = table.file.level, len(table.file.level.codes)
+    stands, whole = whole_numbers(table.rows.column(ANSWERS), ANSWERS, table.file.name)
+    zeros = table.answers == ZEROS
+    wrong = ~whole | np.where(zeros, stands < 1, stands != 1)
+    distinct, times = np.unique(table.geounits * (size + 1) + table.answers + 1, return_counts=True)
+    odd = np.zeros(n, dtype=np.bool_)
+    odd[table.geounits[wrong]] = True
+    odd[distinct[times > 1] // (size + 1)] = True
+    together = np.zeros(n, dtype=np.int64)
+    np.add.at(together, table.geounits, np.where(wrong, 0, np.minimum(stands, size)))
+    findings.check(table.file.name, "geounits whose rows are not of all answers").add(
+        odd | (together != size),
+        lambda unit: (
+            f"{level.label(unit)}: its rows say that they are of {together[unit]:,} answers; the query has {size:,}, "
+            "and each is in one row"
+        ),
+    )
+
+
+def due_answers(above: Counts, query: Query, level: Level) -> NDArray[np.int64]:
+    """Which answers are to be drawn of a level: geounit * size + answer, increasing, `(m,)`.
+
+    Args:
+        above: the released cells of the level above.
+        query: whose answers are drawn.
+        level: of the geounits.
+    """
+    released = above.answers(query)
+    positive = released.keys[released.counts > 0]
+    starts = np.searchsorted(positive, np.arange(int(level.parents.max(initial=-1)) + 2) * query.size)
+    parts = [
+        geounit * query.size + positive[starts[parent] : starts[parent + 1]] % query.size
+        for geounit, parent in enumerate(level.parents.tolist())
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
+
+
+def read_positive(
+    files: Files, path: Path, level: Level, query: Query, most: int, findings: Findings
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What was drawn: geounit * size + answer in the file's order, and the noisy answers, both `(m,)`.
+
+    Args:
+        most: answers of one geounit at most.
+
+    Raises:
+        FormError: the file is missing or damaged, or holds something else.
+    """
+    file = LevelFile(files, path, level, findings, once=True, values=most)
+    keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    for part, geounits in file.parts(["answer", "value", "variance"]):
+        answers, drawn = (_lists(part.column(name), name, file.name) for name in ("answer", "value"))
+        if not np.array_equal(answers[0], drawn[0]):
+            raise FormError(f"{file.name}: a row has another number of answers than of values")
+        if len(answers[1]) and not 0 <= int(answers[1].min()) <= int(answers[1].max()) < query.size:
+            raise FormError(f"{file.name}: has an answer that the query {query.name!r} has not")
+        keys.append(np.repeat(geounits, answers[0]) * query.size + answers[1])
+        values.append(drawn[1])
+    return np.concatenate(keys), np.concatenate(values)
+
+
+def _lists(column: pa.ChunkedArray, name: str, file: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lengths of a column's lists, and all their numbers."""
+    if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type) or column.null_count:
+        raise FormError(f"{file}: column {name!r} holds {column.type}; lists of whole numbers are required")
+    flat = pc.list_flatten(column)
+    if flat.null_count:
+        raise FormError(f"{file}: column {name!r} has a number that is missing")
+    return pc.list_value_length(column).to_numpy().astype(np.int64), flat.to_numpy().astype(np.int64)
+
+
+def wrong_answers(keys: NDArray[np.int64], due: NDArray[np.int64], query: Query, level: Level) -> Sequence[str]:
+    """A sentence for what was drawn beside what was due, and for what was not; none if both are the same, in order."""
+    if np.array_equal(keys, due):
+        return []
+    beyond, lacking = np.setdiff1d(keys, due), np.setdiff1d(due, keys)
+    sentences = []
+    for some, what in ((beyond, "was drawn, and is 0 in the area above"), (lacking, "was not drawn, and is positive")):
+        if len(some):
+            geounit, answer = divmod(int(some[0]), query.size)
+            sentences.append(
+                f"{len(some):,} answers, first {level.label(geounit)}, {query.labels[answer]!r}, "
+                f"{what.replace('was', 'were', 1) if len(some) > 1 else what}"
+            )
+    return sentences or ["the answers of a geounit are not in ascending order, or one stands twice"]

@@ -1,15 +1,19 @@
-"""What a checker found: each check with its first few problems as sentences, and the number of those left out."""
+"""What the second program finds: the checks of everybody with their first few problems, and the lines of an audit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.errors import FormError
+
+class FormError(Exception):
+    """Something of a release, an answer or a ledger is missing, or cannot be understood; the text is for the user."""
+
 
 #: Problems of one check that are reported one by one.
 SHOWN = 3
@@ -97,3 +101,37 @@ def surplus(actual: int, required: int) -> str:
     """Such as "found 12, required 11, 1 too many"."""
     many = f"{actual - required:,} too many" if actual > required else f"{required - actual:,} too few"
     return f"found {actual:,}, required {required:,}, {many}"
+
+
+#: Probability at which a test may reject what is right.
+ALPHA: Final = 1e-6
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that was checked.
+
+    Attributes:
+        check: what; `subject`: of what.
+        value, limit: the number that decides, such as a p value, and what it was compared with; None if there is none.
+        detail: what is wrong, or how far the check reaches.
+    """
+
+    check: str
+    subject: str
+    passed: bool
+    value: float | None = None
+    limit: float | None = None
+    detail: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """The finding as JSON has it."""
+        return asdict(self)
+
+
+def holds(check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Found:
+    """A finding of something that holds or does not."""
+    listed = list(problems)
+    more = f"; and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return Found(check, subject, not listed, detail="; ".join(listed[:_SHOWN]) + more if listed else well)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from auditor.reading.regular import check_regular
 
 #: Bytes in which a page's header is looked for; statistics of long texts make some longer than the first.

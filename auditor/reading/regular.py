@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 
 _NOT_REGULAR = "is not a file, but a pipe, a device or the like"
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.reading.errors import FormError
 from auditor.reading.files import Files, numbers_of
-from auditor.reading.findings import Findings
+from auditor.reading.findings import Findings, FormError
 
 
 @dataclass(frozen=True, eq=False)

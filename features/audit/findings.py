@@ -1,15 +1,14 @@
-"""What an audit found: one line for each thing that was tested."""
+"""What an audit found: one line for each thing that was tested, as they arrive; and the versions that it names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from pipeline.model.texts.message import marked
-
-__all__ = ["ALPHA", "NOT_KNOWN", "Audit", "Finding", "certain", "statistical"]
+from pipeline.release.software import software
 
 #: What stands for a number that could not be computed.
 NOT_KNOWN: Final = marked("not known")
@@ -116,3 +115,23 @@ def statistical(group: str, check: str, subject: str, p_value: float, arms: Mapp
 
 def _text(p_value: float) -> str:
     return f"{p_value:.2g}" if math.isfinite(p_value) else NOT_KNOWN
+
+
+#: Reports a finding as it arrives.
+FindingReporter = Callable[[Finding], None]
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions of Spinewise, Python and the packages, as the audit's page shows them."""
+    installed = software()
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(installed.packages.items()))
+    return {"spinewise": installed.version, "Python": installed.python, "packages": packages}
+
+
+def collected(findings: Iterable[Finding], report: FindingReporter) -> list[Finding]:
+    """All findings, each reported as it arrives."""
+    findings_kept = []
+    for finding in findings:
+        report(finding)
+        findings_kept.append(finding)
+    return findings_kept

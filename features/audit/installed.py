@@ -2,7 +2,7 @@
 
 The end-to-end question: can neighbouring inputs be distinguished better than is claimed? A town of two blocks is run
 many times from its records to its release, each time with another key, and so is its neighbour, in which one person
-differs. How well the outcomes distinguish the two is bounded from below (`features.audit.divergence`) at the
+differs. How well the outcomes distinguish the two is bounded from below (`features.audit.trials`) at the
 measurements, at the unbiased estimates and at the release. The bound has to stay below the claim; as a power arm, runs
 with half the noise have to exceed it.
 """
@@ -15,9 +15,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, Protocol, runtime_checkable
 
-from features.audit.collected import FindingReporter, collected, installed_versions
-from features.audit.divergence import claimed_delta
-from features.audit.findings import ALPHA, Audit, Finding, certain, statistical
+from features.audit.findings import (
+    ALPHA,
+    Audit,
+    Finding,
+    FindingReporter,
+    certain,
+    collected,
+    installed_versions,
+    statistical,
+)
 from features.audit.questions_asked import question_findings
 from features.audit.samplers import FULL, QUICK, sampler_findings
 from features.audit.second_opinion import second_findings
@@ -25,6 +32,7 @@ from features.audit.streams import stream_findings
 from features.audit.trials import (
     Case,
     checked_spec,
+    claimed_delta,
     expected_of,
     one_run,
     outcomes_of,

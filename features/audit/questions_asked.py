@@ -30,9 +30,9 @@ from auditor.answers.draws import losses, noise_of, steps_of, windows_of
 from auditor.answers.kept import Answer
 from auditor.keys import read_key
 from auditor.ledger import read_ledger
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from features.audit.findings import Finding, certain
-from features.audit.independent import GROUP
+from features.audit.finished import GROUP
 from features.audit.trials import scratch
 from features.audit.whole_trial import own_settings
 from pipeline.errors import SpinewiseError

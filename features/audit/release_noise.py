@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from features.audit.findings import ALPHA, Finding, certain
 from features.audit.release_positive import positive_findings
 from features.audit.release_reading import Expected, expected_measurements, input_fingerprints, truth_of
 from features.audit.release_selected import selected_findings
-from features.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for

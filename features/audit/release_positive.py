@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from features.audit.exact_noise import normal_scores, spread_p_value
 from features.audit.findings import ALPHA, Finding, certain
 from features.audit.release_reading import Expected, expected_positive, input_fingerprints, truth_of
-from features.audit.residuals import normal_scores, spread_p_value
 from pipeline.confidential.positive import true_answers
 from pipeline.errors import ReleaseError, SpinewiseError
 from pipeline.estimation.positive import positive_sources

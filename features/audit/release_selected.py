@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from features.audit.exact_noise import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from features.audit.findings import ALPHA, Finding, certain
 from features.audit.release_reading import input_fingerprints, truth_of
-from features.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor import keys as second
-from auditor.keyspace import pattern
+from auditor.keys import pattern
 from auditor.sampler import boundaries, drawn, flipped
 from features.audit.findings import Finding, certain
-from features.audit.independent import GROUP
+from features.audit.finished import GROUP
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey, draws_key
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip

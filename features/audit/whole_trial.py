@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from auditor.ledger import read_ledger
 from features.audit.findings import Finding, certain
-from features.audit.independent import GROUP, independent_findings
+from features.audit.finished import GROUP, independent_findings
 from features.audit.trials import scratch
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, SpinewiseError

@@ -220,7 +220,7 @@ def _check_constraints(release: Path, output: Output, signed_by: Path | None) ->
         signed_by: public key with which its manifest must be signed.
     """
     from auditor.check.release import examine
-    from auditor.reading.errors import FormError
+    from auditor.reading.findings import FormError
     from pipeline.errors import InputError
     from pipeline.published import release_at
     from pipeline.release.manifest import check_public_files

@@ -15,11 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor import clique_redraw, noise
-from auditor.aes import Aes256
-from auditor.findings import ALPHA
-from auditor.keys import KeyedStream, commitment, encoded, keyed_hash, read_key
-from auditor.keyspace import key_found, pattern
+from auditor.keys import Aes256, KeyedStream, commitment, encoded, key_found, keyed_hash, pattern, read_key
 from auditor.noise import exceedances
+from auditor.reading.findings import ALPHA
 from auditor.sampler import TooWideError, boundaries, chosen, drawn, exponential, fits, flipped, is_wide
 from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey

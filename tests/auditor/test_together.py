@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from auditor.form import Form, read_form
-from auditor.statements import account_problems, changes_alone, noise_problems
-from auditor.together import household_problems, person_problems
+from auditor.statements import account_problems, changes_alone, household_problems, noise_problems, person_problems
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement

@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 
 import auditor.check.release
 import auditor.program  # noqa: F401 - so that every module that reads is there to be changed
-from auditor.reading.cells import Cells, Query
+from auditor.reading.cells import NO_LIMIT, Cells, Query, joined_groups
 from auditor.reading.files import Files, whole_numbers
-from auditor.reading.joins import NO_LIMIT, joined_groups
 from auditor.reading.spec import public_spec
 from auditor.reading.spine import Level, read_levels
 from pipeline.storage.files import ParquetSink

@@ -13,7 +13,7 @@ from releases.asked import ask, ledger_of, write_workers
 
 from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer
 from auditor.keys import read_key
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 
 UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
 SMALL = ('between = ["0", "60000"]\nunit = "100"', 'between = ["0", "60000"]\nunit = "10000"')

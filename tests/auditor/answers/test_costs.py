@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from auditor.answers.audit import half_width
 from auditor.answers.costs import _moved_record, _moved_total, least_reach, moved_losses
 from auditor.answers.draws import losses
-from auditor.answers.said import half_width
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.questions import intervals
 

@@ -15,8 +15,7 @@ from releases.homes import SPEC, write_homes
 from releases.small import run
 
 from auditor.check.release import check_release, examine
-from auditor.reading.cells import Cells
-from auditor.reading.joins import joined_groups
+from auditor.reading.cells import Cells, joined_groups
 from auditor.reading.spec import read_public_spec
 from features.registry import part_of
 from pipeline.release.layout import RunDirectory

@@ -17,7 +17,7 @@ from releases.once import release_once, spec_once
 from releases.small import write_town
 
 from auditor.check.release import check_release, examine
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 
 
 @pytest.fixture(scope="module")

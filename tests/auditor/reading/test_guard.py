@@ -10,7 +10,7 @@ from releases.command import PROJECT
 OTHERS = (
     ("from pipeline.storage.local_name import local_name\n", ""),
     ("local_name(path)", "str(path.absolute())"),
-    ("pipeline.errors", "auditor.reading.errors"),
+    ("pipeline.errors", "auditor.reading.findings"),
     ("pipeline.storage", "auditor.reading"),
     ("ReleaseError", "FormError"),
 )

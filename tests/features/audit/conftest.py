@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import auditor.keyspace
-from auditor.keyspace import SMALL_BITS, small_keys
+import auditor.keys
+from auditor.keys import SMALL_BITS, small_keys
 
 _kept: list[bytes] = []
 
@@ -24,5 +24,5 @@ def _small_keys_are_kept() -> Iterator[None]:
         return iter(_kept)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auditor.keyspace, "small_keys", kept)
+        patch.setattr(auditor.keys, "small_keys", kept)
         yield

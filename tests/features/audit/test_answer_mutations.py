@@ -12,7 +12,7 @@ from releases.mutant import COURTS, INSTALLED, SECOND, VERIFY, Asked, Mutant
 from auditor.keys import read_key
 from auditor.ledger import read_ledger
 from auditor.program import audit_with
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from features.audit.questions_asked import (
     Question,
     asked,

@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from features.audit.divergence import claimed_delta, divergence_bounds, log_likelihood_ratio
-from features.audit.exact_noise import probabilities
-from features.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
+from features.audit.exact_noise import (
+    normal_scores,
+    overlap_p_value,
+    probabilities,
+    spread_p_value,
+    together_p_value,
+    zeros_p_value,
+)
+from features.audit.trials import claimed_delta, divergence_bounds, log_likelihood_ratio
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 

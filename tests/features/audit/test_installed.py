@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 import features.audit.installed
 import pipeline.confidential.measure
-from features.audit.divergence import claimed_delta
 from features.audit.findings import ALPHA, Audit, Finding, certain
 from features.audit.installed import CASES, EPSILONS, case_findings, reuse_finding
-from features.audit.trials import Trials, checked_spec, expected_of, outcomes_of, run_trials, write_pair
+from features.audit.trials import Trials, checked_spec, claimed_delta, expected_of, outcomes_of, run_trials, write_pair
 from flows.cli import app
 from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec

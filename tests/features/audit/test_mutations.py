@@ -25,7 +25,7 @@ from releases.wages import BALANCES, write_wages
 
 from auditor.check.release import examine
 from auditor.program import audit
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from features.audit.release_noise import noise_findings
 from features.audit.release_reading import open_audited
 from features.audit.second_opinion import second_findings

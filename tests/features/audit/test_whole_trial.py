@@ -13,7 +13,7 @@ import pytest
 import pipeline.privacy.ledger.charge
 from features.audit import whole_trial
 from features.audit.findings import Finding
-from features.audit.independent import independent_findings
+from features.audit.finished import independent_findings
 from features.audit.whole_trial import KINDS, Kind, kind_findings
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.release.layout import RunDirectory

@@ -14,11 +14,9 @@ from oracles.joined_homes import town_joins
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES
 
 from auditor.check.households import Limit, RecordFile, check_households
-from auditor.reading.cells import Cells
-from auditor.reading.errors import FormError
+from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.files import Files
-from auditor.reading.findings import Findings
-from auditor.reading.joins import JoinedGroup
+from auditor.reading.findings import Findings, FormError
 from auditor.reading.spine import Level
 from features.joins.mathematics.assignment import assigned_spans
 from features.joins.mathematics.membership import NO_MOST

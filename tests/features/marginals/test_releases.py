@@ -27,8 +27,8 @@ import spinewise as sw
 from auditor.check.release import check_release
 from auditor.form import read_form
 from auditor.ledger import chain_problems, read_ledger
-from auditor.parts import parts_problems
 from auditor.program import audit
+from auditor.statements import parts_problems
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.intervals import CliqueDesign
 from features.marginals.whole import Seed

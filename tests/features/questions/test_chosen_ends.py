@@ -21,9 +21,9 @@ from releases.small import run
 
 import pipeline.confidential.charge as charge
 from auditor.check.release import check_release
-from auditor.findings import Found
 from auditor.ledger import ledger_findings, read_ledger
 from auditor.program import audit
+from auditor.reading.findings import Found
 from auditor.release import Release as SecondRelease
 from auditor.statements import noise_problems
 from pipeline.errors import InputError, SpecError

@@ -12,7 +12,7 @@ import pytest
 from oracles.histories import farthest
 from oracles.series_numbers import square_root
 
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
 from features.years.design import reach, triangular
 from features.years.series import StatedTerms, found

@@ -38,7 +38,7 @@ from auditor.reading.counts import LevelFile
 from auditor.reading.files import Files
 from auditor.reading.findings import Findings
 from auditor.reading.spine import Level
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from pipeline.exchange.nmf import LevelMeasurements
 from pipeline.runs.rerun import compare_public
 from pipeline.release.layout import RunDirectory

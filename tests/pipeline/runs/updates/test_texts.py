@@ -22,7 +22,7 @@ from releases.updated import answer_to, charged_release, key_of, seal
 
 from auditor.check.release import check_release
 from auditor.program import audit
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent

@@ -19,7 +19,7 @@ from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_re
 
 from auditor.check.release import check_release
 from auditor.program import audit, audit_with, secret_of
-from auditor.reading.errors import FormError
+from auditor.reading.findings import FormError
 from features.exports.release import export_release
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
