@@ -11,41 +11,34 @@ This is of the feature `local`; without its folder, it cannot be imported.
 
 from __future__ import annotations
 
-from features.local.device import (  # type: ignore[import-not-found, unused-ignore]
-    FAULTS,
-    PARAMETERS,
-    AreaCounts,
-    ArrivedReports,
-    Bound,
-    Decoded,
-    DirectEncoding,
+from features.local.collect.bits import (  # type: ignore[import-not-found, unused-ignore]
     KeyedBytes,
-    LinearForm,
-    ListedMechanism,
-    Mechanism,
-    OptimisedUnaryEncoding,
     RandomBytes,
+    SystemBytes,
+)
+from features.local.collect.listed import (  # type: ignore[import-not-found, unused-ignore]
+    DirectEncoding,
+    ListedMechanism,
+    OptimisedUnaryEncoding,
     RandomisedResponse,
-    Rappor,
+)
+from features.local.collect.mechanism import Bound, Mechanism  # type: ignore[import-not-found, unused-ignore]
+from features.local.collect.rappor import Rappor  # type: ignore[import-not-found, unused-ignore]
+from features.local.collect.reports import FAULTS, Decoded  # type: ignore[import-not-found, unused-ignore]
+from features.local.collect.respondent import (  # type: ignore[import-not-found, unused-ignore]
+    PARAMETERS,
     Respondent,
     Sent,
-    SystemBytes,
-    WordList,
-    arrived,
-    count_words,
     mechanism_of,
 )
 
 __all__ = [
     "FAULTS",
     "PARAMETERS",
-    "AreaCounts",
-    "ArrivedReports",
     "Bound",
     "Decoded",
     "DirectEncoding",
     "KeyedBytes",
-    "LinearForm",
     "ListedMechanism",
     "Mechanism",
     "OptimisedUnaryEncoding",
@@ -55,8 +48,5 @@ __all__ = [
     "Respondent",
     "Sent",
     "SystemBytes",
-    "WordList",
-    "arrived",
-    "count_words",
     "mechanism_of",
 ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.mechanism import ListedMechanism, Mechanism
-from features.local.collect.rappor import Rappor, positions
-from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
+from features.local.collect.mechanism import Mechanism
+from features.local.collect.rappor import Rappor
 
 _SIZE: Final = 300_000
 _OFF: Final = Fraction(21, 20)
@@ -42,22 +40,36 @@ def trials(seed: int) -> Iterator[dict[str, Any]]:
     """
     key = seed.to_bytes(32, "big", signed=True)
     for right, off in _LISTED:
-        subject = _subject(right)
-        arms = {"5 % off": _listed(off, right, key)}
-        yield {"check": "probabilities", "subject": subject, "p_value": _listed(right, right, key), "arms": arms}
-        problems = tuple(_bound_problems(right, _largest_ratio(right)))
-        yield {"check": "bound", "subject": subject, "problems": problems}
+        p, q = right.chances
+        ratio = p / q if right.exclusive else _odds_ratio(p, q)
+        yield from _findings(right, _listed(right, right, key), {"5 % off": _listed(off, right, key)}, ratio)
     faults = {f"{name} 5 % off": replace(_RAPPOR, **{name: getattr(_RAPPOR, name) * _OFF}) for name in ("f", "p", "q")}
     arms = {name: _rappor(fault, key) for name, fault in faults.items()}
-    subject = _subject(_RAPPOR)
-    yield {"check": "probabilities", "subject": subject, "p_value": _rappor(_RAPPOR, key), "arms": arms}
-    one, other = float(_RAPPOR.q_star), float(_RAPPOR.p_star)
-    ratio = (one * (1 - other) / (other * (1 - one))) ** _RAPPOR.hashes
-    yield {"check": "bound", "subject": subject, "problems": tuple(_bound_problems(_RAPPOR, ratio))}
+    ratio = _odds_ratio(_RAPPOR.q_star, _RAPPOR.p_star) ** _RAPPOR.hashes
+    yield from _findings(_RAPPOR, _rappor(_RAPPOR, key), arms, ratio)
 
 
-def _subject(mechanism: Mechanism) -> str:
-    return f"{mechanism.name}, {', '.join(f'{key} = {value}' for key, value in mechanism.parameters().items())}"
+def _findings(
+    mechanism: Mechanism, p_value: float, arms: Mapping[str, float], ratio: Fraction
+) -> Iterator[dict[str, Any]]:
+    """Of what is drawn, and of the bound, given the largest ratio of any report by its probabilities alone."""
+    parameters = ", ".join(f"{key} = {value}" for key, value in mechanism.parameters().items())
+    subject = f"{mechanism.name}, {parameters}"
+    yield {"check": "probabilities", "subject": subject, "p_value": p_value, "arms": arms}
+    problems = []
+    if mechanism.ratio != ratio:
+        stated = float(mechanism.ratio)
+        problems.append(f"the ratio stated is {stated}, and that of the probabilities is {float(ratio)}")
+    context = Context(prec=60)
+    reached = context.multiply(context.exp(mechanism.epsilon), Decimal(mechanism.ratio.denominator))
+    if reached < mechanism.ratio.numerator:
+        problems.append(f"epsilon = {mechanism.epsilon} is less than the logarithm of the ratio")
+    yield {"check": "bound", "subject": subject, "problems": tuple(problems)}
+
+
+def _odds_ratio(p: Fraction, q: Fraction) -> Fraction:
+    """The largest ratio of two bits, of which each of two values makes another one 1 with p, and with q else."""
+    return p * (1 - q) / (q * (1 - p))
 
 
 def _pearson(ones: NDArray[np.int64], chances: NDArray[np.float64], sizes: NDArray[np.int64]) -> float:
@@ -68,11 +80,12 @@ def _pearson(ones: NDArray[np.int64], chances: NDArray[np.float64], sizes: NDArr
 
 def _listed(mechanism: ListedMechanism, stated: ListedMechanism, key: bytes) -> float:
     """Of the outputs of reports of the last value, against the probabilities that are stated."""
-    value = len(stated.probabilities()) - 1
+    value = stated.values - 1
     reports = mechanism.randomise(np.full(_SIZE, value), KeyedBytes(key, (mechanism.name,)))
     ones = mechanism.totals(reports, np.zeros(_SIZE, dtype=np.int64), 1)[0]
-    chances = np.array([float(chance) for chance in stated.probabilities()[value]])
-    if mechanism.name == OptimisedUnaryEncoding.name:
+    p, q = (float(chance) for chance in stated.chances)
+    chances = np.append(np.full(value, q), p)
+    if not stated.exclusive:
         return _pearson(ones, chances, np.full(len(ones), _SIZE))
     return float(stats.chisquare(ones, _SIZE * chances).pvalue)
 
@@ -85,28 +98,9 @@ def _rappor(mechanism: Rappor, key: bytes) -> float:
     permanent = mechanism.permanent([_WORD] * size, cohorts, source)
     reports = mechanism.report(permanent, source)
     likely = np.zeros((mechanism.cohorts, mechanism.bits), dtype=np.bool_)
-    for cohort in range(mechanism.cohorts):
-        likely[cohort, list(positions(_WORD, cohort, mechanism.bits, mechanism.hashes))] = True
+    np.put_along_axis(likely, mechanism.filters((_WORD,))[:, 0], values=True, axis=1)
     shown, true = permanent[:, 1:] > 0, likely[cohorts]
     events = [reports[:, 1:][shown] > 0, reports[:, 1:][~shown] > 0, shown[true], shown[~true]]
     stated = (_RAPPOR.q, _RAPPOR.p, 1 - _RAPPOR.f / 2, _RAPPOR.f / 2)
     chances = np.array([float(chance) for chance in stated])
     return _pearson(np.array([e.sum() for e in events]), chances, np.array([e.size for e in events]))
-
-
-def _largest_ratio(mechanism: ListedMechanism) -> float:
-    """Of any report under the first two values, from the probabilities of its outputs alone."""
-    first, second = mechanism.probabilities()[:2]
-    pairs = list(zip(first, second, strict=True))
-    if mechanism.name == OptimisedUnaryEncoding.name:
-        return float(prod(max(a / b, (1 - a) / (1 - b)) for a, b in pairs))
-    return float(max(a / b for a, b in pairs))
-
-
-def _bound_problems(mechanism: Mechanism, ratio: float) -> Iterator[str]:
-    if not np.isclose(float(mechanism.ratio), ratio, rtol=1e-12):
-        yield f"the ratio stated is {float(mechanism.ratio)}, and that of the probabilities is {ratio}"
-    context = Context(prec=60)
-    reached = context.multiply(context.exp(mechanism.epsilon), Decimal(mechanism.ratio.denominator))
-    if reached < mechanism.ratio.numerator:
-        yield f"epsilon = {mechanism.epsilon} is less than the logarithm of the ratio"

@@ -137,30 +137,11 @@ def _counts(
             f"{where}: its noise at the level {level!r} is {header.mechanism} of scale {header.scale}; by the budget "
             f"and share in the spec it is {noise.mechanism} of scale {noise.scale}"
         )
-    wanted = spine.level(level).geocodes
-    order = np.argsort(found.geocodes)
-    places = np.searchsorted(found.geocodes[order], wanted) if len(order) else np.zeros(len(wanted), dtype=np.int64)
-    places = order[np.minimum(places, len(order) - 1)] if len(order) else places
-    missing = np.ones(len(wanted), dtype=bool) if not len(order) else found.geocodes[places] != wanted
-    if missing.any():
-        raise InputError(
-            f"{where}: {int(missing.sum()):,} areas of the level {level!r} are not in it: {first_few(wanted[missing])}"
-        )
-    return found.values[places]
-
-
-def write_central(run: RunDirectory, universes: Sequence[Universe], spine: Spine, found: CentralCounts) -> None:
-    """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
-    counts, release = found
-    for universe in universes:
-        for name, query in universe.source.given(universe.strategy):
-            allocation = allocation_of(allocations(universe, spine), name)
-            (measured,) = allocation.strategy.queries
-            target = run.universe(universe.name).measurement(name, query.name)
-            with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
-                writer.write(spine.level(name).geocodes, counts[name])
-    if release is not None:
-        write_json(run.central, release.model_dump(mode="json"), run.staging)
+    wanted = spine.level(level).geocodes.tolist()
+    places = {code: place for place, code in enumerate(found.geocodes.tolist())}
+    if missing := [code for code in wanted if code not in places]:
+        raise InputError(f"{where}: {len(missing):,} areas of the level {level!r} are not in it: {first_few(missing)}")
+    return found.values[[places[code] for code in wanted]]
 
 
 def read_public_central(run: RunDirectory, readable: Callable[[Path], Readable], universe: Universe) -> CentralCounts:
@@ -176,68 +157,6 @@ def read_public_central(run: RunDirectory, readable: Callable[[Path], Readable],
         for level, query in universe.source.given(universe.strategy)
     }
     return counts, read_central_release(readable(run.central))
-
-
-def central_differences(run: RunDirectory, universe: Universe, spine: Spine, folder: Path, status: str) -> list[str]:
-    """What differs between a central release and what a release from reports has taken from it, one sentence each.
-
-    The central release is checked as it was before the run, its manifest is compared by its hash, and every count of
-    the levels that are used with the copy.
-
-    Args:
-        run: of the release from reports.
-        universe: its own.
-        spine: its geography.
-        folder: the directory of the central release.
-        status: that the release from reports states.
-
-    Raises:
-        InputError: the release uses no central one.
-    """
-    survey = universe.source
-    if not isinstance(survey, Survey) or survey.central is None:
-        raise InputError(f"--central: {run.root} uses no central release")
-    here = replace(universe, source=replace(survey, central=replace(survey.central, release=folder.resolve())))
-    try:
-        found, which = read_central(here, spine, example=status == EXAMPLE)
-        copied, stated = read_public_central(run, unchecked, universe)
-    except SpinewiseError as error:
-        return [str(error)]
-    assert which is not None
-    assert stated is not None
-    problems = []
-    if which.manifest_sha256 != stated.manifest_sha256:
-        problems.append(
-            f"{folder}: its manifest is not the one that was used; public/central.json states the SHA-256 "
-            f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
-        )
-    for level, query in survey.given(universe.strategy):
-        values = found[level]
-        if not np.array_equal(values, copied[level]):
-            name = run.main.measurement(level, query.name).relative_to(run.root).as_posix()
-            wrong = int((values != copied[level]).any(axis=1).sum())
-            problems.append(f"{name}: {wrong:,} areas of {len(values):,} have other counts than {folder}")
-    return problems
-
-
-def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -> list[str]:
-    """What is wrong with what a release says of the central release that it uses.
-
-    Args:
-        run: of the release.
-        universe: its own.
-        official: whether its status is that of a release which may be published.
-    """
-    names = [central.release.name for central in universe.source.releases]
-    if not names:
-        return []
-    try:
-        stated = read_central_release(unchecked(run.central))
-    except ReleaseError as error:
-        return [str(error)]
-    if [stated.release] != names or stated.status not in (("official",) if official else ("official", EXAMPLE)):
-        return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
-    return []
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -285,7 +204,7 @@ class CentralInput(PublicInput[CentralCounts]):
     for_measuring = True
 
     def read(self, scope: InputScope) -> CentralCounts:
-        """See `central.read_central`."""
+        """See `read_central`."""
         found: list[CentralCounts] = [({}, None)]
         with scope.noted():
             found.append(read_central(scope.universes[0], scope.spine, example=scope.spec.purpose == "example"))
@@ -296,8 +215,16 @@ class CentralInput(PublicInput[CentralCounts]):
         return read_public_central(files.run, files.unchanged, scope.universes[0])
 
     def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
-        """See `PublicInput.write`."""
-        write_central(run, scope.universes, scope.spine, found)
+        """Publish the counts in the form of measurements, which they are, and which release they are of."""
+        (universe, *_), (counts, release) = scope.universes, found
+        for name, query in universe.source.given(universe.strategy):
+            allocation = allocation_of(allocations(universe, scope.spine), name)
+            (measured,) = allocation.strategy.queries
+            target = run.universe(universe.name).measurement(name, query.name)
+            with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
+                writer.write(scope.spine.level(name).geocodes, counts[name])
+        if release is not None:
+            write_json(run.central, release.model_dump(mode="json"), run.staging)
 
     def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
         """See `PublicInput.files`."""
@@ -316,12 +243,47 @@ class CentralInput(PublicInput[CentralCounts]):
         return hashes
 
     def problems(self, scope: InputScope, run: RunDirectory, *, official: bool) -> list[str]:
-        """See `PublicInput.problems`."""
-        return central_problems(run, scope.universes[0], official=official)
+        """Whether the release names the one of its spec, with a status that goes with its own."""
+        names = [central.release.name for central in scope.universes[0].source.releases]
+        if not names:
+            return []
+        try:
+            stated = read_central_release(unchecked(run.central))
+        except ReleaseError as error:
+            return [str(error)]
+        if [stated.release] == names and stated.status in (("official",) if official else ("official", EXAMPLE)):
+            return []
+        return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
 
     def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str]:
-        """See `pipeline.inputs.public_input.OfRelease`."""
-        return central_differences(run, scope.universes[0], scope.spine, origin, status)
+        """See `pipeline.inputs.public_input.OfRelease`.
+
+        The central release is checked as it was before the run, its manifest is compared by its hash, and every count
+        of the levels that are used with the copy.
+        """
+        universe = scope.universes[0]
+        survey = universe.source
+        if not isinstance(survey, Survey) or survey.central is None:
+            raise InputError(f"--central: {run.root} uses no central release")
+        here = replace(universe, source=replace(survey, central=replace(survey.central, release=origin.resolve())))
+        try:
+            found, which = read_central(here, scope.spine, example=status == EXAMPLE)
+            copied, stated = read_public_central(run, unchecked, universe)
+        except SpinewiseError as error:
+            return [str(error)]
+        assert which is not None
+        assert stated is not None
+        problems = []
+        if which.manifest_sha256 != stated.manifest_sha256:
+            problems.append(
+                f"{origin}: its manifest is not the one that was used; public/central.json states the SHA-256 "
+                f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
+            )
+        for level, query in survey.given(universe.strategy):
+            if wrong := int((found[level] != copied[level]).any(axis=1).sum()):
+                name = run.main.measurement(level, query.name).relative_to(run.root).as_posix()
+                problems.append(f"{name}: {wrong:,} areas of {len(found[level]):,} have other counts than {origin}")
+        return problems
 
 
 CENTRAL: Final = CentralInput()

@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from features.local.collect.choices import Choice
-from features.local.collect.mechanism import Counts, ListedMechanism, Mechanism, Reals, Reports
-from features.local.collect.rappor import Rappor, filters
+from features.local.collect.listed import ListedMechanism
+from features.local.collect.mechanism import Counts, Mechanism, Reals
+from features.local.collect.rappor import Rappor
+from features.local.collect.reports import Reports
 from pipeline.errors import InputError
 from pipeline.model.allocation import ReportNoise
 
@@ -25,15 +26,12 @@ class Collected(ABC):
     """How answers were randomised: from reports to counts of the cells of the schema, and their errors.
 
     Attributes:
+        mechanism: that every respondent used.
         respondents: how many are expected in a leaf, where the spec says so; for plans alone.
     """
 
+    mechanism: Mechanism
     respondents: int | None
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> Mechanism:
-        """The mechanism that every respondent used."""
 
     @property
     @abstractmethod
@@ -79,20 +77,17 @@ class Collected(ABC):
         """
 
     @abstractmethod
-    def debiased(self, totals: NDArray[np.int64], reports: NDArray[np.int64]) -> NDArray[np.float64]:
+    def debiased(self, totals: Counts, reports: Counts) -> Reals:
         """Unbiased counts `(n, n_cells)` from totals `(n, n_cells)` and numbers of reports `(n,)`.
 
         Number by number, so that no computer has another last digit.
         """
 
     @abstractmethod
-    def own_errors(
-        self,
-        answers: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        reports: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
+        """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
+
+    def own_errors(self, answers: Counts, cells: Counts, counts: Counts, reports: Counts) -> Reals:
         """By what the standard errors of counts differ from those that `unit_variance` says.
 
         Args:
@@ -101,16 +96,22 @@ class Collected(ABC):
             counts: in whole persons.
             reports: in the areas of the counts; the arrays are broadcast against each other.
         """
+        stated = self._stated(answers)[cells]
+        variances = self._exact(answers, cells, np.clip(counts / np.maximum(reports, 1), 0, 1))
+        known = (stated > 0) & (variances > 0)
+        return np.asarray(np.sqrt(np.where(known, variances, 1) / np.where(known, stated, 1)))
 
-    @abstractmethod
-    def stated_variances(
-        self, answers: NDArray[np.int64], cells: NDArray[np.int64], reports: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def stated_variances(self, answers: Counts, cells: Counts, reports: Counts) -> Reals:
         """Variances of the counts of answers by `unit_variance`, given the numbers of reports; as `own_errors`."""
+        return np.asarray(reports * self._stated(answers)[cells])
 
     @abstractmethod
-    def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-        """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
+    def _stated(self, answers: Counts) -> Reals:
+        """(n_answers,) the variance of each answer's count by `unit_variance`, for one report."""
+
+    @abstractmethod
+    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+        """The variances of the counts of the answers `cells`, for one report, given the `share` of reports they are."""
 
 
 # -- answers of a list -------------------------------------------------------------------------------------------------
@@ -121,38 +122,21 @@ class CollectedAnswers(Collected):
     """Reports that were randomised by a mechanism whose values are the cells of the schema.
 
     Attributes:
-        listed: the mechanism.
-        respondents: see `Collected`.
+        mechanism, respondents: see `Collected`.
     """
 
-    listed: ListedMechanism
+    mechanism: ListedMechanism
     respondents: int | None = None
-
-    @property
-    def mechanism(self) -> ListedMechanism:
-        """The mechanism that every respondent used."""
-        return self.listed
 
     @property
     def n_cells(self) -> int:
         """Values that a respondent may have."""
-        return self.mechanism.n_outputs
-
-    @cached_property
-    def _probabilities(self) -> tuple[Fraction, Fraction]:
-        """That an output is 1 for its own value, and for another."""
-        rows = self.mechanism.probabilities()
-        return rows[0][0], rows[0][1]
+        return self.mechanism.values
 
     @property
-    def exclusive(self) -> bool:
-        """Whether exactly one output of a report is 1, so that debiased counts add up to the number of reports."""
-        return isinstance(self.mechanism, Choice)
-
-    @cached_property
     def noise_per_report(self) -> Fraction:
         """The sum of the variances of the debiased counts, for one report; see `unit_variance`."""
-        p, q = self._probabilities
+        p, q = self.mechanism.chances
         return (self.n_cells * q * (1 - q) + (p - q) * (1 - p - q)) / (p - q) ** 2
 
     @cached_property
@@ -165,68 +149,50 @@ class CollectedAnswers(Collected):
         s (I - J / k) with this sum: exactly right for two values and p + q = 1, and right on average over cells else.
         """
         # Counts that add up by themselves have all of it there; independent ones have a part of it in their sum.
-        return self.noise_per_report / (self.n_cells - 1 if self.exclusive else self.n_cells)
+        return self.noise_per_report / (self.n_cells - 1 if self.mechanism.exclusive else self.n_cells)
 
     def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
         """How many reports of each group have each output."""
         return self.mechanism.totals(reports, groups, n_groups)
 
-    def debiased(self, totals: NDArray[np.int64], reports: NDArray[np.int64]) -> NDArray[np.float64]:
+    def debiased(self, totals: Counts, reports: Counts) -> Reals:
         """See `Collected.debiased`."""
-        p, q = self._probabilities
-        found: NDArray[np.float64] = (totals - reports[:, None] * float(q)) / float(p - q)
-        return found
+        return self.mechanism.debias(totals, reports)
 
-    def own_errors(
-        self,
-        answers: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        reports: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """See `Collected.own_errors`.
-
-        A count of m of the k cells has the variance n s m (k - m) / k by it. Given the truth x, one that adds up to n
-        by itself has (n Q (1 - Q) + x (P - Q)(1 - P - Q)) / (p - q)^2, with Q = m q and P = p + (m - 1) q. Independent
-        outputs have m times that of one, and made to add up to n, V (1 - 2 m / k) + W (m / k)^2, W that of all cells.
-        """
-        cells = np.bincount(answers)[cells]
-        p, q = (float(probability) for probability in self._probabilities)
-        share = np.clip(counts / np.maximum(reports, 1), 0, 1)
-        part = cells / self.n_cells
-        stated = float(self.unit_variance) * cells * (1 - part)
-        if self.exclusive:
-            low, high = cells * q, p + (cells - 1) * q
-            variances = (low * (1 - low) + share * (high - low) * (1 - high - low)) / (p - q) ** 2
-        else:
-            own, slope = q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q)
-            whole = self.n_cells * own + slope
-            variances = (cells * own + share * slope) * (1 - 2 * part) + whole * part**2
-        known = (stated > 0) & (variances > 0)
-        factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated, 1))
-        return factors
-
-    def stated_variances(
-        self, answers: NDArray[np.int64], cells: NDArray[np.int64], reports: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """See `Collected.stated_variances`."""
-        cells = np.bincount(answers)[cells]
-        part = cells / self.n_cells
-        found: NDArray[np.float64] = reports * float(self.unit_variance) * cells * (1 - part)
-        return found
-
-    def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
         """See `Collected.totals_of`."""
+        p, q = (float(chance) for chance in self.mechanism.chances)
         out = np.zeros(counts.shape, dtype=np.int64)
-        if self.exclusive:
-            for value, row in enumerate(self.mechanism.probabilities()):
-                shares = np.array([float(one) for one in row])
+        if self.mechanism.exclusive:
+            for value in range(self.n_cells):
+                shares = np.full(self.n_cells, q)
+                shares[value] = p
                 out += generator.multinomial(counts[:, value], shares / shares.sum())
             return out
-        p, q = self._probabilities
-        out += generator.binomial(counts, float(p))
-        out += generator.binomial(counts.sum(axis=1, keepdims=True) - counts, float(q))
+        out += generator.binomial(counts, p)
+        out += generator.binomial(counts.sum(axis=1, keepdims=True) - counts, q)
         return out
+
+    def _stated(self, answers: Counts) -> Reals:
+        """Of m of the k cells s m (k - m) / k."""
+        cells = np.bincount(answers)
+        return np.asarray(float(self.unit_variance) * cells * (1 - cells / self.n_cells))
+
+    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+        """See `Collected._exact`.
+
+        Given the truth x, the count of m of the k cells that adds up to n by itself has the variance
+        (n Q (1 - Q) + x (P - Q)(1 - P - Q)) / (p - q)^2, with Q = m q and P = p + (m - 1) q. Independent
+        outputs have m times that of one, and made to add up to n, V (1 - 2 m / k) + W (m / k)^2, W that of all cells.
+        """
+        m = np.bincount(answers)[cells]
+        p, q = (float(chance) for chance in self.mechanism.chances)
+        if self.mechanism.exclusive:
+            low, high = m * q, p + (m - 1) * q
+            return np.asarray((low * (1 - low) + share * (high - low) * (1 - high - low)) / (p - q) ** 2)
+        own, slope, part = q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q), m / self.n_cells
+        whole = self.n_cells * own + slope
+        return np.asarray((m * own + share * slope) * (1 - 2 * part) + whole * part**2)
 
 
 # -- words of a list ---------------------------------------------------------------------------------------------------
@@ -257,30 +223,25 @@ class CollectedWords(Collected):
     areas. All steps to them are sums and products of single numbers, in a fixed order: no computer has other ones.
 
     Attributes:
-        rappor: the mechanism.
         words: different texts.
-        respondents: see `Collected`.
+        mechanism, respondents: see `Collected`.
     """
 
-    rappor: Rappor
+    mechanism: Rappor
     words: tuple[str, ...]
     respondents: int | None = None
 
     def __post_init__(self) -> None:
-        most = min(MOST_WORDS, self.rappor.n_outputs // _BITS_OF_A_WORD)
+        cohorts, bits = self.mechanism.cohorts, self.mechanism.bits
+        most = min(MOST_WORDS, cohorts * bits // _BITS_OF_A_WORD)
         if not 1 <= len(self.words) <= most:
             raise InputError(
-                f"words: found {len(self.words)}; from 1 to {most} can be told apart by {self.rappor.cohorts} cohorts "
-                f"of {self.rappor.bits} bits"
+                f"words: found {len(self.words)}; from 1 to {most} can be told apart by {cohorts} cohorts of {bits} "
+                "bits"
             )
         if len(set(self.words)) < len(self.words):
             raise InputError("words: one is listed twice")
         self._inverse  # noqa: B018 - refuses words with the same bits
-
-    @property
-    def mechanism(self) -> Rappor:
-        """The mechanism that every respondent used."""
-        return self.rappor
 
     @property
     def n_cells(self) -> int:
@@ -300,11 +261,11 @@ class CollectedWords(Collected):
         right angles, the variance would be r (1 - r) / (q* - p*)^2 / (h (1 - h / bits)). Least squares on w words has
         1 / (1 - w / n) of it, of n = cohorts (bits - 1) free bits, as of random directions.
         """
-        p, q = self.rappor.p_star, self.rappor.q_star
-        density = Fraction(self.rappor.hashes, self.rappor.bits)
+        rappor, p, q = self.mechanism, self.mechanism.p_star, self.mechanism.q_star
+        density = Fraction(rappor.hashes, rappor.bits)
         rate = p + (q - p) * density
-        apart = rate * (1 - rate) / (q - p) ** 2 / (self.rappor.hashes * (1 - density))
-        free = self.rappor.cohorts * (self.rappor.bits - 1)
+        apart = rate * (1 - rate) / (q - p) ** 2 / (rappor.hashes * (1 - density))
+        free = rappor.cohorts * (rappor.bits - 1)
         return apart * free / (free - len(self.words))
 
     @property
@@ -316,7 +277,7 @@ class CollectedWords(Collected):
         noise grows as its root. Stated errors are of many rare words. Each cohort moves the count by a number of its
         own, with n free bits in all and w words 1 / (n - w) squared, as `unit_variance`.
         """
-        return float(self.rappor.cohorts * (self.rappor.bits - 1) - len(self.words)) ** -0.5
+        return float(self.mechanism.cohorts * (self.mechanism.bits - 1) - len(self.words)) ** -0.5
 
     @property
     def noise_per_report(self) -> Fraction:
@@ -329,14 +290,14 @@ class CollectedWords(Collected):
         return len(self.words) * self.unit_variance
 
     @cached_property
-    def ones(self) -> NDArray[np.int64]:
+    def ones(self) -> Counts:
         """(cohorts, words, hashes) the bits of each word."""
-        return filters(self.words, self.rappor.cohorts, self.rappor.bits, self.rappor.hashes)
+        return self.mechanism.filters(self.words)
 
     @cached_property
     def _inverse(self) -> Reals:
         """G^-1, (words, words), number by number."""
-        rappor, n_words = self.rappor, len(self.words)
+        rappor, n_words = self.mechanism, len(self.words)
         shared = np.zeros((n_words, n_words))
         for cohort in range(rappor.cohorts):
             bits = np.zeros((rappor.bits, n_words))
@@ -348,7 +309,7 @@ class CollectedWords(Collected):
     @cached_property
     def _parts(self) -> Reals:
         """(cohorts, bits, words) float64 of whole numbers: what each bit adds to each word's total."""
-        rappor, inverse = self.rappor, self._inverse
+        rappor, inverse = self.mechanism, self._inverse
         gap = float(rappor.q_star - rappor.p_star)
         parts = np.zeros((rappor.cohorts, rappor.bits, len(self.words)))
         everywhere = np.zeros(len(self.words))
@@ -365,9 +326,9 @@ class CollectedWords(Collected):
         out = np.zeros((n_groups, self.n_cells), dtype=np.int64)
         cohorts = reports[:, 0].astype(np.int64)
         order = np.argsort(cohorts, kind="stable")
-        edges = np.searchsorted(cohorts[order], np.arange(self.rappor.cohorts + 1))
+        edges = np.searchsorted(cohorts[order], np.arange(self.mechanism.cohorts + 1))
         added = np.zeros((len(reports), len(self.words)))
-        for cohort in range(self.rappor.cohorts):
+        for cohort in range(self.mechanism.cohorts):
             rows = order[edges[cohort] : edges[cohort + 1]]
             # Whole numbers far below 2^53: exact in any order.
             added[rows] = reports[rows, 1:].astype(np.float64) @ self._parts[cohort]
@@ -379,11 +340,11 @@ class CollectedWords(Collected):
         out[:, -1] = UNIT * numbers - out[:, :-1].sum(axis=1)
         return out
 
-    def debiased(self, totals: NDArray[np.int64], reports: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ARG002
+    def debiased(self, totals: Counts, reports: Counts) -> Reals:  # noqa: ARG002
         """See `Collected.debiased`."""
         return totals / float(UNIT)
 
-    def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
         """See `Collected.totals_of`; of another word, bits are drawn as those of a word of its own."""
         out = np.zeros(counts.shape, dtype=np.int64)
         before = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
@@ -397,9 +358,9 @@ class CollectedWords(Collected):
             first = last
         return out
 
-    def _simulated(self, values: NDArray[np.int64], generator: np.random.Generator) -> Reports:
+    def _simulated(self, values: Counts, generator: np.random.Generator) -> Reports:
         """(n, 1 + bits) reports of respondents with these values."""
-        rappor, n = self.rappor, len(values)
+        rappor, n = self.mechanism, len(values)
         cohorts = generator.integers(rappor.cohorts, size=n)
         ones = np.zeros((n, rappor.hashes), dtype=np.int64)
         listed = values < len(self.words)
@@ -418,7 +379,7 @@ class CollectedWords(Collected):
         A report of cohort g adds t_g' x, t_g the sum of these words' parts. Given its filter b, the variance is that of
         its bits times t_g^2; over cohorts that of t_g' b (q* - p*) is added, and over hashes for another word.
         """
-        rappor, p, q = self.rappor, float(self.rappor.p_star), float(self.rappor.q_star)
+        rappor, p, q = self.mechanism, float(self.mechanism.p_star), float(self.mechanism.q_star)
         parts = self._parts[:, :, words].sum(axis=2) / UNIT
         squares = (parts**2).sum(axis=1).mean()
         cohort = np.arange(rappor.cohorts)[:, None, None]
@@ -430,61 +391,42 @@ class CollectedWords(Collected):
         other = (q * (1 - q) - p * (1 - p)) * density + spread
         return np.append(own, other * squares) + p * (1 - p) * squares
 
-    def own_errors(
-        self,
-        answers: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        reports: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
-        """See `Collected.own_errors`.
-
-        Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
-        the answer has these. What has all words is certain.
-        """
-        inside, outside = self._answers(answers)
-        stated = self._stated(answers)
-        share = np.clip(counts / np.maximum(reports, 1), 0, 1)
-        variances = share * inside[cells] + (1 - share) * outside[cells]
-        known = stated[cells] > 0
-        factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated[cells], 1))
-        return factors
-
-    def stated_variances(
-        self, answers: NDArray[np.int64], cells: NDArray[np.int64], reports: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """See `Collected.stated_variances`."""
-        found: NDArray[np.float64] = reports * self._stated(answers)[cells]
-        return found
-
-    def _stated(self, answers: NDArray[np.int64]) -> Reals:
-        """The variance of a report that is stated of each answer, (n_answers,): the rest has that of all it is not."""
+    def _stated(self, answers: Counts) -> Reals:
+        """See `Collected._stated`: the rest has that of all words that it is not."""
         words = np.bincount(answers)
         words[answers[-1]] = len(answers) - words[answers[-1]]
         return np.asarray(float(self.unit_variance) * words)
 
-    def _answers(self, answers: NDArray[np.int64]) -> tuple[Reals, Reals]:
+    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+        """See `Collected._exact`.
+
+        Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
+        the answer has these. What has all words is certain.
+        """
+        inside, outside = self._of_answers(answers)
+        return np.asarray(share * inside[cells] + (1 - share) * outside[cells])
+
+    def _of_answers(self, answers: Counts) -> tuple[Reals, Reals]:
         """Variance of a report inside and outside each answer, each (n_answers,)."""
-        known = self._of_answers.get(answers.tobytes())
-        if known is None:
+        key = answers.tobytes()
+        if key not in self._known:
             rows = []
             for answer in range(int(answers.max()) + 1):
                 member = answers == answer
                 words = ~member[:-1] if member[-1] else member[:-1]  # the rest has the variance of all that it is not
                 each = self.variances_of(words)
-                of_words = float(each[:-1][words].mean()) if words.any() else 0.0
-                of_others = float(each[-1])
+                of_words, of_others = float(each[:-1][words].mean()) if words.any() else 0.0, float(each[-1])
                 rows.append((of_others, of_words) if member[-1] else (of_words, of_others))
             inside, outside = np.array(rows).T
-            known = self._of_answers[answers.tobytes()] = inside, outside
-        return known
+            self._known[key] = inside, outside
+        return self._known[key]
 
     @cached_property
-    def _of_answers(self) -> dict[bytes, tuple[Reals, Reals]]:
+    def _known(self) -> dict[bytes, tuple[Reals, Reals]]:
         return {}
 
 
-def _different(n: int, hashes: int, bits: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def _different(n: int, hashes: int, bits: int, generator: np.random.Generator) -> Counts:
     """(n, hashes) different positions of each row, all sets of them as likely as each other."""
     out = np.zeros((n, hashes), dtype=np.int64)
     for column in range(hashes):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.local.central import CENTRAL
-from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Mechanism, Reports
-from features.local.collect.several import GoodReport, OneOfEach
+from features.local.collect.mechanism import Mechanism
+from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE, Reports
 from features.local.collected import Collected
 from features.local.survey import survey_of
 from geography.codes import counted
@@ -59,8 +59,31 @@ class RandomisedReports:
     """Reports that were randomised before they were sent: their totals are published as they are."""
 
     def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-        """See `ConfidentialPart.tabulate`."""
-        return tabulate_reports(job, key, universe)
+        """See `ConfidentialPart.tabulate`: the reports of each leaf, and a sentence on those that are not used.
+
+        Raises:
+            RecordsError: the file cannot be read, or has reports that cannot be used and the spec does not say to
+                count them; the message may show what is in the file, and names no respondent.
+        """
+        records, collected = universe.require_input(), survey_of(universe).collected
+        drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
+        found = count_reports(records, collected, job.spine, bytes.fromhex(drawing))
+        if records.bad_reports != "count":
+            found.log.raise_if_any()
+        if not found.reports.any():
+            raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
+        if (wrong := _contradiction(universe, job.spine, job.inputs.of(CENTRAL)[0], found.reports)) is not None:
+            raise RecordsError(wrong)
+        digest = hashlib.sha256(b"spinewise reports 1\0")
+        for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
+            digest.update(np.array([*part.shape], dtype="<i8").tobytes())
+            digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
+        fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
+        if not is_of_others(job.run, universe.name, fingerprint):
+            _keep(job, universe, found)
+        unused = sum(found.unused.values())
+        remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
+        return fingerprint, remarks
 
     def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:  # noqa: ARG002
         """Nothing: of reports nothing is known that could contradict what is exact."""
@@ -74,88 +97,49 @@ class RandomisedReports:
         universe: Universe,
         level: str,
     ) -> None:
-        """See `ConfidentialPart.measure`; no key is needed, as no noise is drawn."""
-        measure_reports(job, universe, level)
+        """Publish the totals of the reports of each leaf, how many there are, and what is said beside them.
+
+        See `ConfidentialPart.measure`; no key is needed, as no noise is drawn.
+        """
+        folder, leaves = job.folder(universe), job.spine.levels[-1]
+        totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
+        allocation = allocations(universe, job.spine, reports[:, 0])[-1]
+        (measured,) = allocation.strategy.queries
+        (invariant,) = (query for name, query in universe.invariants if name == level)
+        header = header_of(universe, allocation, measured)
+        with MeasurementWriter.open(folder.measurement(level, measured.query.name), job.run.staging, header) as writer:
+            writer.write(leaves.geocodes, totals, allocation.kinds)
+        header = exact_header(level, invariant)
+        with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
+            writer.write(leaves.geocodes, reports)
+        beside = json.loads(folder.counted_reports("beside").read_bytes())
+        write_json(job.run.reports, {"mechanism": survey_of(universe).mechanism.name, **beside}, job.run.staging)
+        job.progress.advance(len(leaves))
 
     def inspected(self, universe: Universe, spine: Spine) -> Inspection:
         """See `Inspecting.inspected`: every report, which cannot be used, and why."""
         records, collected = universe.require_input(), survey_of(universe).collected
         found = count_reports(records, collected, spine, bytes(32))  # the draw matters little
         used = int(found.reports.sum())
-        remarks = []
-        if records.bad_reports == "count":
-            lines = found.log.lines()
-            remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
-        mistakes = None if records.bad_reports == "count" else found.log
-        return Inspection(mistakes, tuple(remarks), used + sum(found.unused.values()), used)
-
-
-# -- the stages -------------------------------------------------------------------------------------------------------
-
-
-def tabulate_reports(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-    """Count the reports of each leaf, and keep what is counted in restricted/.
-
-    Returns:
-        The keyed fingerprint of what is counted, and a sentence on reports that are not used.
-
-    Raises:
-        RecordsError: the file cannot be read, or has reports that cannot be used and the spec does not say to count
-            them; the message may show what is in the file, and names no respondent.
-    """
-    records, collected = universe.require_input(), survey_of(universe).collected
-    drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
-    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing))
-    if records.bad_reports != "count":
-        found.log.raise_if_any()
-    if not found.reports.any():
-        raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
-    if (wrong := _contradiction(universe, job.spine, job.inputs.of(CENTRAL)[0], found.reports)) is not None:
-        raise RecordsError(wrong)
-    digest = hashlib.sha256(b"spinewise reports 1\0")
-    for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
-        digest.update(np.array([*part.shape], dtype="<i8").tobytes())
-        digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
-    fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
-    if not is_of_others(job.run, universe.name, fingerprint):
-        _keep(job, universe, found)
-    unused = sum(found.unused.values())
-    remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
-    return fingerprint, remarks
-
-
-def measure_reports(job: Job, universe: Universe, level: str) -> None:
-    """Publish the totals of the reports of each leaf, how many there are, and what is said beside them."""
-    folder, leaves = job.folder(universe), job.spine.levels[-1]
-    totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
-    allocation = allocations(universe, job.spine, reports[:, 0])[-1]
-    (measured,) = allocation.strategy.queries
-    (invariant,) = (query for name, query in universe.invariants if name == level)
-    header = header_of(universe, allocation, measured)
-    with MeasurementWriter.open(folder.measurement(level, measured.query.name), job.run.staging, header) as writer:
-        writer.write(leaves.geocodes, totals, allocation.kinds)
-    header = exact_header(level, invariant)
-    with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
-        writer.write(leaves.geocodes, reports)
-    beside = json.loads(folder.counted_reports("beside").read_bytes())
-    write_json(job.run.reports, {"mechanism": survey_of(universe).mechanism.name, **beside}, job.run.staging)
-    job.progress.advance(len(leaves))
+        read = used + sum(found.unused.values())
+        if records.bad_reports != "count":
+            return Inspection(found.log, (), read, used)
+        lines = found.log.lines()
+        remarks = tuple(f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes)
+        return Inspection(None, remarks, read, used)
 
 
 def _keep(job: Job, universe: Universe, found: CountedReports) -> None:
-    folder = job.folder(universe)
+    """Write what is counted to restricted/."""
+    folder, leaves = job.folder(universe), job.spine.levels[-1]
     for name, values in (("totals", found.totals), ("numbers", found.reports[:, None])):
-        _write(job, folder.counted_reports(name), values)
+        target = folder.counted_reports(name)
+        header = MeasurementHeader(leaves.name, target.stem, values.shape[1], "exact", Fraction(0), 0.0)
+        with MeasurementWriter.open(target, job.run.staging, header, private=True) as writer:
+            writer.write(leaves.geocodes, values)
     beside = {"used": int(found.reports.sum()), "not used": found.unused}
     write_json(folder.counted_reports("beside"), beside, job.run.staging, private=True)
     job.progress.advance(job.n_geounits)
-
-
-def _write(job: Job, target: Path, values: NDArray[np.int64]) -> None:
-    leaves = job.spine.levels[-1]
-    header = MeasurementHeader(leaves.name, target.stem, values.shape[1], "exact", Fraction(0), 0.0)
-    with MeasurementWriter.open(target, job.run.staging, header, private=True) as writer:
-        writer.write(leaves.geocodes, values)
 
 
 def _contradiction(
@@ -210,15 +194,11 @@ def allowed_difference(central: Central, level: str, cells: int, areas: int) -> 
 
 # -- counting reports -------------------------------------------------------------------------------------------------
 
-
-#: Why a report is not used, as the public counts call it, by the faults of `collect.mechanism` and those found here.
+#: Why a report is not used, as the public counts call it: the faults of its text, and those found here.
 GEOCODE, NOBODY, AGAIN = 11, 12, 13
-REASONS = {
+REASONS: Final = {
     GEOCODE: "geocode that is not a leaf",
-    LENGTH: "wrong length",
-    CHARACTER: "wrong character",
-    VALUE: "not a report of the mechanism",
-    COHORT: "wrong cohort",
+    **{fault: FAULTS[fault] for fault in (LENGTH, CHARACTER, VALUE, COHORT)},
     NOBODY: "missing respondent",
     AGAIN: "second report of a respondent",
 }
@@ -240,6 +220,11 @@ class CountedReports:
     reports: NDArray[np.int64]
     unused: dict[str, int]
     log: MistakeLog
+
+    def add(self, collected: Collected, reports: Reports, leaves: NDArray[np.int64], sign: int = 1) -> None:
+        """Count reports in their leaves; with the sign -1 no longer."""
+        self.totals[:] += sign * collected.totals(reports, leaves, len(self.reports))
+        self.reports[:] += sign * np.bincount(leaves, minlength=len(self.reports))
 
 
 def count_reports(
@@ -271,9 +256,14 @@ def count_reports(
     file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
-    sums = _Sums(collected, spine.n_leaves)
-    unused = {number: 0 for number in REASONS if number != COHORT or cohort is not None}
-    drawing = OneOfEach(key)
+    reasons = {fault: reason for fault, reason in REASONS.items() if fault != COHORT or cohort is not None}
+    found = CountedReports(
+        np.zeros((spine.n_leaves, collected.n_cells), dtype=np.int64),
+        np.zeros(spine.n_leaves, dtype=np.int64),
+        dict.fromkeys(reasons.values(), 0),
+        log,
+    )
+    drawing = Deduplicator(key)
     geocodes = spine.levels[-1].geocodes
     first_row = 0
     for chunk in file.chunks():
@@ -282,50 +272,64 @@ def count_reports(
         cohorts = None if cohort is None else _texts(chunk.column(cohort))
         decoded = mechanism.decode(texts, cohorts)
         faults = decoded.faults.astype(np.int64)
-        _note_faults(faults, texts, mechanism, report, first_row, log)
-        if cohorts is not None:
-            _note_cohorts(faults, cohorts, mechanism, cohort or "", first_row, log)
-        outside = leaves < 0
-        faults = np.where(outside, GEOCODE, faults)
+        _note(log, report, faults, first_row, _of_texts(mechanism), texts)
+        if cohort is not None and cohorts is not None:
+            allowed = f"whole numbers from 0 to {mechanism.n_cohorts - 1} are allowed"
+            wrong = {COHORT: ("a cohort that the mechanism does not have", allowed)}
+            _note(log, cohort, faults, first_row, wrong, cohorts)
+        faults = np.where(leaves < 0, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
         if records.respondent is not None:
+            codes = geocodes[np.maximum(leaves, 0)].tolist()  # of good reports, which are from a leaf
+            sent = list(zip(codes, texts, *([] if cohorts is None else [cohorts]), strict=True))
             who = _texts(chunk.column(records.respondent))
-            sent = _sent(geocodes, leaves, texts, cohorts)
-            _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
+            for row in np.flatnonzero(faults == 0).tolist():
+                if not who[row]:
+                    faults[row] = NOBODY
+                elif not drawing.add(who[row], sent[row]):
+                    faults[row] = AGAIN
+            _note(log, records.respondent, faults, first_row, _OF_RESPONDENTS)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
-        sums.add(decoded.reports[used], leaves[decodable[used]])
-        for number in unused:
-            unused[number] += int((faults == number).sum())
+        found.add(collected, decoded.reports[used], leaves[decodable[used]])
+        for fault, reason in reasons.items():
+            found.unused[reason] += int((faults == fault).sum())
         first_row += chunk.num_rows
-    _exchange(drawing, spine, sums)
-    reasons = {REASONS[number]: count for number, count in unused.items()}
-    return CountedReports(sums.totals, sums.reports, reasons, log)
+    _exchange(found, drawing, collected, spine)
+    return found
 
 
-class _Sums:
-    """Totals and numbers of reports, leaf by leaf."""
-
-    def __init__(self, collected: Collected, n_leaves: int) -> None:
-        self.collected = collected
-        self.totals = np.zeros((n_leaves, collected.n_cells), dtype=np.int64)
-        self.reports = np.zeros(n_leaves, dtype=np.int64)
-
-    def add(self, reports: Reports, leaves: NDArray[np.int64], sign: int = 1) -> None:
-        """Count reports in their leaves; with the sign -1 no longer."""
-        self.totals += sign * self.collected.totals(reports, leaves, len(self.reports))
-        self.reports += sign * np.bincount(leaves, minlength=len(self.reports))
+def _of_texts(mechanism: Mechanism) -> Mapping[int, tuple[str, str]]:
+    """What is wrong with reports that cannot have been made by the mechanism, and what is allowed."""
+    length = mechanism.report_length
+    wanted = f"a report of {mechanism.name} has {length} character{'s' if length > 1 else ''}, such as {'0' * length!r}"
+    return {
+        LENGTH: ("a report of the wrong length", wanted),
+        CHARACTER: ("a report with a wrong character", wanted),
+        VALUE: ("what is no report of the mechanism", wanted),
+    }
 
 
-def _sent(
-    geocodes: NDArray[np.str_], leaves: NDArray[np.signedinteger], texts: Sequence[str], cohorts: Sequence[str] | None
-) -> list[tuple[str, ...]]:
-    """All that says what was sent, and from where; nothing of what is from nowhere."""
-    beside: list[tuple[str, ...]] = [()] * len(texts) if cohorts is None else [(cohort,) for cohort in cohorts]
-    return [
-        (str(geocodes[leaf]), text, *more) if leaf >= 0 else ()
-        for leaf, text, more in zip(leaves, texts, beside, strict=True)
-    ]
+#: The same of respondents.
+_OF_RESPONDENTS: Final = {
+    NOBODY: ("a missing respondent", "each report needs the respondent who sent it"),
+    AGAIN: ("a respondent with a report above", "one report of each respondent is allowed"),
+}
+
+
+def _note(
+    log: MistakeLog,
+    column: str,
+    faults: NDArray[np.int64],
+    first_row: int,
+    wrong: Mapping[int, tuple[str, str]],
+    texts: Sequence[str] = (),
+) -> None:
+    """Note the rows of a column that have faults: fault -> its words, and what is allowed; with their texts, if any."""
+    for fault, (words, allowed) in wrong.items():
+        rows = np.flatnonzero(faults == fault)
+        found = dict.fromkeys(texts[row] for row in rows[: 10 * SHOWN].tolist()) if texts else ()
+        log.add(f"column {column!r}", words, first_row + rows + 1, found, allowed)
 
 
 def _texts(column: pa.Array) -> list[str]:
@@ -334,78 +338,65 @@ def _texts(column: pa.Array) -> list[str]:
     return pc.fill_null(pc.cast(plain, pa.string()), "").to_pylist()
 
 
-def _note_faults(
-    faults: NDArray[np.int64],
-    texts: Sequence[str],
-    mechanism: Mechanism,
-    column: str,
-    first_row: int,
-    log: MistakeLog,
-) -> None:
-    """Note reports that cannot have been made by the mechanism."""
-    length = mechanism.report_length
-    wanted = f"a report of {mechanism.name} has {length} character{'s' if length > 1 else ''}"
-    for fault, words in (
-        (LENGTH, "a report of the wrong length"),
-        (CHARACTER, "a report with a wrong character"),
-        (VALUE, "what is no report of the mechanism"),
-    ):
-        rows = np.flatnonzero(faults == fault)
-        found = dict.fromkeys(texts[row] for row in rows[: 10 * SHOWN].tolist())
-        log.add(f"column {column!r}", words, first_row + rows + 1, found, f"{wanted}, such as {_example(mechanism)!r}")
+# -- one report of each respondent ------------------------------------------------------------------------------------
+
+#: All that says what was sent, and from where: its leaf, its text, its cohort.
+Sent = tuple[str, ...]
 
 
-def _note_cohorts(
-    faults: NDArray[np.int64],
-    cohorts: Sequence[str],
-    mechanism: Mechanism,
-    column: str,
-    first_row: int,
-    log: MistakeLog,
-) -> None:
-    """Note cohorts that the mechanism does not have."""
-    rows = np.flatnonzero(faults == COHORT)
-    found = dict.fromkeys(cohorts[row] for row in rows[: 10 * SHOWN].tolist())
-    allowed = f"whole numbers from 0 to {mechanism.n_cohorts - 1} are allowed"
-    log.add(f"column {column!r}", "a cohort that the mechanism does not have", first_row + rows + 1, found, allowed)
+class Deduplicator:
+    """Chooses one report of each respondent, all of that respondent's rows with the same chance.
+
+    Each row gets a number, the hash, keyed with a secret, of who sent what, and of how many rows above say the same;
+    the least number wins. So the choice is the same in whatever order and chunks rows are read, since rows that say the
+    same are as good as each other. And it follows no report: with n rows of a respondent each is chosen with
+    probability 1 / n. Were only different reports drawn from, a rare one would be chosen too often; and were the hash
+    not secret, whoever computes it would know that the reports with lesser numbers had not been sent.
+
+    Args:
+        key: a secret of 16 to 64 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._first: dict[str, Sent] = {}
+        self._more: dict[str, list[Sent]] = {}
+
+    def add(self, who: str, sent: Sent) -> bool:
+        """Whether this is the first row of the respondent; rows are given as they stand."""
+        if who not in self._first:
+            self._first[who] = sent
+            return True
+        self._more.setdefault(who, []).append(sent)
+        return False
+
+    def exchanged(self) -> list[tuple[Sent, Sent]]:
+        """The first report of a respondent, and the one that is used in its place; of those for whom they differ."""
+        pairs = ((self._first[who], self._drawn(who, [self._first[who], *more])) for who, more in self._more.items())
+        return [(first, drawn) for first, drawn in pairs if first != drawn]
+
+    def _drawn(self, who: str, reports: list[Sent]) -> Sent:
+        above: Counter[Sent] = Counter()
+        numbers = []
+        for sent in reports:
+            numbers.append((self._number(who, *sent, str(above[sent])), sent))
+            above[sent] += 1
+        return min(numbers)[1]
+
+    def _number(self, *parts: str) -> bytes:
+        hashed = hashlib.blake2b(key=self._key, digest_size=32, person=b"spinewise one 1")
+        for part in (text.encode() for text in parts):
+            hashed.update(len(part).to_bytes(8, "big") + part)
+        return hashed.digest()
 
 
-def _example(mechanism: Mechanism) -> str:
-    return "0" * mechanism.report_length
-
-
-def _note_respondents(
-    respondents: Sequence[str],
-    sent: Sequence[tuple[str, ...]],
-    faults: NDArray[np.int64],
-    drawing: OneOfEach,
-    column: str,
-    first_row: int,
-    log: MistakeLog,
-) -> None:
-    """Mark in `faults` the good reports of nobody, and those of respondents with a good one above; names none."""
-    for row in np.flatnonzero(faults == 0).tolist():
-        if not respondents[row]:
-            faults[row] = NOBODY
-        elif not drawing.add(respondents[row], GoodReport(first_row + row, sent[row])):
-            faults[row] = AGAIN
-    where = f"column {column!r}"
-    for fault, words, allowed in (
-        (NOBODY, "a missing respondent", "each report needs the respondent who sent it"),
-        (AGAIN, "a respondent with a report above", "one report of each respondent is allowed"),
-    ):
-        log.add(where, words, first_row + np.flatnonzero(faults == fault) + 1, (), allowed)
-
-
-def _exchange(drawing: OneOfEach, spine: Spine, sums: _Sums) -> None:
+def _exchange(found: CountedReports, drawing: Deduplicator, collected: Collected, spine: Spine) -> None:
     """Count the reports that were drawn in the place of the first ones, which are counted already."""
     pairs = drawing.exchanged()
     if not pairs:
         return
-    mechanism = sums.collected.mechanism
-    for number, sign in ((0, -1), (1, 1)):
-        sent = [pair[number].sent for pair in pairs]
-        leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, *_ in sent], dtype=str)), dtype=np.int64)
-        cohorts = [cohort for _, _, *more in sent for cohort in more] if mechanism.n_cohorts > 1 else None
-        decoded = mechanism.decode([text for _, text, *_ in sent], cohorts)
-        sums.add(decoded.reports, leaves, sign)
+    for reports, sign in zip(zip(*pairs, strict=True), (-1, 1), strict=True):
+        codes, texts, *cohorts = zip(*reports, strict=True)
+        leaves = np.asarray(spine.find_leaves(np.array(codes, dtype=str)), dtype=np.int64)
+        decoded = collected.mechanism.decode(texts, *cohorts)
+        found.add(collected, decoded.reports, leaves, sign)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from features.local.section import CollectSection, with_measured
+from features.local.section import CollectSection
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
@@ -32,8 +32,17 @@ class LocalKeys(FeatureKeys):
 
     @classmethod
     def implied(cls, content: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See `FeatureKeys.implied`."""
-        return with_measured(content)
+        """The reports of leaves are what is measured, and their number is exact; see `FeatureKeys.implied`.
+
+        A spec that states its strategy or its invariants itself is left as it is, and is checked when it is resolved.
+        """
+        levels, attributes = _names(content.get("geography"), "levels"), _names(content.get("schema"), "attributes")
+        if not levels or not attributes:
+            return content
+        *above, leaves = levels
+        measured = {"share": "1", "queries": {" * ".join(attributes): "1"}}
+        strategy = {"levels": {**dict.fromkeys(above, "0"), leaves: measured}}
+        return {"strategy": strategy, "invariants": {leaves: ["total"]}, **content}
 
     def source(self, scope: SourceScope) -> Survey | None:
         """See `pipeline.spec.resolve.StatesSource`."""
@@ -67,3 +76,10 @@ class LocalKeys(FeatureKeys):
         from features.local.audited import trials
 
         return trials(seed)
+
+
+def _names(section: object, key: str) -> list[str]:
+    """The names in a table, or a list, of a section; none where it is neither."""
+    found = section.get(key) if isinstance(section, Mapping) else None
+    names = list(found) if isinstance(found, Mapping | list | tuple) else []
+    return names if all(isinstance(name, str) for name in names) else []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from features.local.collect.mechanism import ListedMechanism
-from features.local.collect.parameters import PARAMETERS, mechanism_of
+from features.local.collect.listed import ListedMechanism
 from features.local.collect.rappor import Rappor
+from features.local.collect.respondent import PARAMETERS, mechanism_of
 from features.local.collected import Collected, CollectedAnswers, CollectedWords
 from features.local.section import CentralSection, CollectSection
 from features.local.survey import Survey
@@ -46,6 +46,7 @@ def resolve_survey(section: CollectSection, scope: SourceScope) -> Survey | None
 
 
 def _collected(section: CollectSection, schema: Schema, problems: Problems) -> Collected | None:
+    """How reports are counted; None where problems were noted."""
     if section.mechanism not in PARAMETERS:
         problems.add("mechanism", unknown("mechanism", section.mechanism, list(PARAMETERS)))
         return None
@@ -60,13 +61,12 @@ def _collected(section: CollectSection, schema: Schema, problems: Problems) -> C
     if isinstance(mechanism, Rappor):
         return _words(section, mechanism, schema, problems)
     assert isinstance(mechanism, ListedMechanism)
-    if mechanism.n_outputs != schema.n_cells:
-        problems.add(
-            "mechanism",
-            f"found {section.mechanism}, for {mechanism.n_outputs} values; the schema has {schema.n_cells} cells",
-        )
-        return None
-    return CollectedAnswers(mechanism, section.respondents)
+    if mechanism.values == schema.n_cells:
+        return CollectedAnswers(mechanism, section.respondents)
+    problems.add(
+        "mechanism", f"found {section.mechanism}, for {mechanism.values} values; the schema has {schema.n_cells} cells"
+    )
+    return None
 
 
 def _words(section: CollectSection, mechanism: Rappor, schema: Schema, problems: Problems) -> CollectedWords | None:
@@ -84,29 +84,29 @@ def _words(section: CollectSection, mechanism: Rappor, schema: Schema, problems:
     try:
         return CollectedWords(mechanism, tuple(words), section.respondents)
     except InputError as error:
-        problems.lines.append(problems.full_key(f"mechanism: {error}"))
+        problems.add("mechanism", str(error))
         return None
 
 
 def _resolve_central(section: CentralSection, level_names: Sequence[str], problems: Problems) -> Central | None:
     """What the section means; None where problems were noted."""
     *above, leaves = level_names
-    known = True
     for level in section.levels:
         if level == leaves:
             problems.add(f"levels.{level}", "the leaves have reports; only levels above them may have central counts")
         elif level not in above:
             problems.add("levels", unknown("level above the leaves", level, above))
-        known &= level in above
+    if not section.levels.keys() <= set(above):
+        return None
     budget = section.rho if section.framework == "zcdp" else section.epsilon
     central = Central(section.release, section.framework, budget or Fraction(0), dict(section.levels))
     try:
-        for level in section.levels if known else ():
+        for level in section.levels:
             central.noise(level)
     except InputError as error:
-        problems.lines.append(problems.full_key(f"levels: {error}"))
+        problems.add("levels", str(error))
         return None
-    return central if known else None
+    return central
 
 
 def _note_others(sections: UniverseSections, problems: Problems) -> None:
@@ -138,17 +138,12 @@ def note_apart(spec: ReleaseSpec, problems: Problems) -> None:
 
 
 def _check_measured(strategy: Strategy, sections: UniverseSections, schema: Schema, problems: Problems) -> None:
-    """Note where the strategy or the invariants are not those of reports: see `section.with_measured`."""
+    """Note where the strategy or the invariants are not those of reports: see `LocalKeys.implied`."""
     *above, leaves = strategy.levels
-    names = " * ".join(schema.names)
     stated = [(measured.query.name, measured.share) for measured in leaves.queries]
-    if any(level.queries for level in above) or stated != [(names, Fraction(1))]:
+    if any(level.queries for level in above) or stated != [(" * ".join(schema.names), Fraction(1))]:
         problems.add("strategy", f"{_ALONE}the reports of the leaves are what is measured; leave it out")
-    if _stated(sections) != [(leaves.level, ("total",))]:
+    if [(level, tuple(queries)) for level, queries in sections.invariants.items()] != [(leaves.level, ("total",))]:
         problems.add(
             "invariants", f"{_ALONE}the number of reports of each leaf is what is exact, and nothing else; leave it out"
         )
-
-
-def _stated(sections: UniverseSections) -> Sequence[tuple[str, tuple[str, ...]]]:
-    return [(level, tuple(queries)) for level, queries in sections.invariants.items()]

@@ -5,8 +5,7 @@ Its part [collect.central] has counts that a central release has measured of tho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, model_validator
 
@@ -64,26 +63,3 @@ class CollectSection(Section):
     respondents: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None, description="how many are expected in a leaf; for `spinewise plan` alone"
     )
-
-
-def with_measured(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A spec's tables with what [collect] implies: the reports of leaves are what is measured, their number is exact.
-
-    A spec that states its strategy or its invariants itself is left as it is, and is checked when it is resolved.
-    """
-    levels = _names(content.get("geography"), "levels")
-    attributes = _names(content.get("schema"), "attributes")
-    if not levels or not attributes:
-        return content
-    *above, leaves = levels
-    measured = {
-        "levels": {**dict.fromkeys(above, "0"), leaves: {"share": "1", "queries": {" * ".join(attributes): "1"}}}
-    }
-    return {"strategy": measured, "invariants": {leaves: ["total"]}, **content}
-
-
-def _names(section: object, key: str) -> list[str]:
-    """The names in a table, or a list, of a section; none where it is neither."""
-    found = section.get(key) if isinstance(section, Mapping) else None
-    names = list(found) if isinstance(found, Mapping | list | tuple) else []
-    return names if all(isinstance(name, str) for name in names) else []

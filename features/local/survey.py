@@ -6,20 +6,30 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from features.local.collect.mechanism import Mechanism
+from features.local.collect.mechanism import Counts, Mechanism, Reals
 from features.local.collected import Collected
 from geography.spine import Spine
 from pipeline.model.allocation import Allocated, Allocation, Noise
 from pipeline.model.exact import epsilon_text
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
-from pipeline.model.source import VARIANCE, PublicFiles, ReadExact, ReadStored, Source, Wanted
+from pipeline.model.source import (
+    VARIANCE,
+    PublicFiles,
+    ReadExact,
+    ReadStored,
+    SimulatedCounts,
+    Source,
+    ToCounts,
+    Wanted,
+)
 from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
@@ -90,7 +100,7 @@ class Survey(Source):
             return _NO_PLAN if self.collected.respondents is None else ""
         return _REFUSED.get(wanted, "")
 
-    def sizes(self, read: ReadExact) -> NDArray[np.int64] | None:
+    def sizes(self, read: ReadExact) -> Counts | None:
         """The number of reports of each leaf, which is the one invariant."""
         (numbers,) = read().values()
         return numbers[:, 0]
@@ -99,7 +109,7 @@ class Survey(Source):
         """That of as many reports as are expected."""
         return self.collected.noise(self.collected.respondents or 1)
 
-    def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
+    def allocations(self, universe: Allocated, spine: Spine, sizes: Counts | None) -> tuple[Allocation, ...]:
         """See `Source.allocations`: leaves with equally many reports are of one kind."""
         *above, leaves = universe.strategy.levels
         reports = np.full(spine.n_leaves, self.collected.respondents or 1) if sizes is None else sizes
@@ -110,12 +120,14 @@ class Survey(Source):
 
     def _above(self, strategy: Strategy, level: LevelStrategy) -> Allocation:
         """Of a level above the leaves: what the central release has measured there, or nothing."""
-        queries = [query for name, query in self.given(strategy) if name == level.level]
-        if self.central is None or not queries:
+        if self.central is None or level.level not in self.central.shares:
             return Allocation(level, (level.share,))
-        share = self.central.shares[level.level]
-        measured = LevelStrategy(level.level, share, tuple(MeasuredQuery(query, Fraction(1)) for query in queries))
-        return Allocation(measured, (share,), drawn=(self.central.noise(level.level),))
+        share, (measured,) = self.central.shares[level.level], strategy.levels[-1].queries
+        copied = LevelStrategy(level.level, share, (MeasuredQuery(measured.query, Fraction(1)),))
+        return Allocation(copied, (share,), drawn=(self.central.noise(level.level),))
+
+    def _is_copied(self, level: str) -> bool:
+        return self.central is not None and level in self.central.shares
 
     def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:
         """The counts of all cells at the levels of the central release."""
@@ -127,11 +139,21 @@ class Survey(Source):
         counted = self.collected.counted
         return query if counted.all() else Marginal(query.name, query.groups, (counted,))
 
-    def to_counts(self, level: str, sizes: NDArray[np.int64] | None) -> DebiasedCounts | None:
+    def to_counts(self, level: str, sizes: Counts | None) -> ToCounts | None:
         """Debiases totals of reports; those of a central release are counts."""
-        if sizes is None or any(level in release.shares for release in self.releases):
+        if sizes is None or self._is_copied(level):
             return None
-        return DebiasedCounts(self.collected, sizes)
+        return partial(self._debiased, sizes)
+
+    def _debiased(self, reports: Counts, totals: NDArray[np.signedinteger], first: int) -> Reals:
+        """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`).
+
+        Args:
+            reports: `(n_leaves,)` of each leaf.
+            totals: of the leaves from number `first` on.
+        """
+        counts = self.collected.debiased(totals.astype(np.int64), reports[first : first + len(totals)])
+        return np.where(self.collected.counted, counts, 0.0)
 
     def files(self, run: PublicFiles) -> tuple[Path, ...]:
         """What is said of the reports."""
@@ -139,7 +161,7 @@ class Survey(Source):
 
     def stored(self, level: str) -> tuple[str, str]:
         """See `Source.stored`."""
-        if any(level in release.shares for release in self.releases):
+        if self._is_copied(level):
             return marked("{query}: noisy answers of another release"), VARIANCE
         return (
             marked("{query}: totals of randomised reports as they were published"),
@@ -152,17 +174,31 @@ class Survey(Source):
 
         return stand_ins(self.collected, spine, *read(), seed)
 
-    def simulated(self, seed: int, universe: str) -> SimulatedReports:
-        """Reports that respondents with the simulated answers might have sent."""
-        return SimulatedReports(self.collected, seed, universe)
+    def simulated(self, seed: int, universe: str) -> SimulatedCounts:
+        """Reports that respondents with the simulated answers might have sent; runs of two universes share none."""
+        return partial(self._simulated, seed, universe)
+
+    def _simulated(self, seed: int, universe: str, replicate: int, first: int, counts: Counts) -> Reals:
+        """See `source.SimulatedCounts`: debiased counts of new reports, drawn from the public seed."""
+        key = public_key("spinewise simulated reports 1", seed, universe, replicate, first)
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
+        return self._debiased(counts.sum(axis=1), self.collected.totals_of(counts, generator), 0)
 
     def errors(self) -> ErrorsOfReports:
         """How the errors of debiased counts depend on the counts."""
         return ErrorsOfReports(self.collected, mixed=bool(self.releases))
 
     def view(self, run: PublicFiles) -> CollectedView:
-        """How many reports there are, and what one of them promises."""
-        return view_of(self.collected, self.releases, run.reports)
+        """How many reports there are, by their public file, and what one of them promises."""
+        found = json.loads(run.reports.read_bytes())
+        return CollectedView(
+            used=found["used"],
+            unused=sum(found["not used"].values()),
+            ratio=decimal_text(self.mechanism.ratio),
+            epsilon=epsilon_text(Fraction(self.mechanism.epsilon)),
+            central="".join(one.release.name for one in self.releases),
+            moved=None if self.collected.shift is None else round(1000 * self.collected.shift),
+        )
 
     @property
     def deployment(self) -> tuple[str, str]:
@@ -206,25 +242,7 @@ def survey_of(universe: Universe) -> Survey:
     return universe.source
 
 
-# -- counts of reports, and their errors ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class DebiasedCounts:
-    """Makes counts of the totals of some leaves.
-
-    Attributes:
-        collected: how answers were randomised.
-        reports: `(n_leaves,)` of each leaf.
-    """
-
-    collected: Collected
-    reports: NDArray[np.int64]
-
-    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
-        counts = self.collected.debiased(stored.astype(np.int64), self.reports[first : first + len(stored)])
-        return np.where(self.collected.counted, counts, 0.0)
+# -- errors of counts of reports -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,12 +259,12 @@ class ErrorsOfReports:
 
     def __call__(
         self,
-        answers: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        reports: NDArray[np.int64],
-        standard: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        answers: Counts,
+        cells: Counts,
+        counts: Counts,
+        reports: Counts,
+        standard: Reals,
+    ) -> Reals:
         """See `Collected.own_errors`; `standard` are the stated errors.
 
         Of an estimate with the variance V, where reports alone have V_r, the reports have the weight w = V / V_r. They
@@ -256,45 +274,17 @@ class ErrorsOfReports:
         factors = self.collected.own_errors(answers, cells, counts, reports)
         if not self.mixed:
             return factors
-        alone = self.collected.stated_variances(answers, cells, reports)
+        alone = self.variances(answers, cells, reports)
         weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
-        mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
-        return mixed
+        return np.asarray(np.sqrt(weight * factors**2 + 1 - weight))
 
-    def variances(
-        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def variances(self, answers: Counts, cells: Counts, persons: Counts) -> Reals:
         """See `Collected.stated_variances`."""
         return self.collected.stated_variances(answers, cells, persons)
 
-    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def alone(self, stored: Counts, sizes: Counts) -> Reals:
         """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
         return adding_up(self.collected.debiased(stored, sizes), sizes)
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatedReports:
-    """Reports that respondents with the released answers might have sent, from the public seed.
-
-    Attributes:
-        collected: how answers were randomised.
-        seed, universe: public; runs of two universes share no numbers.
-    """
-
-    collected: Collected
-    seed: int
-    universe: str
-
-    def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers.
-
-        A cell that is the rest of the reports has 0.
-        """
-        key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
-        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
-        reports = counts.sum(axis=1)
-        counted = self.collected.debiased(self.collected.totals_of(counts, generator), reports)
-        return np.where(self.collected.counted, counted, 0.0)
 
 
 # -- what the public file of reports says -----------------------------------------------------------------------------
@@ -316,16 +306,3 @@ class CollectedView:
     epsilon: str
     central: str = ""
     moved: int | None = None
-
-
-def view_of(collected: Collected, releases: Sequence[Central], file: Path) -> CollectedView:
-    """The reports that a release is made from, for its own report, from their public file."""
-    found = json.loads(file.read_bytes())
-    return CollectedView(
-        used=found["used"],
-        unused=sum(found["not used"].values()),
-        ratio=decimal_text(collected.mechanism.ratio),
-        epsilon=epsilon_text(Fraction(collected.mechanism.epsilon)),
-        central="".join(one.release.name for one in releases),
-        moved=None if collected.shift is None else round(1000 * collected.shift),
-    )

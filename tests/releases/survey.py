@@ -74,7 +74,7 @@ def write_survey(
     seed: int = 1,
 ) -> Survey:
     """Write the files of a survey of 2 counties, 6 tracts and their blocks, some of which have no respondent."""
-    device = feature_module("features.local.device")
+    source = feature_module("features.local.collect.bits").KeyedBytes(b"a survey of a test %8d" % seed)
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     names = [f"{c}{t:02d}{b:02d}" for c in "AB" for t in range(1, 4) for b in range(1, 1 + blocks_of_tract)]
@@ -86,8 +86,8 @@ def write_survey(
     values = np.concatenate([np.repeat(np.arange(n_values), row) for row in truth])
     codes = np.repeat(blocks, respondents)
     parameters = {"epsilon": epsilon} | ({} if mechanism == "randomised_response" else {"values": str(n_values)})
-    randomiser = device.mechanism_of(mechanism, parameters)
-    texts = randomiser.encode(randomiser.randomise(values, device.KeyedBytes(b"a survey of a test %8d" % seed)))
+    randomiser = feature_module("features.local.collect.respondent").mechanism_of(mechanism, parameters)
+    texts = randomiser.encode(randomiser.randomise(values, source))
     who = [f"person-{number}" for number in range(len(texts))]
     reports = pd.DataFrame({"block": codes, "report": texts, "who": who}).sample(frac=1, random_state=seed)
     reports.to_csv(folder / "reports.csv", index=False)

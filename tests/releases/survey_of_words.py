@@ -16,7 +16,7 @@ RAPPOR = {"bits": "32", "hashes": "2", "cohorts": "16", "f": "1/4", "p": "1/4", 
 
 def rappor() -> Any:
     """The mechanism."""
-    return feature_module("features.local.device").mechanism_of("rappor", RAPPOR)
+    return feature_module("features.local.collect.respondent").mechanism_of("rappor", RAPPOR)
 
 
 def write_words(
@@ -37,7 +37,7 @@ def write_words(
     texts = [words[value] for row in said for value in np.repeat(np.arange(len(words)), row).tolist()]
     mechanism = rappor()
     reports = mechanism.randomise(
-        texts, feature_module("features.local.device").KeyedBytes(b"words of a test %14d" % seed)
+        texts, feature_module("features.local.collect.bits").KeyedBytes(b"words of a test %14d" % seed)
     )
     sent = pd.DataFrame(
         {

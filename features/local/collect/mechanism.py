@@ -1,11 +1,15 @@
-"""What every mechanism of collection states and does."""
+"""What every mechanism of collection states and does, and the exact arithmetic of its probabilities.
+
+Every rounding goes to the side that does not understate the loss; every message names what was found and what is
+allowed.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,16 +17,72 @@ import numpy as np
 import numpy.typing as npt
 
 from features.local.collect.bits import RandomBytes
-from features.local.collect.bounds import epsilon_of
+from features.local.collect.reports import Decoded, Reports
+from pipeline.errors import InputError
 
-#: Reports, one a row: what was drawn, in the columns of the mechanism.
-Reports = npt.NDArray[np.uint16]
 Counts = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
-#: What may be wrong with a report, by number; 0 is a good one.
-FAULTS = ("", "wrong length", "wrong character", "not a report of the mechanism", "wrong cohort")
-LENGTH, CHARACTER, VALUE, COHORT = 1, 2, 3, 4
+#: Denominator of probabilities that are derived from an epsilon, and the largest of those that are stated: its product
+#: with the length of a list is below 2^62.
+DENOMINATOR = 10**12
+#: Decimals of a stated epsilon.
+_PLACES = Decimal("1e-10")
+_WORKING = Context(prec=60)
+#: Larger than all errors of the working precision together.
+_SLACK = Decimal("1e-40")
+
+
+def epsilon_of(ratio: Fraction) -> Decimal:
+    """The smallest number of ten decimals that is at least ln(ratio), but for a slack of 1e-40.
+
+    Raises:
+        ValueError: the ratio is less than 1.
+    """
+    if ratio < 1:
+        raise ValueError(f"a ratio of at least 1 is needed, got {ratio}")
+    if ratio == 1:
+        return Decimal(0)
+    exact = _WORKING.subtract(_WORKING.ln(Decimal(ratio.numerator)), _WORKING.ln(Decimal(ratio.denominator)))
+    places = _WORKING.add(exact, _SLACK).quantize(_PLACES, rounding=ROUND_CEILING, context=_WORKING)
+    return Decimal(f"{places:f}".rstrip("0").rstrip("."))
+
+
+def exp_below(exponent: Fraction) -> Fraction:
+    """A fraction that is at most e^exponent, and less than 1e-15 of it below: a partial sum of its series.
+
+    Args:
+        exponent: from 0 to 40.
+
+    Raises:
+        ValueError: the exponent is outside.
+    """
+    if not 0 <= exponent <= 40:
+        raise ValueError(f"an exponent from 0 to 40 is needed, got {exponent}")
+    term = total = Fraction(1)
+    step = 0
+    # Past 2 x exponent terms at least halve, so that what is left out is at most the last term.
+    while step <= 2 * exponent or term > total * Fraction(1, 10**16):
+        step += 1
+        term = term * exponent / step
+        total += term
+    return total
+
+
+def check_probability(key: str, found: Fraction, above: Fraction, below: Fraction, *, ends: bool = False) -> None:
+    """Raises InputError unless a probability lies between two others, with `ends` also at them, and is not too fine."""
+    inside = above <= found <= below if ends else above < found < below
+    if not inside:
+        words = f"from {above} to {below}" if ends else f"of more than {above} and less than {below}"
+        raise InputError(f"{key}: found {found}; a probability {words} is needed")
+    if found.denominator > DENOMINATOR:
+        raise InputError(f"{key}: found {found}; a denominator of at most {DENOMINATOR} is needed")
+
+
+def check_whole_number(key: str, found: int, least: int, most: int) -> None:
+    """Raises InputError unless a number lies between two others, or is one of them."""
+    if not least <= found <= most:
+        raise InputError(f"{key}: found {found}; a whole number from {least} to {most} is needed")
 
 
 @dataclass(frozen=True)
@@ -42,49 +102,10 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """Reports as they arrived.
-
-    Attributes:
-        reports: (n, width) uint16 of the texts that are reports, in their order.
-        faults: (n_texts,) int8, by `FAULTS`; reports are those with 0.
-    """
-
-    reports: Reports
-    faults: npt.NDArray[np.int8]
-
-
-@dataclass(frozen=True)
-class LinearForm:
-    """Unbiased counts as a linear function of the totals of reports: additive over reports, and so over areas.
-
-    Attributes:
-        matrix: (n_values, n_outputs) float64, times the totals.
-        constant: (n_values, n_cohorts) float64, times the reports of each cohort, is taken off.
-    """
-
-    matrix: Reals
-    constant: Reals
-
-    def debias(self, totals: Counts, n_reports: Counts) -> Reals:
-        """Counts of the values.
-
-        Args:
-            totals: (n, n_outputs).
-            n_reports: (n, n_cohorts), or (n,) where there is one cohort.
-
-        Returns:
-            (n, n_values) float64; may be negative.
-        """
-        reports = n_reports.reshape(len(totals), -1)
-        return np.asarray(totals @ self.matrix.T - reports @ self.constant.T, dtype=np.float64)
-
-
 class Mechanism(ABC):
-    """A randomiser with exact probabilities, and the arithmetic that takes its bias off again.
+    """A randomiser with exact probabilities.
 
-    A value is a whole number from 0 to `n_values` - 1; for RAPPOR it is a text, and `WordList` counts those of a list.
-    A report is a row of whole numbers. Its outputs are 0 or 1 each; totals of a group are the sums of the outputs.
+    A value is a whole number from 0, for RAPPOR a text. A report is a row of whole numbers.
     """
 
     #: As a spec names it.
@@ -127,21 +148,6 @@ class Mechanism(ABC):
         return self.bound.epsilon
 
     @property
-    def repeated(self) -> bool:
-        """Whether repeated reports are covered: `for_ever` is a bound."""
-        return self.for_ever is not None
-
-    @property
-    @abstractmethod
-    def n_values(self) -> int | None:
-        """Number of values; None if the list is open."""
-
-    @property
-    @abstractmethod
-    def n_outputs(self) -> int:
-        """Length of the totals of a group."""
-
-    @property
     def n_cohorts(self) -> int:
         """Groups of respondents whose reports are read differently."""
         return 1
@@ -151,9 +157,13 @@ class Mechanism(ABC):
     def report_length(self) -> int:
         """Characters of the text of a report."""
 
-    @abstractmethod
     def parameters(self) -> dict[str, str]:
         """Exact, as `mechanism_of` reads them."""
+        stated = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        return {
+            key: str(value) if not isinstance(value, bool) else "yes" if value else "no"
+            for key, value in stated.items()
+        }
 
     @abstractmethod
     def randomise(self, values: Any, source: RandomBytes) -> Reports:
@@ -182,57 +192,3 @@ class Mechanism(ABC):
             texts: as they arrived.
             cohorts: beside them, decimal, of a mechanism with cohorts.
         """
-
-    @abstractmethod
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
-        """(n_groups, n_outputs) int64: sums of the outputs of the reports of each group.
-
-        Args:
-            groups: (n,) numbers of groups.
-        """
-
-    def n_reports(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:  # noqa: ARG002
-        """(n_groups, n_cohorts) int64: how many reports are of each group and cohort."""
-        return np.bincount(groups, minlength=n_groups).reshape(n_groups, 1).astype(np.int64)
-
-
-class ListedMechanism(Mechanism):
-    """A mechanism whose values are listed, so that it has a linear form of its own."""
-
-    @property
-    @abstractmethod
-    def linear(self) -> LinearForm:
-        """Unbiased counts of the values from totals."""
-
-    @abstractmethod
-    def probabilities(self) -> tuple[tuple[Fraction, ...], ...]:
-        """Exact: for each value the probability that each output is 1."""
-
-    @abstractmethod
-    def unit_covariance(self, shares: Reals | None = None) -> Reals:
-        """Covariance of the debiased counts for one report, given what is true.
-
-        Given the true counts c of an area, its debiased counts have exactly the covariance
-        sum over values v of c[v] x (covariance of one debiased report of v), since reports are independent. With shares
-        s = c / n this is n times what is returned. It depends on c little: the further, the larger epsilon is. Shares
-        of all reports, debiased, are public and near those of most areas; without them all values count alike.
-
-        Args:
-            shares: (n_values,) of the values, not negative; made to add up to 1. Uniform by default.
-
-        Returns:
-            (n_values, n_values) float64.
-        """
-
-    def debias(self, totals: Counts, n_reports: Counts) -> Reals:
-        """Unbiased counts, (n, n_values); as `LinearForm.debias`."""
-        return self.linear.debias(totals, n_reports)
-
-
-def even(shares: Reals | None, n_values: int) -> Reals:
-    """Shares that add up to 1; uniform if there are none, or nothing positive is among them."""
-    if shares is None:
-        return np.full(n_values, 1 / n_values)
-    clipped = np.clip(np.asarray(shares, dtype=np.float64), 0, None)
-    whole = clipped.sum()
-    return clipped / whole if whole > 0 else np.full(n_values, 1 / n_values)

@@ -9,12 +9,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from features.local.collect.bits import RandomBytes, events, uniform_below
-from features.local.collect.checks import check_probability, whole_number
-from features.local.collect.mechanism import Bound, Counts, Decoded, Mechanism, Reports
-from features.local.collect.wire import bit_totals, read_bits, with_cohorts, write_bits
+from features.local.collect.mechanism import Bound, Counts, Mechanism, check_probability, check_whole_number
+from features.local.collect.reports import Decoded, Reports, read_bits, with_cohorts, write_bits
 from pipeline.errors import InputError
 
 #: States the hash; another one would need another name, since device and reader have to agree.
@@ -39,12 +37,6 @@ def positions(text: str, cohort: int, n_bits: int, n_hashes: int) -> tuple[int, 
                 found[int.from_bytes(digest[start : start + 8], "big") % n_bits] = None
         counter += 1
     return tuple(sorted(found))
-
-
-def filters(texts: tuple[str, ...], n_cohorts: int, n_bits: int, n_hashes: int) -> npt.NDArray[np.int64]:
-    """(n_cohorts, n_texts, n_hashes) int64: the positions of every text in every cohort."""
-    every = [[positions(text, cohort, n_bits, n_hashes) for text in texts] for cohort in range(n_cohorts)]
-    return np.array(every, dtype=np.int64).reshape(n_cohorts, len(texts), n_hashes)
 
 
 @dataclass(frozen=True)
@@ -81,12 +73,11 @@ class Rappor(Mechanism):
     q: Fraction
 
     def __post_init__(self) -> None:
-        whole_number("hashes", self.hashes, 1, 16)
-        whole_number("bits", self.bits, 2 * self.hashes, 4096)
-        whole_number("cohorts", self.cohorts, 1, 4096)
-        check_probability("f", self.f, Fraction(0), Fraction(1), ends=True)
-        check_probability("p", self.p, Fraction(0), Fraction(1), ends=True)
-        check_probability("q", self.q, Fraction(0), Fraction(1), ends=True)
+        check_whole_number("hashes", self.hashes, 1, 16)
+        check_whole_number("bits", self.bits, 2 * self.hashes, 4096)
+        check_whole_number("cohorts", self.cohorts, 1, 4096)
+        for key in ("f", "p", "q"):
+            check_probability(key, getattr(self, key), Fraction(0), Fraction(1), ends=True)
         if self.f == 1:
             raise InputError("f: found 1; less than 1 is needed, or reports say nothing")
         if not self.p < self.q:
@@ -116,15 +107,6 @@ class Rappor(Mechanism):
         return Bound(((2 - self.f) / self.f) ** (2 * self.hashes)) if self.f else None
 
     @property
-    def n_values(self) -> None:
-        """The list is open."""
-
-    @property
-    def n_outputs(self) -> int:
-        """Bits of all cohorts, cohort after cohort."""
-        return self.cohorts * self.bits
-
-    @property
     def n_cohorts(self) -> int:
         """Number of cohorts."""
         return self.cohorts
@@ -134,10 +116,10 @@ class Rappor(Mechanism):
         """Hexadecimal digits of the bits; the cohort is sent beside them."""
         return -(-self.bits // 4)
 
-    def parameters(self) -> dict[str, str]:
-        """Exact, as `mechanism_of` reads them."""
-        numbers = {"bits": self.bits, "hashes": self.hashes, "cohorts": self.cohorts}
-        return {key: str(value) for key, value in {**numbers, "f": self.f, "p": self.p, "q": self.q}.items()}
+    def filters(self, texts: Sequence[str]) -> Counts:
+        """(cohorts, n_texts, hashes): the positions of every text in every cohort."""
+        each = [[positions(one, cohort, self.bits, self.hashes) for one in texts] for cohort in range(self.cohorts)]
+        return np.array(each, dtype=np.int64).reshape(self.cohorts, len(texts), self.hashes)
 
     def randomise(self, values: Sequence[str], source: RandomBytes) -> Reports:
         """One report for each text, each of a new respondent: cohort, permanent and instantaneous response."""
@@ -181,13 +163,3 @@ class Rappor(Mechanism):
         if cohorts is None or len(cohorts) != len(texts):
             raise InputError("cohorts: rappor needs one for each report")
         return with_cohorts(read_bits(texts, self.bits), cohorts, self.cohorts)
-
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
-        """(n_groups, cohorts x bits) int64: how many of each group and cohort have each bit."""
-        places = groups.astype(np.int64) * self.cohorts + reports[:, 0]
-        return bit_totals(reports[:, 1:], places, n_groups * self.cohorts).reshape(n_groups, self.n_outputs)
-
-    def n_reports(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
-        """(n_groups, cohorts) int64."""
-        places = groups.astype(np.int64) * self.cohorts + reports[:, 0]
-        return np.bincount(places, minlength=n_groups * self.cohorts).reshape(n_groups, self.cohorts).astype(np.int64)

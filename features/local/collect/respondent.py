@@ -1,20 +1,93 @@
-"""A respondent's device: it answers a question again and again, and shows no more than its permanent response."""
+"""A mechanism by its name and parameters, and a respondent's device, which answers by it again and again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from features.local.collect.bits import KeyedBytes, RandomBytes, SystemBytes, uniform_below
+from features.local.collect.listed import DirectEncoding, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.mechanism import Mechanism
-from features.local.collect.parameters import mechanism_of
 from features.local.collect.rappor import Rappor
 from pipeline.errors import InputError
 
+#: The parameters of each mechanism. Where one is "p or epsilon", exactly one of the two is given.
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    RandomisedResponse.name: ("p or epsilon", "memoised"),
+    DirectEncoding.name: ("values", "p or epsilon", "memoised"),
+    OptimisedUnaryEncoding.name: ("values", "q or epsilon", "memoised"),
+    Rappor.name: ("bits", "hashes", "cohorts", "f", "p", "q"),
+}
+_LISTED = {one.name: one for one in (RandomisedResponse, DirectEncoding, OptimisedUnaryEncoding)}
+_WHOLE = ("values", "bits", "hashes", "cohorts")
+#: May be left out; "no" then.
+_OPTIONAL = "memoised"
+_NUMBER = re.compile(r"[0-9]{1,20}(?:/[0-9]{1,20}|\.[0-9]{1,20})?")
+#: A ratio beyond e^20 protects nobody.
+_MOST_EPSILON = 20
 #: Bytes of a secret.
 SECRET_BYTES = 32
+
+
+def mechanism_of(name: str, parameters: Mapping[str, str]) -> Mechanism:
+    """The mechanism of a name and its parameters, exact texts such as "3/4", "0.75", "12" or "yes".
+
+    Raises:
+        InputError: the name, a key or a value is wrong; the message names it, and what is allowed.
+    """
+    if name not in PARAMETERS:
+        raise InputError(f"mechanism: found {name!r}; allowed: {', '.join(PARAMETERS)}")
+    _check_keys(name, parameters)
+    number = {key: _fraction(key, text) for key, text in parameters.items() if key != _OPTIONAL}
+    whole: dict[str, int] = {key: _whole(key, number) for key in _WHOLE if key in number}
+    if name == Rappor.name:
+        return Rappor(**whole, f=number["f"], p=number["p"], q=number["q"])
+    kind: type[RandomisedResponse | DirectEncoding | OptimisedUnaryEncoding] = _LISTED[name]
+    memoised = parameters.get(_OPTIONAL, "no")
+    if memoised not in ("yes", "no"):
+        raise InputError(f"{_OPTIONAL}: found {memoised!r}; allowed: yes, no")
+    given: dict[str, Any] = {**number, **whole, _OPTIONAL: memoised == "yes"}
+    if "epsilon" not in number:
+        return kind(**given)
+    if not 0 < number["epsilon"] <= _MOST_EPSILON:
+        raise InputError(f"epsilon: found {parameters['epsilon']!r}; more than 0 and at most {_MOST_EPSILON} is needed")
+    return kind.for_epsilon(**given)
+
+
+def _check_keys(name: str, parameters: Mapping[str, str]) -> None:
+    """Raises InputError unless the keys are those of the mechanism."""
+    groups = [entry.split(" or ") for entry in PARAMETERS[name]]
+    allowed = [key for group in groups for key in group]
+    for key in parameters:
+        if key not in allowed:
+            raise InputError(f"{key}: {name} has no such parameter; allowed: {', '.join(PARAMETERS[name])}")
+    for group in groups:
+        given = [key for key in group if key in parameters]
+        if not given and group != [_OPTIONAL]:
+            raise InputError(f"{' or '.join(group)}: {name} needs it; its parameters: {', '.join(PARAMETERS[name])}")
+        if len(given) > 1:
+            raise InputError(f"{' and '.join(given)}: {name} takes one of them, not both")
+
+
+def _fraction(key: str, text: str) -> Fraction:
+    if not _NUMBER.fullmatch(text):
+        raise InputError(f'{key}: found {text!r}; an exact number is needed, such as "3/4" or "0.75"')
+    try:
+        return Fraction(text)
+    except ZeroDivisionError as error:
+        raise InputError(f"{key}: found {text!r}; the denominator is 0") from error
+
+
+def _whole(key: str, numbers: Mapping[str, Fraction]) -> int:
+    found = numbers[key]
+    if found.denominator != 1:
+        raise InputError(f"{key}: found {found}; a whole number is needed")
+    return found.numerator
 
 
 @dataclass(frozen=True)
@@ -55,11 +128,6 @@ class Respondent:
         if len(self.secret) != SECRET_BYTES:
             raise InputError(f"secret: found {len(self.secret)} bytes; {SECRET_BYTES} random ones are needed")
 
-    @classmethod
-    def of(cls, mechanism: str, parameters: Mapping[str, str], question: str, secret: bytes) -> Respondent:
-        """From the name and the parameters of the mechanism, as a spec has them."""
-        return cls(mechanism_of(mechanism, parameters), question, secret)
-
     @property
     def cohort(self) -> int:
         """Of this device, for ever; 0 for a mechanism without cohorts."""
@@ -82,7 +150,7 @@ class Respondent:
             return Sent(mechanism.encode(mechanism.report(permanent, self.source))[0], str(self.cohort))
         if isinstance(value, str):
             raise InputError(f"value: {mechanism.name} needs the number of a value")
-        source = self._keyed("permanent", str(value)) if mechanism.repeated else self.source
+        source = self._keyed("permanent", str(value)) if mechanism.for_ever is not None else self.source
         return Sent(mechanism.encode(mechanism.randomise(np.array([value]), source))[0])
 
     def _keyed(self, purpose: str, value: str = "") -> KeyedBytes:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from releases.command import feature_module
 
+from features.local.collect import listed, rappor
 from features.local.collect import mechanism as stated
-from features.local.collect import rappor, unary
 from features.local.collect.bits import events
-from features.local.collect.bounds import epsilon_of
+from features.local.collect.mechanism import epsilon_of
 
 
 def randomiser_findings(seed: int) -> Iterator[Any]:
@@ -33,7 +33,7 @@ def test_the_installed_randomisers_pass() -> None:
     assert all("5 % off" in finding.detail for finding in findings if finding.check == "probabilities")
 
 
-@pytest.mark.parametrize("module", [unary, rappor])
+@pytest.mark.parametrize("module", [listed, rappor])
 def test_events_that_are_too_likely_are_noticed(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """By 1 %: a fault that none of the arms is."""
 
@@ -41,7 +41,7 @@ def test_events_that_are_too_likely_are_noticed(module: Any, monkeypatch: pytest
         return events(likely, one, other * Fraction(101, 100), source)
 
     monkeypatch.setattr(module, "events", likelier)
-    name = {unary: "unary_encoding", rappor: "rappor"}[module]
+    name = {listed: "unary_encoding", rappor: "rappor"}[module]
     assert [(finding.check, finding.subject.split(",")[0]) for finding in failed()] == [("probabilities", name)]
 
 
@@ -56,7 +56,7 @@ def test_an_epsilon_that_is_rounded_down_is_noticed(monkeypatch: pytest.MonkeyPa
 def test_a_ratio_of_one_bit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seeded fault: the bit of the other value is forgotten."""
     fault = property(lambda self: stated.Bound(Fraction(1, 2) / self.q))
-    monkeypatch.setattr(unary.OptimisedUnaryEncoding, "bound", fault)
+    monkeypatch.setattr(listed.OptimisedUnaryEncoding, "bound", fault)
     (finding,) = failed()
     assert finding.check == "bound"
     assert "the ratio stated is 1.85" in finding.detail

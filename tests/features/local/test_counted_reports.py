@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from releases.survey_of_words import rappor
 
-from features.local.collect.mechanism import ListedMechanism
-from features.local.collect.parameters import mechanism_of
+from features.local.collect.listed import ListedMechanism
+from features.local.collect.respondent import mechanism_of
 from features.local.collected import CollectedAnswers, CollectedWords
 from features.local.confidential import count_reports
 from features.local.survey import survey_of

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from features.local.collect.choices import DirectEncoding
+from features.local.collect.listed import DirectEncoding
 from features.local.collected import CollectedAnswers
 from features.local.survey import ErrorsOfReports
 

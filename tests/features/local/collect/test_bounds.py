@@ -9,9 +9,8 @@ from fractions import Fraction
 import pytest
 from oracles.randomisers import exp_at_least
 
-from features.local.collect.bounds import epsilon_of, exp_below, least_share
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.listed import DirectEncoding, OptimisedUnaryEncoding, RandomisedResponse
+from features.local.collect.mechanism import epsilon_of, exp_below
 
 RATIOS = [Fraction(n, d) for n, d in ((3, 1), (3, 2), (9, 1), (81, 1), (1001, 1000), (10**12 + 1, 10**12), (7, 3))]
 RATIOS += [Fraction(k * k + k + 1, k * k) for k in range(1, 60)]
@@ -62,8 +61,3 @@ def test_mechanisms_of_an_epsilon_keep_it_and_use_it(epsilon: Fraction) -> None:
     ):
         assert exp_at_least(epsilon, mechanism.ratio)
         assert not exp_at_least(epsilon, beyond.ratio)
-
-
-def test_a_share_of_lies_is_rounded_up() -> None:
-    assert least_share(Fraction(3), 1000) == Fraction(1, 4)
-    assert least_share(Fraction(3), 10) == Fraction(3, 10)

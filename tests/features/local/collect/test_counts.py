@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.mechanism import ListedMechanism
-from features.local.collect.rappor import Rappor
-from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 
 KEY = b"a key of the tests, thirty-two b"
 AREAS, PEOPLE = 1_500, 200
@@ -30,29 +27,22 @@ def test_totals_are_sums_of_the_reports_of_each_group() -> None:
     bits = unary.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
     direct = DirectEncoding(5, Fraction(1, 2))
     numbers = direct.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
-    rappor = Rappor(4, 1, 3, Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))
-    filters = rappor.randomise([f"w{number}" for number in range(500)], KeyedBytes(KEY))
     for group in range(5):
         rows = groups == group
         assert unary.totals(bits, groups, 5)[group].tolist() == bits[rows].sum(axis=0).tolist()
         expected = [(numbers[rows, 0] == value).sum() for value in range(5)]
         assert direct.totals(numbers, groups, 5)[group].tolist() == expected
-        of_cohorts = [filters[rows & (filters[:, 0] == cohort), 1:].sum(axis=0) for cohort in range(3)]
-        assert rappor.totals(filters, groups, 5)[group].tolist() == np.concatenate(of_cohorts).tolist()
-        sizes = [(rows & (filters[:, 0] == cohort)).sum() for cohort in range(3)]
-        assert rappor.n_reports(filters, groups, 5)[group].tolist() == sizes
-        assert unary.n_reports(bits, groups, 5)[group].tolist() == [rows.sum()]
 
 
 def simulated(mechanism: ListedMechanism) -> tuple[np.ndarray, np.ndarray]:
     """True counts of areas, of which some values are rare, and the errors of the debiased ones."""
-    n_values = mechanism.n_values or 0
+    n_values = mechanism.values
     shares = np.full(n_values, 0.4 / (n_values - 1))
     shares[0] = 0.6
     values = np.random.default_rng(7).choice(n_values, (AREAS, PEOPLE), p=shares)
     groups = np.repeat(np.arange(AREAS), PEOPLE)
     reports = mechanism.randomise(values.reshape(-1), KeyedBytes(KEY, (mechanism.name,)))
-    counts = mechanism.debias(mechanism.totals(reports, groups, AREAS), mechanism.n_reports(reports, groups, AREAS))
+    counts = mechanism.debias(mechanism.totals(reports, groups, AREAS), np.full(AREAS, PEOPLE))
     true = np.zeros((AREAS, n_values))
     np.add.at(true, (groups, values.reshape(-1)), 1)
     return true, counts - true
@@ -62,8 +52,7 @@ def simulated(mechanism: ListedMechanism) -> tuple[np.ndarray, np.ndarray]:
 def test_errors_are_those_of_theory(mechanism: ListedMechanism) -> None:
     """Within 3 % in all, unbiased in each value; intervals cover 90 % for rare and for frequent values."""
     true, errors = simulated(mechanism)
-    covariance = mechanism.unit_covariance(true.sum(axis=0))
-    theory = np.sqrt(PEOPLE * np.diag(covariance))
+    theory = np.sqrt(PEOPLE * mechanism.unit_variances(true.sum(axis=0)))
     ratio = np.sqrt((errors**2).mean(axis=0)) / theory
     assert 0.97 < np.sqrt((ratio**2).mean()) < 1.03
     assert np.abs(errors.mean(axis=0) / theory * np.sqrt(AREAS)).max() < 4
@@ -81,21 +70,19 @@ def test_a_probability_five_percent_off_would_be_noticed(mechanism: ListedMechan
         if isinstance(mechanism, DirectEncoding)
         else OptimisedUnaryEncoding(12, Fraction(21, 80))
     )
-    raw = (errors + true) @ np.linalg.inv(mechanism.linear.matrix).T
-    raw += PEOPLE * (np.linalg.inv(mechanism.linear.matrix) @ mechanism.linear.constant)[:, 0]
+    p, q = (float(chance) for chance in mechanism.chances)
+    raw = (errors + true) * (p - q) + PEOPLE * q
     wrong = off.debias(np.rint(raw).astype(np.int64), np.full(AREAS, PEOPLE)) - true
-    theory = np.sqrt(PEOPLE * np.diag(mechanism.unit_covariance(true.sum(axis=0))))
+    theory = np.sqrt(PEOPLE * mechanism.unit_variances(true.sum(axis=0)))
     assert np.abs(wrong.mean(axis=0) / theory * np.sqrt(AREAS)).max() > 8
 
 
-def test_uniform_shares_and_odd_ones() -> None:
+def test_shares_are_made_positive_and_add_up() -> None:
     unary = OptimisedUnaryEncoding(4, Fraction(1, 4))
-    uniform = unary.unit_covariance()
-    assert np.allclose(uniform, unary.unit_covariance(np.ones(4)))
-    assert np.allclose(uniform, unary.unit_covariance(np.zeros(4)))
     assert np.allclose(
-        unary.unit_covariance(np.array([2.0, -1, 2, 0])), unary.unit_covariance(np.array([1.0, 0, 1, 0]))
+        unary.unit_variances(np.array([2.0, -1, 2, 0])), unary.unit_variances(np.array([0.5, 0, 0.5, 0]))
     )
+    assert np.isfinite(unary.unit_variances(np.zeros(4))).all()
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
@@ -103,8 +90,8 @@ def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> N
     """Wang et al. 2017, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2, of unary encoding 4 e^eps / (e^eps - 1)^2."""
     rare = np.array([0.0] * 11 + [1.0])
     power = float(np.exp(float(epsilon)))
-    direct = DirectEncoding.for_epsilon(12, epsilon).unit_covariance(rare)[0, 0]
-    unary = OptimisedUnaryEncoding.for_epsilon(12, epsilon).unit_covariance(rare)[0, 0]
+    direct = DirectEncoding.for_epsilon(12, epsilon).unit_variances(rare)[0]
+    unary = OptimisedUnaryEncoding.for_epsilon(12, epsilon).unit_variances(rare)[0]
     assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
     assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
     assert (unary < direct) == (3 * power + 2 < 12)

@@ -10,10 +10,8 @@ import pytest
 from oracles.randomisers import Distribution, distribution, largest_ratio, moments
 
 from features.local.collect.bits import events
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.mechanism import ListedMechanism
+from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.rappor import Rappor, positions
-from features.local.collect.unary import OptimisedUnaryEncoding
 
 #: A mechanism of listed values, and what one report draws: how many numbers, below what.
 LISTED: list[tuple[ListedMechanism, list[tuple[int, int]]]] = [
@@ -26,11 +24,11 @@ LISTED: list[tuple[ListedMechanism, list[tuple[int, int]]]] = [
     (OptimisedUnaryEncoding(3, Fraction(3, 8)), [(3, 8)]),
     (OptimisedUnaryEncoding(4, Fraction(1, 4)), [(4, 4)]),
 ]
-NAMES = [f"{mechanism.name} {mechanism.n_values}" for mechanism, _ in LISTED]
+NAMES = [f"{mechanism.name} {mechanism.values}" for mechanism, _ in LISTED]
 
 
 def all_of(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> list[Distribution]:
-    return [distribution(mechanism, value, draws) for value in range(mechanism.n_values or 0)]
+    return [distribution(mechanism, value, draws) for value in range(mechanism.values)]
 
 
 def outputs(mechanism: ListedMechanism, reports: Distribution) -> Any:
@@ -75,20 +73,23 @@ def test_seeded_faults_are_noticed() -> None:
 
 
 @pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=NAMES)
-def test_probabilities_means_and_covariances(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
-    """Means give every value back exactly once; covariances at any shares are those of the enumerated reports."""
-    matrix, constant = mechanism.linear.matrix, mechanism.linear.constant[:, 0]
-    n_values = mechanism.n_values or 0
-    shares = np.arange(1, n_values + 1) / sum(range(1, n_values + 1))
-    total = np.zeros((n_values, n_values))
+def test_probabilities_means_and_variances(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
+    """Means give every value back exactly once; variances at any shares are those of the enumerated reports."""
+    p, q = (float(chance) for chance in mechanism.chances)
+    k = mechanism.values
+    shares = np.arange(1, k + 1) / sum(range(1, k + 1))
+    total = np.zeros(k)
     for value, reports in enumerate(all_of(mechanism, draws)):
         mean, covariance = moments(reports, outputs(mechanism, reports))
-        assert np.allclose(mean, [float(chance) for chance in mechanism.probabilities()[value]], atol=1e-15)
-        assert np.allclose(matrix @ mean - constant, np.eye(n_values)[value], atol=1e-12)
-        total += shares[value] * matrix @ covariance @ matrix.T
-    assert np.allclose(mechanism.unit_covariance(shares), total, atol=1e-12)
+        assert np.allclose(mean, np.where(np.arange(k) == value, p, q), atol=1e-15)
+        assert np.allclose(mechanism.debias(mean[None], np.array([1])), np.eye(k)[value], atol=1e-12)
+        # Exactly one output is 1, or all are independent.
+        assert np.allclose(covariance.sum(axis=1), 0 if mechanism.exclusive else np.diag(covariance))
+        total += shares[value] * np.diag(covariance) / (p - q) ** 2
+    assert np.allclose(mechanism.unit_variances(shares), total, atol=1e-12)
     # Randomised response is as noisy for yes as for no.
-    assert (mechanism.name == "randomised_response") == np.allclose(mechanism.unit_covariance(), total, rtol=1e-3)
+    even = mechanism.unit_variances(np.ones(k))
+    assert (mechanism.name == "randomised_response") == np.allclose(even, total, rtol=1e-3)
 
 
 RAPPOR = Rappor(bits=4, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))

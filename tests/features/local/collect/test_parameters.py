@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from features.local.collect.parameters import PARAMETERS, mechanism_of
+from features.local.collect.respondent import PARAMETERS, mechanism_of
 from pipeline.errors import InputError
 
 RAPPOR = {"bits": "32", "hashes": "2", "cohorts": "64", "f": "1/2", "p": "1/2", "q": "3/4"}
@@ -27,7 +27,7 @@ def test_parameters_are_exact_there_and_back(name: str, parameters: dict[str, st
     mechanism = mechanism_of(name, parameters)
     assert mechanism.name == name
     assert mechanism_of(name, mechanism.parameters()) == mechanism
-    assert mechanism.repeated == (parameters.get("memoised") == "yes" or parameters.get("f") == "1/2")
+    assert (mechanism.for_ever is not None) == (parameters.get("memoised") == "yes" or parameters.get("f") == "1/2")
     assert set(mechanism.parameters()) <= {key for entry in PARAMETERS[name] for key in entry.split(" or ")}
 
 

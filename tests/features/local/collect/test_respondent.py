@@ -10,10 +10,9 @@ import pytest
 from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
+from features.local.collect.listed import DirectEncoding, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.rappor import Rappor
 from features.local.collect.respondent import Respondent
-from features.local.collect.unary import OptimisedUnaryEncoding
 from pipeline.errors import InputError
 
 SECRET = bytes(range(32))
@@ -45,7 +44,7 @@ def test_permanent_responses_over_devices_have_the_probabilities_of_the_mechanis
     counted = np.array([reports[value] for value in range(12)])
 
     def goodness(mechanism: DirectEncoding) -> float:
-        return float(stats.chisquare(counted, n * np.array([float(c) for c in mechanism.probabilities()[5]])).pvalue)
+        return float(stats.chisquare(counted, n * np.where(np.arange(12) == 5, *map(float, mechanism.chances))).pvalue)
 
     assert goodness(MEMOISED) > 1e-3
     assert goodness(DirectEncoding(12, Fraction(3, 10))) < 1e-6
@@ -72,7 +71,7 @@ def test_cohorts_are_spread_and_kept() -> None:
 
 
 def test_the_secret_is_not_shown_and_has_its_length() -> None:
-    device = Respondent.of("rappor", RAPPOR.parameters(), "browser", b"secret of thirty-two bytes......")
+    device = Respondent(RAPPOR, "browser", b"secret of thirty-two bytes......")
     assert "thirty" not in repr(device)
     with pytest.raises(InputError, match="secret: found 5 bytes; 32 random ones are needed"):
         Respondent(MEMOISED, "q", b"short")

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from features.local.collect.bits import KeyedBytes
-from features.local.collect.choices import DirectEncoding, RandomisedResponse
-from features.local.collect.mechanism import CHARACTER, COHORT, FAULTS, LENGTH, VALUE, Mechanism
+from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.rappor import Rappor
-from features.local.collect.unary import OptimisedUnaryEncoding
+from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE
 from pipeline.errors import InputError
 
 KEY = b"a key of the tests, thirty-two b"
@@ -30,10 +29,10 @@ RAPPOR = Rappor(6, 2, 12, HALF, HALF, Fraction(3, 4))
         OptimisedUnaryEncoding(12, Fraction(1, 4)),
         OptimisedUnaryEncoding(13, Fraction(1, 4)),
     ],
-    ids=lambda one: f"{one.name} {one.n_values}",
+    ids=lambda one: f"{one.name} {one.values}",
 )
-def test_reports_arrive_as_they_were_sent(mechanism: Mechanism) -> None:
-    values = np.arange(400) % (mechanism.n_values or 0)
+def test_reports_arrive_as_they_were_sent(mechanism: ListedMechanism) -> None:
+    values = np.arange(400) % (mechanism.values)
     reports = mechanism.randomise(values, KeyedBytes(KEY))
     texts = mechanism.encode(reports)
     assert {len(text) for text in texts} == {mechanism.report_length}

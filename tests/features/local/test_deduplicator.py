@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from features.local.collect.several import GoodReport, OneOfEach
-from pipeline.errors import InputError
+from features.local.confidential import Deduplicator
 
 KEY = b"a key of the tests, thirty-two b"
 Drawing = Callable[[str, Sequence[tuple[str, ...]]], tuple[str, ...]]
@@ -18,11 +17,11 @@ Drawing = Callable[[str, Sequence[tuple[str, ...]]], tuple[str, ...]]
 
 def drawn(who: str, sent: Sequence[tuple[str, ...]], key: bytes = KEY) -> tuple[str, ...]:
     """The report that is used."""
-    drawing = OneOfEach(key)
+    drawing = Deduplicator(key)
     for row, one in enumerate(sent):
-        assert drawing.add(who, GoodReport(row, one)) == (row == 0)
+        assert drawing.add(who, one) == (row == 0)
     exchanged = drawing.exchanged()
-    return exchanged[0][1].sent if exchanged else sent[0]
+    return exchanged[0][1] if exchanged else sent[0]
 
 
 def greatest(_: str, sent: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -65,10 +64,4 @@ def test_the_order_does_not_matter() -> None:
         assert len({drawn(who, list(order)) for order in permutations(sent)}) == 1
     assert len({drawn(f"p{number}", sent) for number in range(30)}) == 3
     # Parts are not run together: what one respondent sent is not what another did.
-    assert OneOfEach(KEY)._number("a", "bc") != OneOfEach(KEY)._number("ab", "c")
-
-
-@pytest.mark.parametrize("size", [15, 65])
-def test_a_key_has_16_to_64_bytes(size: int) -> None:
-    with pytest.raises(InputError, match=f"key: found {size} bytes; 16 to 64 are needed"):
-        OneOfEach(bytes(size))
+    assert Deduplicator(KEY)._number("a", "bc") != Deduplicator(KEY)._number("ab", "c")

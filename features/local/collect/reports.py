@@ -1,15 +1,34 @@
-"""The texts that reports are sent as: of fixed length and alphabet, so that a damaged one is seen."""
+"""Reports, and the texts that they are sent as: of fixed length and alphabet, so that a damaged one is seen."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from features.local.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Counts, Decoded, Reports
+#: Reports, one a row: what was drawn, in the columns of the mechanism.
+Reports = npt.NDArray[np.uint16]
+
+#: What may be wrong with a report, by number; 0 is a good one.
+FAULTS = ("", "wrong length", "wrong character", "not a report of the mechanism", "wrong cohort")
+LENGTH, CHARACTER, VALUE, COHORT = 1, 2, 3, 4
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Reports as they arrived.
+
+    Attributes:
+        reports: (n, width) uint16 of the texts that are reports, in their order.
+        faults: (n_texts,) int8, by `FAULTS`; reports are those with 0.
+    """
+
+    reports: Reports
+    faults: npt.NDArray[np.int8]
 
 
 def write_bits(bits: Reports) -> list[str]:
@@ -76,7 +95,7 @@ def with_cohorts(decoded: Decoded, cohorts: Sequence[str], n_cohorts: int) -> De
     return Decoded(np.hstack([column, decoded.reports[kept]]), faults)
 
 
-def bit_totals(bits: Reports, groups: Counts, n_groups: int) -> Counts:
+def bit_totals(bits: Reports, groups: npt.NDArray[np.int64], n_groups: int) -> npt.NDArray[np.int64]:
     """(n_groups, n_bits) int64: how many of each group have each bit.
 
     Args:
