@@ -41,13 +41,6 @@ def plan(
             help='With --rho: weights of errors, "LEVEL: QUERY = WEIGHT; ..."; minimises their weighted sum.',
         ),
     ] = None,
-    worst_group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help='With --rho and --like: minimises the error of the group that noise hurts most, "LEVEL: QUERY; ...".',
-        ),
-    ] = None,
     rho: Annotated[
         str | None,
         typer.Option(
@@ -73,9 +66,6 @@ def plan(
             "respondents is shown.",
         ),
     ] = 0.05,
-    chart: Annotated[
-        Path | None, typer.Option(help="Write a chart of the errors to this .html, .svg or .png file.")
-    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes of the planned run. [default: all cores]")
     ] = None,
@@ -90,10 +80,7 @@ def plan(
     ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(
-            help="An earlier release, for errors by size of area; also for how well the same shares fitted or, "
-            "with --worst-group, for how large the groups are."
-        ),
+        typer.Option(help="An earlier release, for errors by size of area, and for how well the same shares fitted."),
     ] = None,
     records_per_unit: Annotated[
         str | None,
@@ -111,20 +98,6 @@ def plan(
             "(how many units, where the ends are of a unit's total); shows the amount lost to each clipping limit.",
         ),
     ] = None,
-    cliques: Annotated[
-        bool,
-        typer.Option(
-            "--cliques",
-            help="With --like, an earlier release or a public sample: proposes cliques for [marginals] from it.",
-        ),
-    ] = False,
-    most_cells: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --cliques: cells of a clique, at most. [default: 10000]"),
-    ] = None,
-    solver: Annotated[
-        str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
-    ] = "descent",
     spine: Annotated[
         bool,
         typer.Option(
@@ -157,18 +130,11 @@ def plan(
 
     --like: errors by table, level and size of area, with the sizes of an earlier release.
 
-    --worst-group: the best division for the group with the largest error relative to its mean number of people.
-
     --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise that it needs.
 
     --amounts: for each clipping limit, the amount lost and the noise that it needs.
 
-    --cliques: the pairs of attributes that depend most on each other in public data, grown into a tree of tables;
-    --write writes the spec with them. The records of the spec are refused as public data.
-
     Example:
-
-        spinewise plan examples/rhode_island.toml --chart plan.html
 
         spinewise plan examples/rhode_island.toml --target "tract: total <= 2.0; county: race <= 5" --write better.toml
 
@@ -191,24 +157,15 @@ def plan(
     options = PlanOptions(
         target=target,
         weights=weights,
-        worst_group=worst_group,
-        like=like,
         rho=rho,
         least=least,
         universe=universe,
         estimator=estimator,
         write=write,
-        chart=chart,
-        solver=solver,
         details=details,
-        cliques=cliques,
-        most_cells=most_cells,
     )
     _check(options)
-    if cliques:
-        _propose(spec, options, output)
-        return
-    guess = SharesGuess(shares_spread, None if worst_group is not None else like)
+    guess = SharesGuess(shares_spread, like)
     count = default_workers() if workers is None else workers
     records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
     held = None if amounts is None else AmountsHeld.of(amounts)
@@ -224,10 +181,6 @@ def plan(
         from features.plan.write_spec import write_divided
 
         write_divided(spec, write, best.universe)
-    if chart is not None:
-        from features.plan.chart import write_chart
-
-        write_chart(chart, planned, best)
     if json:
         _echo_json(planned, best)
     else:
@@ -260,115 +213,54 @@ class PlanOptions:
 
     target: str | None
     weights: str | None
-    worst_group: str | None
-    like: Path | None
     rho: str | None
     least: float
     universe: str
     estimator: str | None
     write: Path | None
-    chart: Path | None
-    solver: str
-    details: bool = False
-    cliques: bool = False
-    most_cells: int | None = None
+    details: bool
 
     @property
     def divides(self) -> bool:
         """Whether a division of the budget is to be found."""
-        return any(one is not None for one in (self.target, self.weights, self.worst_group))
+        return self.target is not None or self.weights is not None
 
 
 def _check(options: PlanOptions) -> None:
     """Refuse options that contradict each other, before anything is read."""
     from pipeline.errors import InputError
 
-    aims = {"--target": options.target, "--weights": options.weights, "--worst-group": options.worst_group}
-    if len(given := [name for name, text in aims.items() if text is not None]) > 1:
-        raise InputError(f"found {given[0]} and {given[1]}; one of the two is allowed")
-    _check_cliques(options)
-    if options.worst_group is not None and (options.rho is None or options.like is None):
-        raise InputError(
-            "--worst-group needs --rho, the budget that is to be divided, and --like, an earlier release, which tells "
-            "how large groups are"
-        )
+    if options.target is not None and options.weights is not None:
+        raise InputError("found --target and --weights; one of the two is allowed")
     if options.weights is not None and options.rho is None:
         raise InputError("--weights needs --rho, the budget that is to be divided")
     if options.rho is not None and not options.divides:
-        raise InputError("--rho needs what the budget is to be divided for: --target, --weights or --worst-group")
-    if options.write is not None and not options.divides and not options.cliques:
-        raise InputError("--write needs something to write: a division, found for --target, --weights or --worst-group")
+        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
+    if options.write is not None and not options.divides:
+        raise InputError("--write needs something to write: a division, found for --target or --weights")
     if options.write is not None and options.write.exists():
         raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
-    for option, value, allowed in (
-        ("--estimator", options.estimator or "full", ("full", "topdown")),
-        ("--solver", options.solver, ("descent", "cvxpy")),
-    ):
-        if value not in allowed:
-            raise InputError(f"{option}: found {value!r}; allowed are {' and '.join(allowed)}")
-    if options.chart is not None:
-        from features.plan.chart import check_chart
-
-        check_chart(options.chart)
-
-
-def _check_cliques(options: PlanOptions) -> None:
-    """Refuse what does not go with proposed cliques."""
-    from pipeline.errors import InputError
-
-    if options.most_cells is not None and not options.cliques:
-        raise InputError("--most-cells is for --cliques, whose tables it limits")
-    if options.cliques and options.like is None:
-        raise InputError("--cliques needs --like, an earlier release or a file with a public sample")
-    others = {"--universe": options.universe, "--estimator": options.estimator, "--chart": options.chart}
-    given = [name for name, value in others.items() if value] + ["a division"] * options.divides
-    if options.cliques and given:
-        raise InputError(f"found --cliques and {given[0]}; one of the two is allowed")
-
-
-def _propose(path: Path, options: PlanOptions, output: Output) -> None:
-    """Print cliques that public data propose, and write the spec with them where that is asked for."""
-    import json
-
-    from features.plan.cliques import MOST_CELLS, proposed_cliques
-    from features.plan.write_spec import write_section
-    from pipeline.inputs.geography import read_spine
-    from pipeline.spec.release_spec import load_spec
-
-    assert options.like is not None
-    spec = load_spec(path)
-    found = proposed_cliques(spec, read_spine(spec.geography), options.like, options.most_cells or MOST_CELLS)
-    if options.write is not None:
-        write_section(path, options.write, *found.section)
-    if output.json:
-        typer.echo(json.dumps(found.data(), indent=2, ensure_ascii=False))
-        return
-    for line in found.lines:
-        typer.echo(line)
-    if options.write is not None:
-        output.remark(f"Spec written to {options.write}")
+    if options.estimator not in (None, "full", "topdown"):
+        raise InputError(f"--estimator: found {options.estimator!r}; allowed are full and topdown")
 
 
 def _best(planned: Plan, options: PlanOptions) -> Best:
     from features.plan.best import find_best
-    from features.plan.targets import parse_targets, parse_weights, worst_group_aims
+    from features.plan.targets import parse_targets, parse_weights
     from pipeline.errors import InputError
 
     expectation = _universe_plan(planned, options.universe).expectation
     if expectation.universe.together is not None:
         raise InputError(
-            "--target, --weights, --worst-group: the budget of universes that are estimated together cannot be divided "
-            "yet; leave it out"
+            "--target, --weights: the budget of universes that are estimated together cannot be divided yet; leave it "
+            "out"
         )
     budget = None if options.rho is None else _budget(options.rho)
     if options.target is not None:
         aims = parse_targets(options.target, expectation.universe)
-        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
-    if options.worst_group is not None and options.like is not None:
-        aims = worst_group_aims(options.worst_group, expectation, options.like)
-        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
+        return find_best(expectation, aims, "largest", budget, options.least)
     aims = parse_weights(options.weights or "", expectation.universe)
-    return find_best(expectation, aims, "sum", budget, options.least, options.solver)
+    return find_best(expectation, aims, "sum", budget, options.least)
 
 
 def _budget(rho: str) -> Fraction:
@@ -410,9 +302,8 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
     if best is not None:
         show_best(best, console, Called.of(planned.spec, best.universe), details=options.details)
         show_changes(_universe_plan(planned, best.universe.name), best, console)
-    for path, what in ((options.write, "Spec"), (options.chart, "Chart")):
-        if path is not None:
-            output.remark(f"{what} written to {path}")
+    if options.write is not None:
+        output.remark(f"Spec written to {options.write}")
 
 
 def _echo_json(planned: Plan, best: Best | None) -> None:

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from features.plan.amounts import AmountsHeld
 from features.plan.caps import RecordsPerUnit
-from features.plan.chart import check_chart, write_chart
 from features.plan.release_plan import REMARK, Plan, plan_release
 from features.plan.shares import SharedRow, SharesGuess
 from features.plan.show import memory_line, show_plan
@@ -94,15 +93,6 @@ class ReleasePlan:
         ]
         frame = pd.DataFrame(rows, columns=["companion", "high", "level", "error", "cut_off", "missing"])
         return frame.astype({"missing": float})
-
-    def write_chart(self, path: Path | str) -> None:
-        """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
-
-        Raises:
-            InputError: the file's type is unknown, or it cannot be written.
-        """
-        check_chart(Path(path))
-        write_chart(Path(path), self._plan, None)
 
     def __repr__(self) -> str:
         text = io.StringIO()

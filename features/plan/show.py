@@ -35,7 +35,7 @@ _NAMED = 6
 
 @dataclass(frozen=True, eq=False)
 class Called:
-    """What a plan calls levels and queries: by labels in pictures, and beside their names where names are needed.
+    """What a plan calls queries: their labels stand beside their names.
 
     Attributes:
         labels: that the spec states.
@@ -51,10 +51,6 @@ class Called:
     def of(cls, spec: ReleaseSpec, universe: Universe) -> Called:
         """The words of a universe of a spec."""
         return cls(spec.labels(universe.name), universe.schema, texts_in(spec.report.language))
-
-    def level(self, name: str) -> str:
-        """The label of a level."""
-        return self.labels.level(name)
 
     def query(self, name: str) -> str:
         """The labels of what a query is by; that without any is the total."""
@@ -410,22 +406,17 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
         table.add_row(level.level, exact_text(level.share), queries)
     console.print(table)
     console.print()
-    targets = best.objective.goal == "largest" and not any(aim.group for aim in best.objective.aims)
+    targets = best.objective.goal == "largest"
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("division")
     if targets:
         table.add_column("rho that meets the targets", justify="right")
     for aim in best.objective.aims:
         goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        goal = f", {aim.number:,.1f} in an area" if aim.group else goal
-        table.add_column(f"{aim.name}{' each' if aim.each and not aim.group else ''}{goal}", justify="right")
-    groups = [aim.number for aim in best.objective.aims if aim.group]
-    if groups:
-        table.add_column("worst group", justify="right")
+        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
     for candidate in best.candidates:
-        needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
-        worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
-        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
+        needed = [] if candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
     console.print(table)
     if not details:
         console.print(f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}.")
