@@ -53,50 +53,15 @@ def plan(
     universe: Annotated[
         str, typer.Option(help="Divide the budget of this companion instead of the release's own.")
     ] = "",
-    estimator: Annotated[str | None, typer.Option(help="full or topdown. [default: the spec's]")] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write a copy of the spec with the new budget and division to this file.")
     ] = None,
-    share_error: Annotated[
-        float,
-        typer.Option(
-            min=0.0001,
-            max=1.0,
-            help="With randomised reports: the standard error of a share for which the needed number of "
-            "respondents is shown.",
-        ),
-    ] = 0.05,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes of the planned run. [default: all cores]")
-    ] = None,
-    shares_spread: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GUESSES",
-            help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; '
-            '...": persons per 1 of the public number, and how far areas deviate beyond chance. Predicts the '
-            "gain.",
-        ),
     ] = None,
     like: Annotated[
         Path | None,
         typer.Option(help="An earlier release, for errors by size of area, and for how well the same shares fitted."),
-    ] = None,
-    records_per_unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="UNITS",
-            help='How many units have how many records, "1 = 600, 2 = 250, 3+ = 150", or the directory of an answer to '
-            "'count units by records_per_unit'; shows what each at_most leaves out.",
-        ),
-    ] = None,
-    amounts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AMOUNTS",
-            help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..." '
-            "(how many units, where the ends are of a unit's total); shows the amount lost to each clipping limit.",
-        ),
     ] = None,
     spine: Annotated[
         bool,
@@ -128,11 +93,8 @@ def plan(
     regroups leaves for areas off the spine, also how many areas must be added and subtracted for those, before and
     after. With --write, the file has one column for each level.
 
-    --like: errors by table, level and size of area, with the sizes of an earlier release.
-
-    --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise that it needs.
-
-    --amounts: for each clipping limit, the amount lost and the noise that it needs.
+    --like: errors by table, level and size of area, with the sizes of an earlier release; and what shares from public
+    counts gain if they fit as they did there.
 
     Example:
 
@@ -142,12 +104,9 @@ def plan(
 
         spinewise plan examples/rhode_island.toml --spine
 
-        spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
+        spinewise plan examples/us2000_housing.toml --like releases/us2000-housing
     """
-    from features.plan.amounts import AmountsHeld
-    from features.plan.caps import RecordsPerUnit
     from features.plan.release_plan import plan_release
-    from features.plan.shares import SharesGuess
     from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)
@@ -160,18 +119,11 @@ def plan(
         rho=rho,
         least=least,
         universe=universe,
-        estimator=estimator,
         write=write,
         details=details,
     )
     _check(options)
-    guess = SharesGuess(shares_spread, like)
-    count = default_workers() if workers is None else workers
-    records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
-    held = None if amounts is None else AmountsHeld.of(amounts)
-    planned = plan_release(
-        spec, estimator, count, guess, like=like, share_error=share_error, records=records, held=held
-    )
+    planned = plan_release(spec, default_workers() if workers is None else workers, like)
     best = None
     if options.divides:
         best = _best(planned, options)
@@ -216,7 +168,6 @@ class PlanOptions:
     rho: str | None
     least: float
     universe: str
-    estimator: str | None
     write: Path | None
     details: bool
 
@@ -240,8 +191,6 @@ def _check(options: PlanOptions) -> None:
         raise InputError("--write needs something to write: a division, found for --target or --weights")
     if options.write is not None and options.write.exists():
         raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
-    if options.estimator not in (None, "full", "topdown"):
-        raise InputError(f"--estimator: found {options.estimator!r}; allowed are full and topdown")
 
 
 def _best(planned: Plan, options: PlanOptions) -> Best:

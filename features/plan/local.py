@@ -42,7 +42,7 @@ class LocalRow:
         reports: that are expected in one of them, mean over them.
         local, central: standard error of the number of respondents with one answer, mean over answers and areas: from
             reports, and from true answers with noise of the same epsilon, divided evenly over the levels.
-        needed, needed_centrally: respondents of an area for a standard error of `share_error` of its respondents.
+        needed, needed_centrally: respondents of an area for a standard error of `SHARE_ERROR` of its respondents.
     """
 
     level: str
@@ -52,7 +52,6 @@ class LocalRow:
     central: float
     needed: int
     needed_centrally: int
-    share_error: float
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -65,7 +64,7 @@ def check_expected(universe: Universe) -> None:
         raise InputError(reason)
 
 
-def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tuple[LocalRow, ...]:
+def local_rows(expectation: Expectation) -> tuple[LocalRow, ...]:
     """Of each level, top first; empty where counts are not made from reports.
 
     Errors are those of linear estimates: debiased counts of the reports of an area, and central measurements that learn
@@ -91,9 +90,8 @@ def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tu
                 reports=expected * spine.n_leaves / len(level),
                 local=own,
                 central=other,
-                needed=math.ceil(one / share_error**2),
-                needed_centrally=math.ceil(other / share_error),
-                share_error=share_error,
+                needed=math.ceil(one / SHARE_ERROR**2),
+                needed_centrally=math.ceil(other / SHARE_ERROR),
             )
         )
     return tuple(rows)
@@ -110,7 +108,7 @@ def _central(universe: Universe) -> Universe:
 
 def show_local(rows: tuple[LocalRow, ...], console: Console) -> None:
     """The rows on the terminal."""
-    error = f"{100 * rows[0].share_error:g} %"
+    error = f"{100 * SHARE_ERROR:g} %"
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     for title in (

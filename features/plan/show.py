@@ -10,7 +10,6 @@ from rich.table import Table
 
 from features.plan.amounts import RECORDS
 from features.plan.best import Best
-from features.plan.caps import levels_of
 from features.plan.joined import words_of_joins
 from features.plan.local import show_local
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
@@ -143,10 +142,6 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_shared(plan, console)
     if plan.amounts:
         _show_amounts(plan, console)
-    if plan.ends:
-        _show_ends(plan, console)
-    if plan.caps:
-        _show_caps(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -164,10 +159,6 @@ def show_asked(plan: Plan, console: Console) -> None:
         show_local(plan.local, console)
     if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
-    if plan.ends and plan.held is not None:
-        _show_ends(plan, console)
-    if plan.caps and plan.caps[0].left_out is not None:
-        _show_caps(plan, console)
     taken = memory_line(plan.fitting.requested) if plan.fitting.fits else way_line(plan.fitting)
     console.print(f"{taken} --details shows every query and level.", soft_wrap=True)
 
@@ -272,54 +263,6 @@ def _show_amounts(plan: Plan, console: Console) -> None:
         "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
         "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
         "and rounding come on top: they change the true sums, and no margin covers them."
-        + ("" if plan.held is not None else " How much the ends cut off, --amounts can tell.")
-    )
-
-
-def _show_ends(plan: Plan, console: Console) -> None:
-    """What each upper end of an amount costs in noise, and what it cuts off."""
-    missing = any(row.missing for row in plan.ends)
-    levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("amount", no_wrap=True)
-    for title in ("upper end", "cut off", *levels):
-        table.add_column(title, justify="right")
-    for row in plan.ends:
-        stated = row.high == plan.stated_ends[row.companion]
-        cells = []
-        for level in levels:
-            more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
-            cells.append(f"{row.errors[level]:,.0f}{more}" if level in row.errors else "")
-        end = f"{row.high:,g}{' (the spec)' if stated else ''}"
-        table.add_row(row.companion, end, f"{100 * row.cut_off:.1f} %", *cells)
-    console.print(table)
-    console.print(
-        "Upper ends of amounts: the expected error of a sum of an area by noise, which grows with the end"
-        + (" + what the ends cut off of an area, on average" if missing else "")
-        + ". What is cut off is missing from every sum, and no interval knows of it."
-    )
-
-
-def _show_caps(plan: Plan, console: Console) -> None:
-    """What each cap on the records of a unit costs in noise, and what it leaves out."""
-    levels, known = levels_of(plan.caps), plan.caps[0].left_out is not None
-    missing = bool(plan.caps[0].missing)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("at_most", *(["left out"] if known else []), *levels):
-        table.add_column(title, justify="right")
-    own = plan.universes[0].universe.unit.records
-    for row in plan.caps:
-        share = [] if row.left_out is None else [f"{100 * row.left_out:.1f} %"]
-        cells = [f"{row.errors[level]:,.1f}" + (f" + {row.missing[level]:,.1f}" if missing else "") for level in levels]
-        table.add_row(f"{row.at_most:,}{' (the spec)' if row.at_most == own else ''}", *share, *cells)
-    console.print(table)
-    console.print(
-        "Records of a unit that are counted, at most: the expected error of a count of an area by noise, which grows "
-        "with them"
-        + (" + the records of an area that are left out, on average" if missing else "")
-        + ". What is left out is "
-        "missing from every count in the same direction, and no interval knows of it."
-        + ("" if known else " How much that is, --records-per-unit can tell.")
     )
 
 
@@ -344,16 +287,16 @@ def _show_shared(plan: Plan, console: Console) -> None:
             )
         console.print(table)
         console.print(
-            "Expected absolute errors of a shared answer, in persons, if the guess of how far areas are from their "
-            "public shares is right: means over all areas, more of those unlike their neighbours. Then the budgets, "
-            f"divided as here, that give the same error without shares, and the present one with them; the spec's is "
+            "Expected absolute errors of a shared answer, in persons, if areas are as far from their public shares as "
+            "in the earlier release: means over all areas, more of those unlike their neighbours. Then the budgets, "
+            "divided as here, that give the same error without shares, and the present one with them; the spec's is "
             f"{budget} = {exact_text(plan.universes[0].universe.budget)}. The tables above are without shares."
         )
     if plan.unguessed_shares:
         console.print(
             f"Shares from public counts are used: {', '.join(plan.unguessed_shares)}. What they gain is not known "
-            "before the run, and the errors above are without them. State a guess with --shares-spread, or name an "
-            "earlier release with --like, to see it."
+            "before the run, and the errors above are without them. Name an earlier release that used the same ones "
+            "with --like to see it."
         )
 
 

@@ -51,7 +51,5 @@ def test_it_shows_itself_and_reads_no_records(
 
 
 def test_wrong_arguments_are_told(spec: sw.Spec, blocks: pd.DataFrame) -> None:
-    with pytest.raises(sw.InputError, match="estimator: found 'best'; allowed are full and topdown"):
-        sw.plan(spec, blocks, estimator="best")
     with pytest.raises(sw.InputError, match="workers: found 0"):
         sw.plan(spec, blocks, workers=0)

@@ -190,7 +190,6 @@ def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
         (["--target", "tract: total <= 1", "--rho", "0"], "it must be above 0"),
         (["--target", "tract: total <= 1", "--universe", "cars"], "no companion 'cars'; the companions are 'units'"),
         (["--target", "tract: total <= 1", "--least", "0.5"], "measured queries cannot have 0.5 of the budget each"),
-        (["--estimator", "best"], "--estimator: found 'best'; allowed are full and topdown"),
     ],
 )
 def test_refusals(town: Path, arguments: list[str], told: str) -> None:
@@ -307,6 +306,6 @@ def test_exact_numbers() -> None:
 
 def test_memory_grows(town: Path) -> None:
     """Each worker counts."""
-    found = plan_release(town, None, 1)
+    found = plan_release(town, 1)
     more = memory_of(found.spec, found.spine, 4)
     assert more.peak_mb >= found.fitting.requested.peak_mb + 4 * WORKER_MB
