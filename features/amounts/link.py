@@ -116,7 +116,7 @@ Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
 
 
 def amount_rows(link: SumsOfCounts, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Of every published table at every level: the fields of `features.plan.amounts.AmountRow`.
+    """Of every published table at every level: the fields of `features.plan.kinds.AmountRow`.
 
     Args:
         link: of the sums.

@@ -57,7 +57,7 @@ class SumsInRelease(SumsOfCounts):
         return found.columns()
 
     def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """See `features.plan.amounts.ForetellingSums`."""
+        """See `features.plan.kinds.ForetellingSums`."""
         from features.amounts.link import amount_rows
 
         return amount_rows(self, errors, records)

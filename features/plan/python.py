@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
+from features.plan.kinds import SharedRow
 from features.plan.release_plan import REMARK, Plan, plan_release
-from features.plan.shares import SharedRow
 from features.plan.show import memory_line, show_plan
 from pipeline.cost.memory import Memory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -65,7 +65,7 @@ class ReleasePlan:
         in persons, without shares and with them), budget, needed_without (the budget that gives `error` without shares)
         and enough (that gives `without` with them).
         """
-        return pd.DataFrame([row.data() for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
+        return pd.DataFrame([vars(row) for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
 
     def __repr__(self) -> str:
         text = io.StringIO()

@@ -7,10 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from features.plan.amounts import AmountRow, amount_rows
-from features.plan.joined import JoinedRow, joined_rows, published_averages, words_of_joins
-from features.plan.local import LocalRow, check_expected, local_rows
-from features.plan.shares import SharedRow, names_of_shares, shared_rows
+from features.plan.kinds import (
+    AmountRow,
+    JoinedRow,
+    LocalRow,
+    SharedRow,
+    amount_rows,
+    check_expected,
+    joined_rows,
+    local_rows,
+    names_of_shares,
+    published_averages,
+    shared_rows,
+    words_of_joins,
+)
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.cost.limits import check_plan_size
@@ -126,9 +136,9 @@ class Plan:
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if words_of_joins(self.spec) else {}),
-            **({"local": [row.data() for row in self.local]} if self.local else {}),
+            **({"local": [vars(row) for row in self.local]} if self.local else {}),
             **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
-            **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
+            **({"amounts": [vars(row) for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             "memory": vars(self.fitting.requested),
             "here": self.fitting.data(),
@@ -138,13 +148,13 @@ class Plan:
     def _joins(self) -> dict[str, Any]:
         return {
             "joins": list(words_of_joins(self.spec)),
-            "joined": [row.data() for row in self.joined],
+            "joined": [vars(row) for row in self.joined],
             "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
         }
 
     def _shares(self) -> dict[str, Any]:
         return {
-            "shares": [row.data() for row in self.shared],
+            "shares": [vars(row) for row in self.shared],
             "shares_without_a_guess": list(self.unguessed_shares),
         }
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from features.plan.amounts import RECORDS
 from features.plan.best import Best
-from features.plan.joined import words_of_joins
-from features.plan.local import show_local
+from features.plan.kinds import RECORDS, SHARE_ERROR, LocalRow, names_of_shares, words_of_joins
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
-from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
 from pipeline.model.exact import exact_text
@@ -137,7 +134,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_joined(plan, console)
     if plan.local:
         console.print()
-        show_local(plan.local, console)
+        _show_local(plan.local, console)
     if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
     if plan.amounts:
@@ -156,7 +153,7 @@ def show_asked(plan: Plan, console: Console) -> None:
     if plan.sizes:
         _show_sizes(plan, console)
     if plan.local:
-        show_local(plan.local, console)
+        _show_local(plan.local, console)
     if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
     taken = memory_line(plan.fitting.requested) if plan.fitting.fits else way_line(plan.fitting)
@@ -298,6 +295,33 @@ def _show_shared(plan: Plan, console: Console) -> None:
             "before the run, and the errors above are without them. Name an earlier release that used the same ones "
             "with --like to see it."
         )
+
+
+def _show_local(rows: Sequence[LocalRow], console: Console) -> None:
+    """What reports give, beside what true answers with the same epsilon would."""
+    error = f"{100 * SHARE_ERROR:g} %"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level", no_wrap=True)
+    for title in (
+        "reports of an area",
+        "standard error, local",
+        "central",
+        f"respondents needed for {error}, local",
+        "central",
+    ):
+        table.add_column(title, justify="right")
+    for row in rows:
+        errors = (f"{row.reports:,.0f}", f"{row.local:,.1f}", f"{row.central:,.1f}")
+        table.add_row(row.level, *errors, f"{row.needed:,}", f"{row.needed_centrally:,}")
+    console.print(table)
+    console.print(
+        "Local: every answer is randomised before it is sent. Central: true answers are collected, and protected with "
+        "the same epsilon when they are published, divided evenly over the levels. Standard errors of the number of "
+        "respondents with one answer, in an area; then how many respondents an area needs for a standard error of "
+        f"{error} of them. The local error grows with the square root of the respondents, the central one "
+        "does not grow.",
+        soft_wrap=True,
+    )
 
 
 def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:

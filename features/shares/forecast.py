@@ -122,7 +122,7 @@ def shared_rows(
     planned: Sequence[LevelCovariances],
     guesses: Mapping[GuessPlace, SpreadGuess],
 ) -> tuple[dict[str, Any], ...]:
-    """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.shares.SharedRow`.
+    """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.kinds.SharedRow`.
 
     Args:
         shares: in use.

@@ -69,7 +69,7 @@ class SharedByNumbers(Shares):
         return shared_rows(self.shares, facts)
 
     def foretold(self, expectation: Expectation, like: Path) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.shares.Foretelling`."""
+        """See `features.plan.kinds.Foretelling`."""
         from features.shares.forecast import guesses_like, shared_rows
 
         guesses = guesses_like(like, self.shares)

@@ -153,7 +153,7 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
 def test_the_plan_compares_with_true_records(survey: Survey) -> None:
     planned = feature_module("features.plan.release_plan").plan_release(survey.spec, 1)
     by_level = {row.level: row for row in planned.local}
-    assert isinstance(by_level["block"], feature_module("features.plan.local").LocalRow)
+    assert isinstance(by_level["block"], feature_module("features.plan.kinds").LocalRow)
     # With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers.
     (universe,) = load_spec(survey.spec).universes()
     for row in planned.local:

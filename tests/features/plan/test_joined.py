@@ -13,7 +13,7 @@ from releases.homes import write_homes
 from releases.small import request_of
 from rich.console import Console
 
-from features.plan.joined import words_of_joins
+from features.plan.kinds import words_of_joins
 from features.plan.release_plan import plan_release
 from features.plan.show import show_plan
 from pipeline.execution.progress import Silent
