@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from features.plan.best import Best
     from features.plan.release_plan import Plan, UniversePlan
+    from pipeline.estimation.expectation import Expectation
 
 #: Columns where the output is no terminal.
 _PLAIN_WIDTH = 120
@@ -113,30 +113,22 @@ def plan(
     if spine:
         _show_spine(spec, write)
         return
-    options = PlanOptions(
-        target=target,
-        weights=weights,
-        rho=rho,
-        least=least,
-        universe=universe,
-        write=write,
-        details=details,
-    )
-    _check(options)
+    _check(target, weights, rho, write)
     planned = plan_release(spec, default_workers() if workers is None else workers, like)
+    divided = _universe_plan(planned, universe)
     best = None
-    if options.divides:
-        best = _best(planned, options)
-    elif universe:
-        _universe_plan(planned, universe)
+    if target is not None or weights is not None:
+        best = _best(divided.expectation, target, weights, None if rho is None else _budget(rho), least)
     if write is not None and best is not None:
         from features.plan.write_spec import write_divided
 
         write_divided(spec, write, best.universe)
     if json:
         _echo_json(planned, best)
-    else:
-        _print(planned, best, options, output)
+        return
+    _print(planned, divided, best, details=details)
+    if write is not None:
+        output.remark(f"Spec written to {write}")
 
 
 def _show_spine(spec: Path, write: Path | None) -> None:
@@ -159,57 +151,38 @@ def _show_spine(spec: Path, write: Path | None) -> None:
         to_file(write, iter([described.to_table()]))
 
 
-@dataclass(frozen=True)
-class PlanOptions:
-    """What is requested in addition to the plan; see the options of the command."""
-
-    target: str | None
-    weights: str | None
-    rho: str | None
-    least: float
-    universe: str
-    write: Path | None
-    details: bool
-
-    @property
-    def divides(self) -> bool:
-        """Whether a division of the budget is to be found."""
-        return self.target is not None or self.weights is not None
-
-
-def _check(options: PlanOptions) -> None:
+def _check(target: str | None, weights: str | None, rho: str | None, write: Path | None) -> None:
     """Refuse options that contradict each other, before anything is read."""
     from pipeline.errors import InputError
 
-    if options.target is not None and options.weights is not None:
+    if target is not None and weights is not None:
         raise InputError("found --target and --weights; one of the two is allowed")
-    if options.weights is not None and options.rho is None:
+    if weights is not None and rho is None:
         raise InputError("--weights needs --rho, the budget that is to be divided")
-    if options.rho is not None and not options.divides:
+    if target is weights is None and rho is not None:
         raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
-    if options.write is not None and not options.divides:
+    if target is weights is None and write is not None:
         raise InputError("--write needs something to write: a division, found for --target or --weights")
-    if options.write is not None and options.write.exists():
-        raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
+    if write is not None and write.exists():
+        raise InputError(f"--write {write}: there is a file already; name another, nothing is overwritten")
 
 
-def _best(planned: Plan, options: PlanOptions) -> Best:
+def _best(
+    expectation: Expectation, target: str | None, weights: str | None, budget: Fraction | None, least: float
+) -> Best:
     from features.plan.best import find_best
     from features.plan.targets import parse_targets, parse_weights
     from pipeline.errors import InputError
 
-    expectation = _universe_plan(planned, options.universe).expectation
-    if expectation.universe.together is not None:
+    universe = expectation.universe
+    if universe.together is not None:
         raise InputError(
             "--target, --weights: the budget of universes that are estimated together cannot be divided yet; leave it "
             "out"
         )
-    budget = None if options.rho is None else _budget(options.rho)
-    if options.target is not None:
-        aims = parse_targets(options.target, expectation.universe)
-        return find_best(expectation, aims, "largest", budget, options.least)
-    aims = parse_weights(options.weights or "", expectation.universe)
-    return find_best(expectation, aims, "sum", budget, options.least)
+    if target is not None:
+        return find_best(expectation, parse_targets(target, universe), "largest", budget, least)
+    return find_best(expectation, parse_weights(weights or "", universe), "sum", budget, least)
 
 
 def _budget(rho: str) -> Fraction:
@@ -235,7 +208,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
     return planned.universes[names.index(name)]
 
 
-def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
+def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
     from rich.console import Console
 
     from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
@@ -243,16 +216,14 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _PLAIN_WIDTH)
-    if options.details:
+    if details:
         show_plan(planned, console)
     else:
         show_summary(planned, console)
         show_asked(planned, console)
     if best is not None:
-        show_best(best, console, Called.of(planned.spec, best.universe), details=options.details)
-        show_changes(_universe_plan(planned, best.universe.name), best, console)
-    if options.write is not None:
-        output.remark(f"Spec written to {options.write}")
+        show_best(best, console, Called.of(planned.spec, best.universe), details=details)
+        show_changes(divided, best, console)
 
 
 def _echo_json(planned: Plan, best: Best | None) -> None:
