@@ -211,7 +211,7 @@ def foretold(folder: Path, less: int) -> dict[tuple[str, str], float]:
     """(query, level) -> standard error of a sum, as the plan foretells it."""
     (folder / "wages.toml").write_text(stated(less), encoding="utf-8")
     plan = import_module("features.plan.release_plan")
-    rows = plan.plan_release(folder / "wages.toml", None, 1).amounts
+    rows = plan.plan_release(folder / "wages.toml", 1).amounts
     return {(row.query, row.level): (row.sum_margin or math.nan) / NORMAL_QUANTILE for row in rows}
 
 

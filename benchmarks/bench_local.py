@@ -253,7 +253,7 @@ def small(surveys: int) -> list[Row]:
                     sums[level].append(one)
                 many = many or of_totals(as_state(survey, epsilon), seed=2)
                 plan_release = import_module("features.plan.release_plan").plan_release
-                central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
+                central = {row.level: row.central for row in plan_release(survey.spec, 1).local}
         for level, all_of_them in sums.items():
             mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}
             row = {
@@ -398,7 +398,7 @@ def mixed(surveys: int) -> list[Row]:
                 both.survey.spec.write_text(stated)
                 ours = _run(both.survey.spec, folder / "out")
                 plan_release = import_module("features.plan.release_plan").plan_release
-                planned = {row.level: row.local for row in plan_release(both.survey.spec, None, 1).local}
+                planned = {row.level: row.local for row in plan_release(both.survey.spec, 1).local}
                 alone = both.survey.spec.with_name("alone.toml")
                 alone.write_text(stated[: stated.index("[collect.central]")] + stated[stated.index("[input]") :])
                 reports = _run(alone, folder / "alone")

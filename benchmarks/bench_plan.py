@@ -67,7 +67,7 @@ def measured_error(directory: Path, level: str, query: Query, geounits: int) -> 
 
 def bench_divisions(name: str, keys: int) -> dict[str, Any]:
     """Planned and measured errors of the found, the spec's own and the equal division of the spec's budget."""
-    plan = plan_release(PROJECT / "examples" / EXAMPLES[name], None, 2)
+    plan = plan_release(PROJECT / "examples" / EXAMPLES[name], 2)
     expectation = plan.universes[0].expectation
     budget = expectation.universe.budget
     aims = parse_weights(AIMS[name], expectation.universe)

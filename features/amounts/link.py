@@ -1,8 +1,5 @@
 """The link of the sums of an amount with the counts of the records that they are of, and their expected errors.
 
-A higher end of the clip has more noise, in proportion, and cuts off less. What it cuts off is in the records alone:
-it is told from a distribution that is public, or a guess.
-
 A mean is S / n. With independent errors of the sum (standard error s) and of the number of records (c), its standard
 error is about sqrt(s^2 + m^2 c^2) / n for a mean m. Neither n nor m is known before a run: the plan takes some round
 numbers of records, and the middle of the clip.
@@ -13,11 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import SpecError
 from pipeline.model.links.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
@@ -118,12 +113,10 @@ def reach_of(amount: AmountAttribute, neighbours: Neighbours) -> int:
 
 #: (level, terms) -> expected absolute error of a number, and margin; of each universe by its name.
 Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
-#: Upper ends that are compared, in parts of the spec's.
-_ENDS: Final = (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
 
 def amount_rows(link: SumsOfCounts, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Of every published table at every level: the fields of `features.plan.amounts.AmountRow`.
+    """Of every published table at every level: the fields of `features.plan.kinds.AmountRow`.
 
     Args:
         link: of the sums.
@@ -149,40 +142,3 @@ def amount_rows(link: SumsOfCounts, errors: Mapping[str, Errors], records: Seque
                 "sum_margin": None if margin is None else margin * unit,
                 "mean_margins": means,
             }
-
-
-def end_rows(
-    link: SumsOfCounts, errors: Mapping[str, float], areas: Mapping[str, int], held: Mapping[Fraction, Fraction]
-) -> Iterator[dict[str, Any]]:
-    """Of every upper end that is compared: the fields of `features.plan.amounts.EndRow`.
-
-    Args:
-        link: of the sums.
-        errors: level -> expected absolute error of a sum of the coarsest query.
-        areas: number of areas of each level.
-        held: amount -> records that have it, or units that have it together: shares of them or numbers.
-    """
-    everything = sum((abs(amount) * holders for amount, holders in held.items()), Fraction(0))
-    numbers = sum(held.values()) > 1 and all(holders.denominator == 1 for holders in held.values())
-    own = reach_of(link.amount, link.sums.neighbours)
-    for amount in _with_other_ends(link.amount):
-        lost = sum(
-            (abs(one - min(max(one, amount.low), amount.high)) * holders for one, holders in held.items()), Fraction(0)
-        )
-        reach = reach_of(amount, link.sums.neighbours)
-        yield {
-            "companion": link.of,
-            "high": float(amount.high),
-            "errors": {level: error * reach / own for level, error in errors.items()},
-            "cut_off": float(lost / everything),
-            "missing": {level: float(lost / areas[level]) for level in errors} if numbers else {},
-        }
-
-
-def _with_other_ends(amount: AmountAttribute) -> Iterator[AmountAttribute]:
-    """The amount with each of the upper ends that are compared, where it can have them."""
-    for high in sorted({(amount.high * part) // amount.unit * amount.unit for part in _ENDS}):
-        try:
-            yield AmountAttribute.of(amount.name, amount.low, high, amount.unit, amount.missing, total=amount.total)
-        except SpecError:
-            continue

@@ -56,24 +56,11 @@ class SumsInRelease(SumsOfCounts):
         check_geocodes(path, found.geocodes, geocodes)
         return found.columns()
 
-    @property
-    def high(self) -> Fraction:
-        """See `features.plan.amounts.ForetellingSums`."""
-        return self.amount.high
-
     def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """See `features.plan.amounts.ForetellingSums`."""
+        """See `features.plan.kinds.ForetellingSums`."""
         from features.amounts.link import amount_rows
 
         return amount_rows(self, errors, records)
-
-    def ends(
-        self, errors: Mapping[str, float], areas: Mapping[str, int], held: Mapping[Fraction, Fraction]
-    ) -> Iterator[dict[str, Any]]:
-        """See `features.plan.amounts.ForetellingSums`."""
-        from features.amounts.link import end_rows
-
-        return end_rows(self, errors, areas, held)
 
 
 @dataclass(frozen=True)

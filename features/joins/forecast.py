@@ -31,7 +31,7 @@ from postprocess.linear.weighted import SumBlocks, moments, of_level
 def joined_rows(
     sections: Sequence[JoinSection], joins: Sequence[Join], expectations: Sequence[Expectation]
 ) -> tuple[dict[str, Any], ...]:
-    """Of each companion that is joined by size, at every level: the fields of `features.plan.joined.JoinedRow`.
+    """Of each companion that is joined by size, at every level: the fields of `features.plan.kinds.JoinedRow`.
 
     Args:
         sections, joins: of the spec.

@@ -596,11 +596,11 @@ class JoinsKeys(FeatureKeys):
         return households_view(facts)
 
     def joined_words(self) -> tuple[str, ...]:
-        """See `features.plan.joined.ForetellingJoins`."""
+        """See `features.plan.kinds.ForetellingJoins`."""
         return tuple(section.words for section in self.join)
 
     def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.joined.ForetellingJoins`."""
+        """See `features.plan.kinds.ForetellingJoins`."""
         from features.joins.forecast import joined_rows
 
         return joined_rows(self.join, stated_joins(spec).joins, expectations)

@@ -86,12 +86,12 @@ class Survey(Source):
 
     @property
     def expected_reports(self) -> int | None:
-        """See `features.plan.local.FromReports`."""
+        """See `features.plan.kinds.FromReports`."""
         return self.collected.respondents
 
     @property
     def variance_of_report(self) -> float:
-        """See `features.plan.local.FromReports`."""
+        """See `features.plan.kinds.FromReports`."""
         return float(self.collected.noise_per_report / self.collected.n_cells)
 
     def refusal(self, wanted: Wanted) -> str:

@@ -171,26 +171,6 @@ def tables_of(pairs: Pairs, values: IntArray) -> dict[Clique, IntArray]:
     }
 
 
-def from_sample(pairs: Pairs, values: IntArray, persons: int) -> tuple[Clique, ...]:
-    """The pairs of a public sample's spanning tree, in the order of their scores; pairs with no gain are left out.
-
-    Args:
-        pairs: what is chosen from.
-        values: `(n, attributes)` of the sample, or of an earlier release.
-        persons: in the population that will be measured; the sample's counts are brought to it.
-    """
-    domain, n = pairs.domain, max(1, len(values))
-    ones = [np.bincount(values[:, a], minlength=size) * persons // n for a, size in enumerate(domain.sizes)]
-    scores = scores_of(pairs, {pair: table * persons // n for pair, table in tables_of(pairs, values).items()}, ones)
-    chosen: list[Clique] = []
-    while left := candidates(pairs, chosen):
-        best = max(left, key=lambda pair: (scores[pair], [-a for a in pair]))
-        if scores[best] <= 0:
-            break
-        chosen.append(best)
-    return tuple(chosen)
-
-
 def largest_epsilon(rho: Fraction) -> Fraction:
     """The largest epsilon in steps of 2^-20 with epsilon^2 / 8 <= rho: what one private choice may use, exactly.
 

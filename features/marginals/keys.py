@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 
 from features.marginals.section import MarginalsSection
-from pipeline.errors import InputError
 from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from features.marginals.proposal import Proposal
     from features.marginals.shown import MarginalsView
     from features.marginals.stage import ChoiceWork
     from features.marginals.tree import Cliques
@@ -57,21 +53,6 @@ class MarginalsKeys(FeatureKeys):
         from features.marginals.tree import Cliques
 
         return None if self.marginals is None else Cliques.of(self.marginals, universes)
-
-    def proposed_cliques(self, spec: ReleaseSpec, spine: Spine, like: Path, most_cells: int) -> Proposal:
-        """See `features.plan.cliques.ProposesCliques`."""
-        from features.marginals.proposal import proposed
-        from features.marginals.tree import stated_cliques
-
-        assert self.marginals is not None
-        if key := self.marginals.key_of_parts:
-            raise InputError(
-                f"marginals.{key}: found parts of the budget; cliques that are proposed have the same part each, so "
-                "leave it out"
-            )
-        universes = spec.universes()
-        attributes, own = stated_cliques(self.marginals, universes)
-        return proposed(universes, attributes, own, spine, like, most_cells)
 
     def undecided(
         self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory

@@ -185,16 +185,6 @@ def tree_of_universes(
     return tree_of(stated, {one.name: len(one.values) for one in attributes}, exact, own.level_names)
 
 
-def stated_cliques(
-    stated: MarginalsSection, universes: Sequence[Universe]
-) -> tuple[tuple[Attribute, ...], tuple[Clique, ...] | None]:
-    """All attributes, and the cliques; None where they are yet to be chosen."""
-    attributes = attributes_of(stated, universes)
-    if stated.undivided is not None:
-        return attributes, None
-    return attributes, tree_of_universes(stated, attributes, universes[0])[1]
-
-
 _DRAWN_WORDS: Final = (
     "Any number inside the bin of an amount is drawn at random from the public seed: it depends on the records by "
     "their released bin alone, and carries no information beyond it."

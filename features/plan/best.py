@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from features.plan.cvxpy_reference import divide_with_cvxpy
 from features.plan.division import (
     LEAST_SHARE,
-    Division,
     Goal,
     Objective,
     aimed_error,
@@ -30,8 +28,6 @@ from pipeline.estimation.expectation import Expectation, Place
 from pipeline.model.exact import exact_text
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
-
-SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": divide_with_cvxpy}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +77,8 @@ class Best:
                 {
                     "level": aim.level,
                     "query": aim.query.name,
-                    "mean" if aim.group else plain: aim.number,
+                    plain: aim.number,
                     "of": "number" if aim.each else "geounit",
-                    **({"group": aim.group} if aim.group else {}),
                 }
                 for aim in aims
             ],
@@ -114,7 +109,6 @@ def find_best(
     goal: Goal,
     budget: Fraction | None = None,
     least: float = LEAST_SHARE,
-    solver: str = "descent",
 ) -> Best:
     """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
 
@@ -124,7 +118,6 @@ def find_best(
         goal: "largest" for targets, "sum" for weights.
         budget: that is divided.
         least: share that every measured query keeps.
-        solver: "descent" or "cvxpy".
 
     Raises:
         InputError: no division can be found for the aims; see `check_objective`.
@@ -136,7 +129,7 @@ def find_best(
         )
     objective = Objective(expectation, aims, goal)
     check_objective(objective)
-    division = SOLVERS[solver](objective, least)
+    division = descend(objective, least)
     shares = exact_shares(expectation, division.shares)
     if budget is None:
         if goal != "largest":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from features.plan.best import Best
     from features.plan.release_plan import Plan, UniversePlan
+    from pipeline.estimation.expectation import Expectation
 
 #: Columns where the output is no terminal.
 _PLAIN_WIDTH = 120
@@ -41,13 +41,6 @@ def plan(
             help='With --rho: weights of errors, "LEVEL: QUERY = WEIGHT; ..."; minimises their weighted sum.',
         ),
     ] = None,
-    worst_group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help='With --rho and --like: minimises the error of the group that noise hurts most, "LEVEL: QUERY; ...".',
-        ),
-    ] = None,
     rho: Annotated[
         str | None,
         typer.Option(
@@ -60,71 +53,16 @@ def plan(
     universe: Annotated[
         str, typer.Option(help="Divide the budget of this companion instead of the release's own.")
     ] = "",
-    estimator: Annotated[str | None, typer.Option(help="full or topdown. [default: the spec's]")] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write a copy of the spec with the new budget and division to this file.")
-    ] = None,
-    share_error: Annotated[
-        float,
-        typer.Option(
-            min=0.0001,
-            max=1.0,
-            help="With randomised reports: the standard error of a share for which the needed number of "
-            "respondents is shown.",
-        ),
-    ] = 0.05,
-    chart: Annotated[
-        Path | None, typer.Option(help="Write a chart of the errors to this .html, .svg or .png file.")
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes of the planned run. [default: all cores]")
     ] = None,
-    shares_spread: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GUESSES",
-            help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; '
-            '...": persons per 1 of the public number, and how far areas deviate beyond chance. Predicts the '
-            "gain.",
-        ),
-    ] = None,
     like: Annotated[
         Path | None,
-        typer.Option(
-            help="An earlier release, for errors by size of area; also for how well the same shares fitted or, "
-            "with --worst-group, for how large the groups are."
-        ),
+        typer.Option(help="An earlier release, for errors by size of area, and for how well the same shares fitted."),
     ] = None,
-    records_per_unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="UNITS",
-            help='How many units have how many records, "1 = 600, 2 = 250, 3+ = 150", or the directory of an answer to '
-            "'count units by records_per_unit'; shows what each at_most leaves out.",
-        ),
-    ] = None,
-    amounts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AMOUNTS",
-            help='How many records have which amount, "wages: 10000 = 600, 30000 = 350, 90000+ = 50; ..." '
-            "(how many units, where the ends are of a unit's total); shows the amount lost to each clipping limit.",
-        ),
-    ] = None,
-    cliques: Annotated[
-        bool,
-        typer.Option(
-            "--cliques",
-            help="With --like, an earlier release or a public sample: proposes cliques for [marginals] from it.",
-        ),
-    ] = False,
-    most_cells: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --cliques: cells of a clique, at most. [default: 10000]"),
-    ] = None,
-    solver: Annotated[
-        str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
-    ] = "descent",
     spine: Annotated[
         bool,
         typer.Option(
@@ -155,20 +93,10 @@ def plan(
     regroups leaves for areas off the spine, also how many areas must be added and subtracted for those, before and
     after. With --write, the file has one column for each level.
 
-    --like: errors by table, level and size of area, with the sizes of an earlier release.
-
-    --worst-group: the best division for the group with the largest error relative to its mean number of people.
-
-    --records-per-unit: for each cap on the records of a unit, what the cap cuts off and the noise that it needs.
-
-    --amounts: for each clipping limit, the amount lost and the noise that it needs.
-
-    --cliques: the pairs of attributes that depend most on each other in public data, grown into a tree of tables;
-    --write writes the spec with them. The records of the spec are refused as public data.
+    --like: errors by table, level and size of area, with the sizes of an earlier release; and what shares from public
+    counts gain if they fit as they did there.
 
     Example:
-
-        spinewise plan examples/rhode_island.toml --chart plan.html
 
         spinewise plan examples/rhode_island.toml --target "tract: total <= 2.0; county: race <= 5" --write better.toml
 
@@ -176,62 +104,31 @@ def plan(
 
         spinewise plan examples/rhode_island.toml --spine
 
-        spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
+        spinewise plan examples/us2000_housing.toml --like releases/us2000-housing
     """
-    from features.plan.amounts import AmountsHeld
-    from features.plan.caps import RecordsPerUnit
     from features.plan.release_plan import plan_release
-    from features.plan.shares import SharesGuess
     from pipeline.execution.workers import default_workers
 
     output = Output(quiet, verbose, json)
     if spine:
         _show_spine(spec, write)
         return
-    options = PlanOptions(
-        target=target,
-        weights=weights,
-        worst_group=worst_group,
-        like=like,
-        rho=rho,
-        least=least,
-        universe=universe,
-        estimator=estimator,
-        write=write,
-        chart=chart,
-        solver=solver,
-        details=details,
-        cliques=cliques,
-        most_cells=most_cells,
-    )
-    _check(options)
-    if cliques:
-        _propose(spec, options, output)
-        return
-    guess = SharesGuess(shares_spread, None if worst_group is not None else like)
-    count = default_workers() if workers is None else workers
-    records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
-    held = None if amounts is None else AmountsHeld.of(amounts)
-    planned = plan_release(
-        spec, estimator, count, guess, like=like, share_error=share_error, records=records, held=held
-    )
+    _check(target, weights, rho, write)
+    planned = plan_release(spec, default_workers() if workers is None else workers, like)
+    divided = _universe_plan(planned, universe)
     best = None
-    if options.divides:
-        best = _best(planned, options)
-    elif universe:
-        _universe_plan(planned, universe)
+    if target is not None or weights is not None:
+        best = _best(divided.expectation, target, weights, None if rho is None else _budget(rho), least)
     if write is not None and best is not None:
         from features.plan.write_spec import write_divided
 
         write_divided(spec, write, best.universe)
-    if chart is not None:
-        from features.plan.chart import write_chart
-
-        write_chart(chart, planned, best)
     if json:
         _echo_json(planned, best)
-    else:
-        _print(planned, best, options, output)
+        return
+    _print(planned, divided, best, details=details)
+    if write is not None:
+        output.remark(f"Spec written to {write}")
 
 
 def _show_spine(spec: Path, write: Path | None) -> None:
@@ -254,121 +151,38 @@ def _show_spine(spec: Path, write: Path | None) -> None:
         to_file(write, iter([described.to_table()]))
 
 
-@dataclass(frozen=True)
-class PlanOptions:
-    """What is requested in addition to the plan; see the options of the command."""
-
-    target: str | None
-    weights: str | None
-    worst_group: str | None
-    like: Path | None
-    rho: str | None
-    least: float
-    universe: str
-    estimator: str | None
-    write: Path | None
-    chart: Path | None
-    solver: str
-    details: bool = False
-    cliques: bool = False
-    most_cells: int | None = None
-
-    @property
-    def divides(self) -> bool:
-        """Whether a division of the budget is to be found."""
-        return any(one is not None for one in (self.target, self.weights, self.worst_group))
-
-
-def _check(options: PlanOptions) -> None:
+def _check(target: str | None, weights: str | None, rho: str | None, write: Path | None) -> None:
     """Refuse options that contradict each other, before anything is read."""
     from pipeline.errors import InputError
 
-    aims = {"--target": options.target, "--weights": options.weights, "--worst-group": options.worst_group}
-    if len(given := [name for name, text in aims.items() if text is not None]) > 1:
-        raise InputError(f"found {given[0]} and {given[1]}; one of the two is allowed")
-    _check_cliques(options)
-    if options.worst_group is not None and (options.rho is None or options.like is None):
-        raise InputError(
-            "--worst-group needs --rho, the budget that is to be divided, and --like, an earlier release, which tells "
-            "how large groups are"
-        )
-    if options.weights is not None and options.rho is None:
+    if target is not None and weights is not None:
+        raise InputError("found --target and --weights; one of the two is allowed")
+    if weights is not None and rho is None:
         raise InputError("--weights needs --rho, the budget that is to be divided")
-    if options.rho is not None and not options.divides:
-        raise InputError("--rho needs what the budget is to be divided for: --target, --weights or --worst-group")
-    if options.write is not None and not options.divides and not options.cliques:
-        raise InputError("--write needs something to write: a division, found for --target, --weights or --worst-group")
-    if options.write is not None and options.write.exists():
-        raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
-    for option, value, allowed in (
-        ("--estimator", options.estimator or "full", ("full", "topdown")),
-        ("--solver", options.solver, ("descent", "cvxpy")),
-    ):
-        if value not in allowed:
-            raise InputError(f"{option}: found {value!r}; allowed are {' and '.join(allowed)}")
-    if options.chart is not None:
-        from features.plan.chart import check_chart
-
-        check_chart(options.chart)
+    if target is weights is None and rho is not None:
+        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
+    if target is weights is None and write is not None:
+        raise InputError("--write needs something to write: a division, found for --target or --weights")
+    if write is not None and write.exists():
+        raise InputError(f"--write {write}: there is a file already; name another, nothing is overwritten")
 
 
-def _check_cliques(options: PlanOptions) -> None:
-    """Refuse what does not go with proposed cliques."""
-    from pipeline.errors import InputError
-
-    if options.most_cells is not None and not options.cliques:
-        raise InputError("--most-cells is for --cliques, whose tables it limits")
-    if options.cliques and options.like is None:
-        raise InputError("--cliques needs --like, an earlier release or a file with a public sample")
-    others = {"--universe": options.universe, "--estimator": options.estimator, "--chart": options.chart}
-    given = [name for name, value in others.items() if value] + ["a division"] * options.divides
-    if options.cliques and given:
-        raise InputError(f"found --cliques and {given[0]}; one of the two is allowed")
-
-
-def _propose(path: Path, options: PlanOptions, output: Output) -> None:
-    """Print cliques that public data propose, and write the spec with them where that is asked for."""
-    import json
-
-    from features.plan.cliques import MOST_CELLS, proposed_cliques
-    from features.plan.write_spec import write_section
-    from pipeline.inputs.geography import read_spine
-    from pipeline.spec.release_spec import load_spec
-
-    assert options.like is not None
-    spec = load_spec(path)
-    found = proposed_cliques(spec, read_spine(spec.geography), options.like, options.most_cells or MOST_CELLS)
-    if options.write is not None:
-        write_section(path, options.write, *found.section)
-    if output.json:
-        typer.echo(json.dumps(found.data(), indent=2, ensure_ascii=False))
-        return
-    for line in found.lines:
-        typer.echo(line)
-    if options.write is not None:
-        output.remark(f"Spec written to {options.write}")
-
-
-def _best(planned: Plan, options: PlanOptions) -> Best:
+def _best(
+    expectation: Expectation, target: str | None, weights: str | None, budget: Fraction | None, least: float
+) -> Best:
     from features.plan.best import find_best
-    from features.plan.targets import parse_targets, parse_weights, worst_group_aims
+    from features.plan.targets import parse_targets, parse_weights
     from pipeline.errors import InputError
 
-    expectation = _universe_plan(planned, options.universe).expectation
-    if expectation.universe.together is not None:
+    universe = expectation.universe
+    if universe.together is not None:
         raise InputError(
-            "--target, --weights, --worst-group: the budget of universes that are estimated together cannot be divided "
-            "yet; leave it out"
+            "--target, --weights: the budget of universes that are estimated together cannot be divided yet; leave it "
+            "out"
         )
-    budget = None if options.rho is None else _budget(options.rho)
-    if options.target is not None:
-        aims = parse_targets(options.target, expectation.universe)
-        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
-    if options.worst_group is not None and options.like is not None:
-        aims = worst_group_aims(options.worst_group, expectation, options.like)
-        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
-    aims = parse_weights(options.weights or "", expectation.universe)
-    return find_best(expectation, aims, "sum", budget, options.least, options.solver)
+    if target is not None:
+        return find_best(expectation, parse_targets(target, universe), "largest", budget, least)
+    return find_best(expectation, parse_weights(weights or "", universe), "sum", budget, least)
 
 
 def _budget(rho: str) -> Fraction:
@@ -394,7 +208,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
     return planned.universes[names.index(name)]
 
 
-def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
+def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
     from rich.console import Console
 
     from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
@@ -402,17 +216,14 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _PLAIN_WIDTH)
-    if options.details:
+    if details:
         show_plan(planned, console)
     else:
         show_summary(planned, console)
         show_asked(planned, console)
     if best is not None:
-        show_best(best, console, Called.of(planned.spec, best.universe), details=options.details)
-        show_changes(_universe_plan(planned, best.universe.name), best, console)
-    for path, what in ((options.write, "Spec"), (options.chart, "Chart")):
-        if path is not None:
-            output.remark(f"{what} written to {path}")
+        show_best(best, console, Called.of(planned.spec, best.universe), details=details)
+        show_changes(divided, best, console)
 
 
 def _echo_json(planned: Plan, best: Best | None) -> None:

@@ -9,7 +9,6 @@ the shares, and all errors fall with the square root of the whole budget. What i
 
 `descend` minimises it by sequential quadratic programming with exact gradients, on spines of any size. A linear
 programme over the gradients at all visited points, stated in cvxpy, bounds what any division could reach.
-`cvxpy_reference` states the whole problem in cvxpy for small spines.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ Terms = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def aimed_error(expectation: Expectation, planned: Sequence[LevelCovariances], aim: Aim) -> float:
-    """The error that an aim is about: of the query's numbers in a geounit together, or of its one answer; persons."""
-    errors = expectation.errors(planned, aim.level, aim.query)
-    return errors.per_geounit if aim.answer is None else errors.of_answer(aim.answer)
+    """The error that an aim is about, of the query's numbers in a geounit together; persons."""
+    return expectation.errors(planned, aim.level, aim.query).per_geounit
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +81,7 @@ class Objective:
             values.append(factor * aimed_error(expectation, covariances, aim))
             by_final = [np.zeros_like(covariance.final) for covariance in covariances]
             by_final[number] = error_by_final(
-                expectation.basis,
-                expectation.classes[number],
-                covariances[number],
-                aim.query,
-                aim.answer,
+                expectation.basis, expectation.classes[number], covariances[number], aim.query
             )
             by_own = gradient(expectation.classes, covariances, by_final, expectation.estimator)
             gradients.append(

@@ -10,11 +10,8 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from features.plan.amounts import AmountsHeld
-from features.plan.caps import RecordsPerUnit
-from features.plan.chart import check_chart, write_chart
+from features.plan.kinds import SharedRow
 from features.plan.release_plan import REMARK, Plan, plan_release
-from features.plan.shares import SharedRow, SharesGuess
 from features.plan.show import memory_line, show_plan
 from pipeline.cost.memory import Memory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -27,6 +24,11 @@ class ReleasePlan:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
+
+    @classmethod
+    def of(cls, spec: ReleaseSpec, workers: int, like: Path | None) -> ReleasePlan:
+        """The plan of a spec; arguments and errors as for `plan_release`."""
+        return cls(plan_release(spec, workers, like))
 
     @property
     def errors(self) -> pd.DataFrame:
@@ -57,52 +59,13 @@ class ReleasePlan:
 
     @property
     def shares(self) -> pd.DataFrame:
-        """What shares from public counts do to the errors and the budget, one row per share and level with a guess.
+        """What shares from public counts do to errors and budget, one row per share and level of an earlier release.
 
         Columns: name, level, query, geounits, answers, without and error (expected absolute error of a shared answer,
         in persons, without shares and with them), budget, needed_without (the budget that gives `error` without shares)
         and enough (that gives `without` with them).
         """
-        return pd.DataFrame([row.data() for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
-
-    @property
-    def caps(self) -> pd.DataFrame:
-        """What caps on the records of a unit cost, one row per cap and level; empty where the records have no units.
-
-        Columns: at_most, level, error (expected absolute error of a count by noise), left_out (share of the records
-        that are not counted, NaN where nothing is known of them) and missing (records of an area not counted).
-        """
-        rows = [
-            (row.at_most, level, error, row.left_out, row.missing.get(level))
-            for row in self._plan.caps
-            for level, error in row.errors.items()
-        ]
-        frame = pd.DataFrame(rows, columns=["at_most", "level", "error", "left_out", "missing"])
-        return frame.astype({"left_out": float, "missing": float})
-
-    @property
-    def ends(self) -> pd.DataFrame:
-        """What upper ends of amounts cost, one row per amount, end and level; empty unless `amounts` was given.
-
-        Columns: companion, high, level, error (expected absolute error of a sum by noise), cut_off (share of all
-        amounts that the ends cut off) and missing (what is cut off in an area, NaN where shares alone were given).
-        """
-        rows = [
-            (row.companion, row.high, level, error, row.cut_off, row.missing.get(level))
-            for row in self._plan.ends
-            for level, error in row.errors.items()
-        ]
-        frame = pd.DataFrame(rows, columns=["companion", "high", "level", "error", "cut_off", "missing"])
-        return frame.astype({"missing": float})
-
-    def write_chart(self, path: Path | str) -> None:
-        """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
-
-        Raises:
-            InputError: the file's type is unknown, or it cannot be written.
-        """
-        check_chart(Path(path))
-        write_chart(Path(path), self._plan, None)
+        return pd.DataFrame([vars(row) for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
 
     def __repr__(self) -> str:
         text = io.StringIO()
@@ -119,24 +82,3 @@ class ReleasePlan:
         table = self.errors[columns].to_html(index=False, na_rep="", float_format="{:,.2f}".format, border=0)
         notes = f"<p>{html.escape(REMARK)}</p><p>{html.escape(memory_line(self.memory))}</p>"
         return f"<p><strong>Plan of {name}</strong></p>{promises}{table}{notes}"
-
-
-def planned(
-    spec: ReleaseSpec,
-    estimator: str | None,
-    workers: int,
-    *,
-    shares_spread: str | None,
-    like: Path | None,
-    records_per_unit: str | None,
-    amounts: str | None,
-) -> ReleasePlan:
-    """The plan of a release, from what is known of its records as the command's options say it.
-
-    Raises:
-        InputError: something in the spec, its public files or a guess is wrong.
-    """
-    guess = SharesGuess(shares_spread, like)
-    records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
-    held = None if amounts is None else AmountsHeld.of(amounts)
-    return ReleasePlan(plan_release(spec, estimator, workers, guess, like=like, records=records, held=held))

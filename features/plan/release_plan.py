@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from features.plan.amounts import AmountRow, AmountsHeld, EndRow, amount_rows, end_rows, sums_among
-from features.plan.caps import CapRow, RecordsPerUnit, cap_rows
-from features.plan.joined import JoinedRow, joined_rows, published_averages, words_of_joins
-from features.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
-from features.plan.shares import SharedRow, SharesGuess, names_of_shares, shared_rows
+from features.plan.kinds import (
+    AmountRow,
+    JoinedRow,
+    LocalRow,
+    SharedRow,
+    amount_rows,
+    check_expected,
+    joined_rows,
+    local_rows,
+    names_of_shares,
+    published_averages,
+    shared_rows,
+    words_of_joins,
+)
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.cost.limits import check_plan_size
@@ -78,19 +87,6 @@ class Plan:
     shared: tuple[SharedRow, ...] = ()
     local: tuple[LocalRow, ...] = ()
     sizes: tuple[SizeRow, ...] = ()
-    caps: tuple[CapRow, ...] = ()
-    held: AmountsHeld | None = None
-
-    @property
-    def ends(self) -> tuple[EndRow, ...]:
-        """What upper ends of amounts cost, as far as it is known what they cut off."""
-        areas = {level.name: len(level) for level in self.spine.levels}
-        return end_rows(self._links, self.amounts, areas, self.held)
-
-    @property
-    def stated_ends(self) -> dict[str, float]:
-        """Companion of an amount -> its upper end in the spec."""
-        return {name: float(link.high) for name, link in sums_among(self._links).items()}
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -110,7 +106,7 @@ class Plan:
 
     @property
     def unguessed_shares(self) -> tuple[str, ...]:
-        """The names of the shares in use whose gain is not foretold, since nothing was guessed of them."""
+        """The names of the shares in use whose gain is not foretold, as no earlier release tells it."""
         told = {row.name for row in self.shared}
         return tuple(name for name in names_of_shares(self.universes[0].universe) if name not in told)
 
@@ -140,12 +136,10 @@ class Plan:
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if words_of_joins(self.spec) else {}),
-            **({"local": [row.data() for row in self.local]} if self.local else {}),
+            **({"local": [vars(row) for row in self.local]} if self.local else {}),
             **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
-            **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
+            **({"amounts": [vars(row) for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
-            **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
-            **({"ends": [row.data() for row in self.ends]} if self.held is not None else {}),
             "memory": vars(self.fitting.requested),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -154,13 +148,13 @@ class Plan:
     def _joins(self) -> dict[str, Any]:
         return {
             "joins": list(words_of_joins(self.spec)),
-            "joined": [row.data() for row in self.joined],
+            "joined": [vars(row) for row in self.joined],
             "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
         }
 
     def _shares(self) -> dict[str, Any]:
         return {
-            "shares": [row.data() for row in self.shared],
+            "shares": [vars(row) for row in self.shared],
             "shares_without_a_guess": list(self.unguessed_shares),
         }
 
@@ -172,41 +166,18 @@ def levels_line(plan: Plan) -> str:
     return f"Plan of {plan.spec.name}: " + ", ".join(f"{called[one.name]} {len(one):,}" for one in plan.spine.levels)
 
 
-def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRow, ...]:
-    own = plans[0].expectation
-    return shared_rows(own, own.planned(), guess)
-
-
-def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:
-    return joined_rows(spec, [plan.expectation for plan in plans])
-
-
-def plan_release(
-    stated: Path | ReleaseSpec,
-    estimator: str | None,
-    workers: int,
-    guess: SharesGuess | None = None,
-    *,
-    like: Path | None = None,
-    share_error: float = SHARE_ERROR,
-    records: RecordsPerUnit | None = None,
-    held: AmountsHeld | None = None,
-) -> Plan:
+def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = None) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
     Args:
         stated: the spec, or its file.
-        estimator: instead of the spec's.
         workers: processes that the run will have.
-        guess: how far areas are from their public shares; without it the gain of shares is not foretold.
-        like: an earlier release, for the sizes of areas; without it errors by size are not foretold.
-        share_error: of randomised reports, the standard error of a share for which respondents are counted.
-        records: how many records units have, for what caps leave out.
-        held: how many records or units have which amount, for what upper ends cut off.
+        like: an earlier release, for the sizes of areas and how well the same shares fitted; without it neither errors
+            by size nor the gain of shares are foretold.
 
     Raises:
-        InputError: something in the spec, its public files or the guess is wrong, or the spec is too large to plan.
-        ReleaseError: the earlier release, or that which the guess is from, is damaged.
+        InputError: something in the spec or its public files is wrong, or the spec is too large to plan.
+        ReleaseError: the earlier release is damaged.
     """
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
@@ -216,20 +187,25 @@ def plan_release(
     for universe in stated_universes:
         check_expected(universe)
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
-        chosen = estimator or spec.postprocess.estimator
-        plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
-    shared = _shared(plans, guess or SharesGuess())
+        expectation = Expectation.of(universe, spine, facilities, spec.postprocess.estimator)
+        plans.append(plan_universe(expectation, spec.postprocess.complete))
+    expectations = [plan.expectation for plan in plans]
     fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
     from pipeline.privacy.accounting.joint import joint_statement
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    local = local_rows(plans[0].expectation, share_error)
-    sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
-    caps = cap_rows(plans[0].universe, plans[0].rows, records)
-    planned = Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps, held)
-    end_rows(spec.links(stated_universes), (), {}, held)  # what is known is of companions that there are
-    return planned
+    return Plan(
+        spec,
+        spine,
+        tuple(plans),
+        fit,
+        joint,
+        joined=joined_rows(spec, expectations),
+        shared=() if like is None else shared_rows(expectations[0], like),
+        local=local_rows(expectations[0]),
+        sizes=() if like is None else size_rows(expectations, like),
+    )
 
 
 def error_text(value: float | None, sign: str = "", given_by: GivenBy = "nothing") -> str:

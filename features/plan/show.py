@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table
 
-from features.plan.amounts import RECORDS
 from features.plan.best import Best
-from features.plan.caps import levels_of
-from features.plan.joined import words_of_joins
-from features.plan.local import show_local
+from features.plan.kinds import RECORDS, SHARE_ERROR, LocalRow, names_of_shares, words_of_joins
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
-from features.plan.shares import names_of_shares
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
 from pipeline.model.exact import exact_text
@@ -35,7 +31,7 @@ _NAMED = 6
 
 @dataclass(frozen=True, eq=False)
 class Called:
-    """What a plan calls levels and queries: by labels in pictures, and beside their names where names are needed.
+    """What a plan calls queries: their labels stand beside their names.
 
     Attributes:
         labels: that the spec states.
@@ -51,10 +47,6 @@ class Called:
     def of(cls, spec: ReleaseSpec, universe: Universe) -> Called:
         """The words of a universe of a spec."""
         return cls(spec.labels(universe.name), universe.schema, texts_in(spec.report.language))
-
-    def level(self, name: str) -> str:
-        """The label of a level."""
-        return self.labels.level(name)
 
     def query(self, name: str) -> str:
         """The labels of what a query is by; that without any is the total."""
@@ -142,15 +134,11 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_joined(plan, console)
     if plan.local:
         console.print()
-        show_local(plan.local, console)
+        _show_local(plan.local, console)
     if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
     if plan.amounts:
         _show_amounts(plan, console)
-    if plan.ends:
-        _show_ends(plan, console)
-    if plan.caps:
-        _show_caps(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -165,13 +153,9 @@ def show_asked(plan: Plan, console: Console) -> None:
     if plan.sizes:
         _show_sizes(plan, console)
     if plan.local:
-        show_local(plan.local, console)
+        _show_local(plan.local, console)
     if names_of_shares(plan.universes[0].universe):
         _show_shared(plan, console)
-    if plan.ends and plan.held is not None:
-        _show_ends(plan, console)
-    if plan.caps and plan.caps[0].left_out is not None:
-        _show_caps(plan, console)
     taken = memory_line(plan.fitting.requested) if plan.fitting.fits else way_line(plan.fitting)
     console.print(f"{taken} --details shows every query and level.", soft_wrap=True)
 
@@ -276,54 +260,6 @@ def _show_amounts(plan: Plan, console: Console) -> None:
         "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
         "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
         "and rounding come on top: they change the true sums, and no margin covers them."
-        + ("" if plan.held is not None else " How much the ends cut off, --amounts can tell.")
-    )
-
-
-def _show_ends(plan: Plan, console: Console) -> None:
-    """What each upper end of an amount costs in noise, and what it cuts off."""
-    missing = any(row.missing for row in plan.ends)
-    levels = list(dict.fromkeys(level for row in plan.ends for level in row.errors))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("amount", no_wrap=True)
-    for title in ("upper end", "cut off", *levels):
-        table.add_column(title, justify="right")
-    for row in plan.ends:
-        stated = row.high == plan.stated_ends[row.companion]
-        cells = []
-        for level in levels:
-            more = f" + {row.missing[level]:,.0f}" if level in row.missing else ""
-            cells.append(f"{row.errors[level]:,.0f}{more}" if level in row.errors else "")
-        end = f"{row.high:,g}{' (the spec)' if stated else ''}"
-        table.add_row(row.companion, end, f"{100 * row.cut_off:.1f} %", *cells)
-    console.print(table)
-    console.print(
-        "Upper ends of amounts: the expected error of a sum of an area by noise, which grows with the end"
-        + (" + what the ends cut off of an area, on average" if missing else "")
-        + ". What is cut off is missing from every sum, and no interval knows of it."
-    )
-
-
-def _show_caps(plan: Plan, console: Console) -> None:
-    """What each cap on the records of a unit costs in noise, and what it leaves out."""
-    levels, known = levels_of(plan.caps), plan.caps[0].left_out is not None
-    missing = bool(plan.caps[0].missing)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("at_most", *(["left out"] if known else []), *levels):
-        table.add_column(title, justify="right")
-    own = plan.universes[0].universe.unit.records
-    for row in plan.caps:
-        share = [] if row.left_out is None else [f"{100 * row.left_out:.1f} %"]
-        cells = [f"{row.errors[level]:,.1f}" + (f" + {row.missing[level]:,.1f}" if missing else "") for level in levels]
-        table.add_row(f"{row.at_most:,}{' (the spec)' if row.at_most == own else ''}", *share, *cells)
-    console.print(table)
-    console.print(
-        "Records of a unit that are counted, at most: the expected error of a count of an area by noise, which grows "
-        "with them"
-        + (" + the records of an area that are left out, on average" if missing else "")
-        + ". What is left out is "
-        "missing from every count in the same direction, and no interval knows of it."
-        + ("" if known else " How much that is, --records-per-unit can tell.")
     )
 
 
@@ -348,17 +284,44 @@ def _show_shared(plan: Plan, console: Console) -> None:
             )
         console.print(table)
         console.print(
-            "Expected absolute errors of a shared answer, in persons, if the guess of how far areas are from their "
-            "public shares is right: means over all areas, more of those unlike their neighbours. Then the budgets, "
-            f"divided as here, that give the same error without shares, and the present one with them; the spec's is "
+            "Expected absolute errors of a shared answer, in persons, if areas are as far from their public shares as "
+            "in the earlier release: means over all areas, more of those unlike their neighbours. Then the budgets, "
+            "divided as here, that give the same error without shares, and the present one with them; the spec's is "
             f"{budget} = {exact_text(plan.universes[0].universe.budget)}. The tables above are without shares."
         )
     if plan.unguessed_shares:
         console.print(
             f"Shares from public counts are used: {', '.join(plan.unguessed_shares)}. What they gain is not known "
-            "before the run, and the errors above are without them. State a guess with --shares-spread, or name an "
-            "earlier release with --like, to see it."
+            "before the run, and the errors above are without them. Name an earlier release that used the same ones "
+            "with --like to see it."
         )
+
+
+def _show_local(rows: Sequence[LocalRow], console: Console) -> None:
+    """What reports give, beside what true answers with the same epsilon would."""
+    error = f"{100 * SHARE_ERROR:g} %"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level", no_wrap=True)
+    for title in (
+        "reports of an area",
+        "standard error, local",
+        "central",
+        f"respondents needed for {error}, local",
+        "central",
+    ):
+        table.add_column(title, justify="right")
+    for row in rows:
+        errors = (f"{row.reports:,.0f}", f"{row.local:,.1f}", f"{row.central:,.1f}")
+        table.add_row(row.level, *errors, f"{row.needed:,}", f"{row.needed_centrally:,}")
+    console.print(table)
+    console.print(
+        "Local: every answer is randomised before it is sent. Central: true answers are collected, and protected with "
+        "the same epsilon when they are published, divided evenly over the levels. Standard errors of the number of "
+        "respondents with one answer, in an area; then how many respondents an area needs for a standard error of "
+        f"{error} of them. The local error grows with the square root of the respondents, the central one "
+        "does not grow.",
+        soft_wrap=True,
+    )
 
 
 def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:
@@ -410,22 +373,17 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
         table.add_row(level.level, exact_text(level.share), queries)
     console.print(table)
     console.print()
-    targets = best.objective.goal == "largest" and not any(aim.group for aim in best.objective.aims)
+    targets = best.objective.goal == "largest"
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("division")
     if targets:
         table.add_column("rho that meets the targets", justify="right")
     for aim in best.objective.aims:
         goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        goal = f", {aim.number:,.1f} in an area" if aim.group else goal
-        table.add_column(f"{aim.name}{' each' if aim.each and not aim.group else ''}{goal}", justify="right")
-    groups = [aim.number for aim in best.objective.aims if aim.group]
-    if groups:
-        table.add_column("worst group", justify="right")
+        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
     for candidate in best.candidates:
-        needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
-        worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
-        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
+        needed = [] if candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
     console.print(table)
     if not details:
         console.print(f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}.")

@@ -11,7 +11,6 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
 from pipeline.model.exact import exact_text
-from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table
 from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.area_sizes import SIZES, size_classes
@@ -19,7 +18,7 @@ from postprocess.linear.expected import LevelCovariances, answer_variances
 from postprocess.statistics import MEAN_ABSOLUTE
 
 #: What is said where no earlier release is named.
-UNKNOWN = marked(
+UNKNOWN = (
     "Errors by size of area need the sizes of the areas, which are not known before the records are read: name an "
     "earlier release of the same areas with --like."
 )

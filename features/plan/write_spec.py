@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, MutableMapping
+from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import tomlkit
-from tomlkit.items import Array, InlineTable
+from tomlkit.items import InlineTable
 
 from pipeline.errors import InputError
 from pipeline.model.exact import exact_text
@@ -39,34 +39,6 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
     text = tomlkit.dumps(document)
     _check(text, target, universe)
     _write(text, target)
-
-
-def write_section(spec: Path, target: Path, section: str, keys: Mapping[str, Any]) -> None:
-    """Write the spec at `spec` to `target` with other keys of a section; None: the key is left out.
-
-    Raises:
-        InputError: there is a file already, or it cannot be written.
-    """
-    if target.exists():
-        raise InputError(f"--write {target}: there is a file already; name another, nothing is overwritten")
-    document = tomlkit.parse(spec.read_text("utf-8-sig"))
-    _move_files(document, spec.parent.resolve(), target.parent.resolve())
-    table: Any = document[section]
-    for key, value in keys.items():
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = _lines_of(value) if isinstance(value, list) else value
-    text = tomlkit.dumps(document)
-    parse_spec(text, str(target), target.parent)
-    _write(text, target)
-
-
-def _lines_of(rows: list[Any]) -> Array:
-    """A list with a line for each of its rows."""
-    found = tomlkit.array()
-    found.extend(rows)
-    return found.multiline(multiline=True)
 
 
 def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:

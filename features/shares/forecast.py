@@ -17,7 +17,6 @@ import numpy as np
 
 from features.shares.files import path_of, read_public_shares, read_shares, shares_by_level
 from features.shares.public_share import PublicShare, shares_of
-from geography.errors import InputError
 from pipeline.estimation.expectation import Expectation
 from pipeline.reading.reader import Reader, open_reader
 from postprocess.arrays import FloatArray, IntArray
@@ -30,10 +29,6 @@ from postprocess.statistics import MEAN_ABSOLUTE
 
 #: The name of a share, a level, and the label of an answer.
 GuessPlace = tuple[str, str, str]
-FORM = (
-    '"NAME: persons = NUMBER, relative = NUMBER", several joined by ;, such as "homes: persons = 2.5, relative = 0.2"; '
-    "or tau2 = NUMBER, and a = NUMBER if it is known, in place of relative"
-)
 
 
 @dataclass(frozen=True)
@@ -49,59 +44,18 @@ class SpreadGuess:
     spread: Spread
 
 
-def guesses_of(stated: str | None, like: Path | None, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
-    """The guesses of `--shares-spread`, and of an earlier release for shares that it does not name; none for neither.
-
-    Raises:
-        InputError: as for `stated_guesses` and `guesses_like`.
-        ReleaseError: the earlier release is damaged.
-    """
-    found = {} if stated is None else stated_guesses(stated, shares)
-    names = {name for name, _, _ in found}
-    others = [share for share in shares if share.name not in names]
-    return found | ({} if like is None else guesses_like(like, others))
-
-
 def spread_guessed(tau2: float, a: float, alone: float = 1.0, factors: tuple[tuple[int, float], ...] = ()) -> Spread:
     """A spread that was not estimated from the measurements of the release that is planned."""
     return Spread(tau2, a, alone, math.inf, math.inf, 0, factors)
 
 
-def stated_guesses(text: str, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
-    """The guesses of `--shares-spread`, each for all levels and answers of the share that it names.
-
-    `relative = 0.2` says that areas are 20 % off, beside what chance does: tau^2 = 1 and a = 0.04.
-
-    Raises:
-        InputError: an entry is malformed, or names a share that the spec does not have or use.
-    """
-    option = "--shares-spread"
-    by_name = {share.name: share for share in shares}
-    found: dict[GuessPlace, SpreadGuess] = {}
-    entries = [part.strip() for part in text.split(";") if part.strip()]
-    if not entries:
-        raise InputError(f"{option}: nothing is given; allowed is {FORM}")
-    for entry in entries:
-        name, colon, numbers = (part.strip() for part in entry.rpartition(":"))
-        if not colon:
-            raise InputError(f"{option}: found {entry!r}; allowed is {FORM}")
-        if name not in by_name:
-            used = ", ".join(repr(one) for one in by_name) or "none"
-            raise InputError(f"{option}: {entry!r}: no share {name!r} is used; the shares in use are {used}")
-        places = _places(by_name[name])
-        if places[0] in found:
-            raise InputError(f"{option}: {name} occurs twice; once is allowed")
-        found |= dict.fromkeys(places, _stated(numbers, f"{option}: {entry!r}"))
-    return found
-
-
 def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace, SpreadGuess]:
-    """What an earlier release with the same shares, levels and answers found; only its public files are read.
+    """What an earlier release found of those shares that it used at the same levels and answers; none of the others.
 
-    Persons for each 1 of the public number are those that it released of the whole area.
+    Only its public files are read. Persons for each 1 of the public number are those it released of the whole area.
 
     Raises:
-        InputError: it is no finished release, or has no spread of a share at a level.
+        InputError: it is no finished release.
         ReleaseError: it is damaged.
     """
     release = open_reader(folder)
@@ -109,45 +63,22 @@ def guesses_like(folder: Path, shares: Sequence[PublicShare]) -> dict[GuessPlace
     found: dict[GuessPlace, SpreadGuess] = {}
     for share in shares:
         if share.name not in earlier:
-            used = ", ".join(repr(one) for one in earlier) or "none"
-            raise InputError(f"--like {folder}: that release has no shares {share.name!r}; its shares are {used}")
-        persons = _persons(release, earlier[share.name])
-        for place in _places(share):
-            _, level, label = place
-            spread = _estimated(release, place)
-            if spread is None or label not in persons:
-                raise InputError(
-                    f"--like {folder}: that release has no spread of the shares {share.name!r} for {label!r} at level "
-                    f"{level!r}; state it with --shares-spread"
-                )
-            found[place] = SpreadGuess(persons[label], spread)
+            continue
+        persons, places = _persons(release, earlier[share.name]), places_of(share)
+        known = {
+            place: SpreadGuess(persons[place[2]], spread)
+            for place in places
+            if place[2] in persons and (spread := _estimated(release, place)) is not None
+        }
+        if len(known) == len(places):
+            found |= known
     return found
 
 
-def _places(share: PublicShare) -> list[GuessPlace]:
+def places_of(share: PublicShare) -> list[GuessPlace]:
+    """Every level and answer of a share."""
     labels = share.query.answer_labels()
     return [(share.name, level, labels[answer]) for level in share.levels for answer in share.columns]
-
-
-def _stated(numbers: str, where: str) -> SpreadGuess:
-    values: dict[str, float] = {}
-    for part in numbers.split(","):
-        key, equals, text = (piece.strip() for piece in part.partition("="))
-        if not equals or key not in ("persons", "relative", "tau2", "a") or key in values:
-            raise InputError(f"{where}: found {part.strip()!r}; allowed is {FORM}")
-        try:
-            values[key] = float(text)
-        except ValueError:
-            values[key] = math.nan
-        if not 0 < values[key] < math.inf:
-            raise InputError(f"{where}: {key}: found {text!r}; a number above 0 is needed")
-    if "persons" not in values:
-        raise InputError(f"{where}: persons is missing: how many to expect for each 1 of the public number")
-    if ("relative" in values) == ("tau2" in values) or ("relative" in values and "a" in values):
-        raise InputError(f"{where}: found {', '.join(values)}; allowed is {FORM}")
-    if "relative" in values:
-        return SpreadGuess(values["persons"], spread_guessed(1.0, values["relative"] ** 2))
-    return SpreadGuess(values["persons"], spread_guessed(values["tau2"], values.get("a", 0.0)))
 
 
 def _persons(release: Reader, share: PublicShare) -> dict[str, float]:
@@ -191,7 +122,7 @@ def shared_rows(
     planned: Sequence[LevelCovariances],
     guesses: Mapping[GuessPlace, SpreadGuess],
 ) -> tuple[dict[str, Any], ...]:
-    """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.shares.SharedRow`.
+    """Of each share that there is a guess of, at each of its levels: the fields of `features.plan.kinds.SharedRow`.
 
     Args:
         shares: in use.

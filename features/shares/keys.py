@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pipeline.execution.job import Job
     from pipeline.metadata.products import Product
     from pipeline.pages.facts import ReleaseFacts
-    from postprocess.linear.expected import LevelCovariances
 
 
 class ShareSpreadRow(NamedTuple):
@@ -69,14 +68,12 @@ class SharedByNumbers(Shares):
         """See `pipeline.pages.facts.Shown`."""
         return shared_rows(self.shares, facts)
 
-    def foretold(
-        self, expectation: Expectation, planned: Sequence[LevelCovariances], stated: str | None, like: Path | None
-    ) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.shares.Foretelling`."""
-        from features.shares.forecast import guesses_of, shared_rows
+    def foretold(self, expectation: Expectation, like: Path) -> tuple[dict[str, Any], ...]:
+        """See `features.plan.kinds.Foretelling`."""
+        from features.shares.forecast import guesses_like, shared_rows
 
-        guesses = guesses_of(stated, like, self.shares)
-        return shared_rows(self.shares, expectation, planned, guesses) if guesses else ()
+        guesses = guesses_like(like, self.shares)
+        return shared_rows(self.shares, expectation, expectation.planned(), guesses) if guesses else ()
 
 
 class SharesKeys(FeatureKeys):

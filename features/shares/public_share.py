@@ -57,7 +57,7 @@ class Shares(PublicFact):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """See `features.plan.shares.Foretelling`: of the shares."""
+        """See `features.plan.kinds.Foretelling`: of the shares."""
         return tuple(share.name for share in self.shares)
 
 

@@ -1,1 +1,1 @@
-"""What a run will cost in time and memory: the size of the work, a calibrated model, and how a run is made to fit."""
+"""What a run takes at most: the sizes of its arrays, the bound on its memory, and how a run is made to fit."""

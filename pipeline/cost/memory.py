@@ -123,7 +123,9 @@ def memory_of(
     sizes = sizes or sizes_of(spec, spine)
     universes = spec.universes()
     runs = spec.publish.replicates if spec.publish.margins else 0
-    main = MAIN_MB + (ENGINE_MB if engine else 0.0) + _columns_mb(sizes, intervals=bool(runs))
+    main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    columns = (3 if runs else 1) * sum(size.columns for size in sizes)
+    main += COLUMN_BYTES * max(0, columns - COLUMNS) / 1e6
     together = [size for size, one in zip(sizes, universes, strict=True) if one.together is not None]
     uncut = bool(together) or any(is_by_sums(one) or one.strategy.where_positive for one in universes)
     cut = None if uncut else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
@@ -146,7 +148,8 @@ def memory_of(
         return Memory(peak, margins, workers, len(cut.parts))
     passes = bool(spec.publish.unbiased or spec.publish.draws)
     held = max(_held(size, passes=passes) for size in sizes) / 1e6
-    kept = max(_kept(size) for size in sizes) / 1e6
+    # While runs are simulated nothing but margins follows any more.
+    kept = max(GEOUNIT_BYTES * size.geounits + FILLED_BYTES * size.filled for size in sizes) / 1e6
     if passes:
         kept = held = held + 8.0 * max(size.final for size in sizes) / 1e6
     batches = max(_batches(size, workers) for size in sizes) / 1e6
@@ -159,11 +162,6 @@ def memory_of(
     processes = WORKER_MB * workers if workers > 1 else 0.0
     peak = main + processes + max(held + batches + beside, kept + max(at_once, draws, after, tables))
     return Memory(peak, max(at_once, after, beside), workers, 1)
-
-
-def _columns_mb(sizes: tuple[Size, ...], *, intervals: bool) -> float:
-    columns = (3 if intervals else 1) * sum(size.columns for size in sizes)
-    return COLUMN_BYTES * max(0, columns - COLUMNS) / 1e6
 
 
 def _table(size: Size, *, intervals: bool) -> float:
@@ -194,11 +192,6 @@ def _held(size: Size, share: float = 1.0, *, below: int = 0, passes: bool = True
         + ABOVE_BYTES * size.above
         + (MATRIX_BYTES if passes else ONLY_MATRIX_BYTES) * size.matrices
     ) + _largest_family(size, below, len(size.families))
-
-
-def _kept(size: Size) -> float:
-    """Bytes of a universe that are held while its runs are simulated, and nothing but margins follows any more."""
-    return GEOUNIT_BYTES * size.geounits + FILLED_BYTES * size.filled
 
 
 def _largest_family(size: Size, above: int, below: int) -> float:

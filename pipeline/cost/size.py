@@ -152,6 +152,9 @@ class Size:
         together = [family_bytes(k, n / above, own) for n, above, k, own in with_parents] if wide else []
         drawn = _drawn(universe, counts, in_family)
         tables = _published(universe, spine)
+        tabulated = [
+            (measured.query, level) for measured in universe.tabulated for level in map(spine.index_of, measured.levels)
+        ]
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -172,29 +175,13 @@ class Size:
                 spine, possible, people, in_family, positive, matrices=not wide and few > MOST_SUMS * possible
             ),
             largest_table=_largest(tables),
-            simulated=sum(
-                counts[spine.index_of(level)] * measured.query.size
-                for measured in universe.tabulated
-                for level in measured.levels
-            ),
-            widest=max(
-                (
-                    measured.query.size * min(PLACES, counts[spine.index_of(level)])
-                    for measured in universe.tabulated
-                    for level in measured.levels
-                ),
-                default=0,
-            ),
-            columns=sum(
-                measured.query.size * len(measured.levels)
-                for measured in universe.tables
-                if not is_sparse(measured.query.size)
-            ),
+            simulated=sum(counts[level] * query.size for query, level in tabulated),
+            widest=max((query.size * min(PLACES, counts[level]) for query, level in tabulated), default=0),
+            columns=sum(size for _, size in tables if not is_sparse(size)),
             estimated=sum(
-                counts[level] * measured.query.size
-                for measured in universe.tabulated
-                for level in map(spine.index_of, measured.levels)
-                if any(each(universe, estimator, measured.query, level) for each in (is_long, is_compared))
+                counts[level] * query.size
+                for query, level in tabulated
+                if is_long(universe, estimator, query, level) or is_compared(universe, estimator, query, level)
             ),
         )
 

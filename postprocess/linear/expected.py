@@ -154,10 +154,6 @@ class ExpectedErrors:
         """The sum over a geounit's answers of the expected absolute errors, mean over the geounits, in persons."""
         return float(self.sizes @ self._absolute.sum(axis=1) / self.sizes.sum())
 
-    def of_answer(self, answer: int) -> float:
-        """The expected absolute error of one answer, mean over the geounits, in persons."""
-        return float(self.sizes @ self._absolute[:, answer] / self.sizes.sum())
-
     @property
     def per_number(self) -> float:
         """The expected absolute error of an answer, mean over answers and geounits, in persons."""
@@ -201,28 +197,15 @@ def answer_variances(
 
 
 def error_by_final(
-    basis: Basis,
-    classes: LevelClasses,
-    covariances: LevelCovariances,
-    marginal: Marginal,
-    answer: int | None = None,
+    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
 ) -> FloatArray:
-    """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`.
-
-    Args:
-        answer: the one answer whose error is meant, as in `of_answer`; None for the sum over all.
-    """
+    """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`."""
     recode, factors = basis.answer_factors(marginal)
     diagonal = diagonals(recode, covariances.final)
     variances = np.einsum("nbg,bf->ngf", diagonal, factors)
     known = variances <= EXACT_VARIANCE
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))
     by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
-    if answer is not None:
-        place = int(basis.answer_order(marginal)[answer])
-        chosen = np.zeros(by_variance[0].size)
-        chosen[place] = 1.0
-        by_variance *= chosen.reshape(by_variance.shape[1:])
     weights = np.einsum("ngf,bf->nbg", by_variance, factors)
     out: FloatArray = (recode.T * weights[:, :, None, :]) @ recode
     return out

@@ -32,8 +32,6 @@ NEEDS = {
     "blocks.csv and persons.csv of your own": "project/test_docs.py::test_own_data",
     "persons.csv, areas.csv and values.toml of your own": "project/test_docs.py::test_own_table",
     "a Prefect server": "system/test_operations.py",
-    "episodes.toml of howto/episodes.md": "features/plan/test_caps.py",
-    "episodes.toml and its amounts (amounts.md)": "features/plan/test_ends.py",
 }
 #: Pages whose shell is for other tests: `make`, and a walk with a server.
 ELSEWHERE = {PROJECT / "CONTRIBUTING.md", PROJECT / "docs" / "operations.md"}

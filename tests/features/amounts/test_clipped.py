@@ -93,7 +93,7 @@ def test_the_number_is_published_with_an_interval_and_costs_its_own_budget(relea
 
 
 def test_a_plan_has_the_number_beside_the_others(spec: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(spec, None, 1)
+    plan = feature_module("features.plan.release_plan").plan_release(spec, 1)
     assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
     assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
 

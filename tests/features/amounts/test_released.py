@@ -98,7 +98,7 @@ def test_noise_scale_is_that_of_a_record_that_moves_two_sums_by_the_upper_end(re
 
 
 def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(spec, None, 1)
+    plan = feature_module("features.plan.release_plan").plan_release(spec, 1)
     rows = {(row.level, row.query): row for row in plan.universes[1].rows}
     counts = {(row.level, row.query): row for row in plan.universes[0].rows}
     assert len(plan.amounts) == 9

@@ -80,7 +80,7 @@ def changed(mixed: MixedSurvey, folder: Path, *changes: tuple[str, str]) -> Path
 
 def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
     plan_release = feature_module("features.plan.release_plan").plan_release
-    planned = {row.level: row for row in plan_release(mixed.survey.spec, None, 1).local}
+    planned = {row.level: row for row in plan_release(mixed.survey.spec, 1).local}
     (universe,) = load_spec(mixed.survey.spec).universes()
     survey = survey_of(universe)
     assert survey.central is not None
@@ -172,7 +172,7 @@ def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
 def test_a_plan_promises_what_the_manifest_states(mixed: MixedSurvey, released: RunDirectory) -> None:
     joint = read_manifest(released.manifest).joint
     assert joint is not None
-    plan = feature_module("features.plan.release_plan").plan_release(mixed.survey.spec, None, 1)
+    plan = feature_module("features.plan.release_plan").plan_release(mixed.survey.spec, 1)
     promise, shown = joint.words.rsplit(": epsilon", 1)[0], joint.epsilon
     assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {promise}"
 

@@ -151,9 +151,9 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
 
 
 def test_the_plan_compares_with_true_records(survey: Survey) -> None:
-    planned = feature_module("features.plan.release_plan").plan_release(survey.spec, None, 1)
+    planned = feature_module("features.plan.release_plan").plan_release(survey.spec, 1)
     by_level = {row.level: row for row in planned.local}
-    assert isinstance(by_level["block"], feature_module("features.plan.local").LocalRow)
+    assert isinstance(by_level["block"], feature_module("features.plan.kinds").LocalRow)
     # With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers.
     (universe,) = load_spec(survey.spec).universes()
     for row in planned.local:
@@ -169,7 +169,7 @@ def test_a_plan_needs_the_number_of_respondents(survey: Survey, tmp_path: Path) 
     spec.write_text(spec.read_text().replace("respondents = 20\n", ""))
     plan_release = feature_module("features.plan.release_plan").plan_release
     with pytest.raises(InputError, match=r"collect\.respondents: missing"):
-        plan_release(spec, None, 1)
+        plan_release(spec, 1)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, re
 
 def test_the_plan_has_the_errors_of_words_and_of_their_rest(survey: Survey) -> None:
     plan_release = feature_module("features.plan.release_plan").plan_release
-    for row in plan_release(survey.spec, None, 1).local:
+    for row in plan_release(survey.spec, 1).local:
         # Means over four words with the variance n s, and their rest with 4 n s.
         variances = row.reports * float(collected_of(survey).unit_variance) * np.array([1, 1, 1, 1, 4])
         assert row.local == pytest.approx(np.sqrt(variances).mean(), rel=0.01)

@@ -23,11 +23,10 @@ import spinewise as sw
 from auditor.check.release import check_release
 from auditor.program import audit
 from features.marginals.cliques import AttributeSizes
-from features.marginals.proposal import read_sample
 from features.marginals.records import WholeRecords, drawn_numbers
 from features.marginals.section import Bins
 from features.marginals.whole import Seed
-from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.errors import RefusedError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.reading.release import open_release
@@ -527,46 +526,3 @@ def test_cliques_with_amounts_can_be_chosen_privately(tmp_path: Path) -> None:
     assert check_release(root) == []
     assert verify_release(RunDirectory(root), 1, Silent()) == []
     assert rerun(root).differences == ()
-
-
-def test_a_public_sample_has_numbers_and_an_earlier_release_bins(spec: Path, root: Path, tmp_path: Path) -> None:
-    """Of all attributes, whichever universe has them; the drawn numbers of the release are not read."""
-    stated = load_spec(spec)
-    attributes, (own, *_) = stated.universes()[0].record_attributes, stated.universes()
-    sample = tmp_path / "sample.csv"
-    amounts().to_csv(sample, index=False)
-    values = read_sample(sample, attributes, stated.universes())
-    at = [one.name for one in attributes].index("wages")
-    assert "wages" not in own.schema.names
-    assert [BINS["wages"][code] for code in values[:, at]] == list(binned("wages", amounts()["wages"]))
-    released = pq.read_table(root / "public" / "microdata.parquet").to_pandas()["wages"].astype(str)
-    assert [BINS["wages"][code] for code in read_sample(root, attributes, stated.universes())[:, at]] == list(released)
-
-
-def test_without_microdata_an_amount_is_its_bins(tmp_path: Path) -> None:
-    root = run(write(tmp_path / "in", ("[publish]", "[publish]\nmicrodata = false")), tmp_path / "out")
-    assert not (root / "public" / "microdata.parquet").exists()
-    assert check_release(root) == []
-    assert list(open_release(root).query("hours").at("county")[BINS["hours"]].columns) == BINS["hours"]
-
-
-def test_bins_can_be_impossible_together_with_other_values(tmp_path: Path) -> None:
-    """No wages without work: of the truth, and so of whole records."""
-    zeros = (
-        'name = "wide"',
-        'name = "wide"\nimpossible = \'work == no and wages != "0..0"\'',
-    )
-    root = run(write(tmp_path / "in", zeros), tmp_path / "out")
-    table = pq.read_table(root / "public" / "microdata.parquet").to_pandas()
-    assert set(table.loc[table["work"] == "no", "wages_drawn"]) == {0}
-
-
-def test_load_spec_reads_bins_with_spaces(spec: Path) -> None:
-    written: Mapping[str, object] = load_spec(spec).public_dict()["marginals"]
-    assert Bins.of("wages", ["0 .. 0", " 1..9999"]).values == ("0..0", "1..9999")
-    assert written["amounts"] == [[name, values] for name, values in BINS.items()]
-
-
-def test_bins_are_refused_by_themselves() -> None:
-    with pytest.raises(InputError, match="a gap: 3 would be in no bin"):
-        Bins.of("x", ["1..2", "4..5"])

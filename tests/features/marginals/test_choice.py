@@ -14,7 +14,6 @@ from auditor.cliques import CliqueChoice
 from features.marginals.choice import (
     Pairs,
     candidates,
-    from_sample,
     largest_epsilon,
     score,
     scores_of,
@@ -97,22 +96,6 @@ def _best_tree(pairs: Pairs, scores: dict[Clique, int]) -> int:
     return int(best)
 
 
-def test_the_tree_of_a_sample_is_the_best_of_all_trees() -> None:
-    domain, values = _records(1)
-    pairs = Pairs(domain)
-    ones = [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
-    scores = {}
-    for pair in pairs.possible:
-        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
-        table = np.bincount(cell, minlength=domain.size(pair))
-        scores[pair] = score(pairs, pair, table, pairs.expected(ones, pair))
-    chosen = from_sample(pairs, values, len(values))
-    assert sum(scores[pair] for pair in chosen) == _best_tree(pairs, scores)
-    assert set(chosen[:3]) == {(0, 1), (1, 2), (0, 3)}
-    # With what noise would add, an attribute that hangs with no other is in no pair.
-    assert set(from_sample(Pairs(domain, penalty=Fraction(40)), values, len(values))) == {(0, 1), (1, 2), (0, 3)}
-
-
 def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_best() -> None:
     domain, values = _records(2)
     pairs = Pairs(domain)
@@ -124,6 +107,13 @@ def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_
     assert found.rho == 4 * largest_epsilon(rho / 4) ** 2 / 8 <= rho
     assert set(found.pairs[:3]) == {(0, 1), (1, 2), (0, 3)}
     assert choose(pairs, values, ones, rho, "change-one", bytes(32)) == found
+    scores = {}
+    for pair in pairs.possible:
+        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
+        table = np.bincount(cell, minlength=domain.size(pair))
+        scores[pair] = score(pairs, pair, table, pairs.expected(ones, pair))
+    much = choose(pairs, values, ones, Fraction(10**6), "change-one", bytes(32))
+    assert sum(scores[pair] for pair in much.pairs) == _best_tree(pairs, scores)
 
 
 def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:

@@ -1,14 +1,16 @@
-"""The best division of a budget: the descent equals the whole stated in cvxpy, and no random division is better."""
+"""The best division of a budget: as dense algebra finds it, and no random division is better."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.optimize
 from releases.small import write_town
 
-from features.plan.cvxpy_reference import divide_with_cvxpy
 from features.plan.division import (
     LEAST_SHARE,
     Objective,
@@ -24,6 +26,7 @@ from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.spec.release_spec import load_spec
+from postprocess.arrays import FloatArray
 
 LITTLE = """
 name = "little"
@@ -51,27 +54,76 @@ def little(folder: Path, *changes: tuple[str, str], estimator: str = "full") -> 
     return Expectation.of(spec.universes()[0], read_spine(spec.geography), [], estimator)
 
 
+def dense_errors(expectation: Expectation, aims: Sequence[Aim], shares: FloatArray) -> FloatArray:
+    """Error of each aim at rho = 1 by least squares on all cells of all leaves, given the exact totals of counties."""
+    spine = expectation.spine
+
+    def answers(level: str, query: Query) -> FloatArray:
+        below = np.zeros((len(spine.level(level)), spine.n_leaves))
+        below[spine.leaf_ancestors(spine.index_of(level)), np.arange(spine.n_leaves)] = 1.0
+        return np.asarray(np.kron(below, np.eye(query.size)[:, query.cell_answer]), dtype=np.float64)
+
+    queries = {query.name: query for query in expectation.universe.strategy.distinct_queries()}
+    free = scipy.linalg.null_space(answers("county", queries["total"]))
+    # One record that changes moves two answers: the noise of a share has the variance 2 / (2 rho share).
+    precision = sum(
+        share * (rows := answers(level, queries[name]) @ free).T @ rows
+        for share, (level, name) in zip(shares, expectation.measured, strict=True)
+    )
+    covariance = free @ np.linalg.inv(precision) @ free.T
+    found = []
+    for aim in aims:
+        rows = answers(aim.level, aim.query)
+        deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0))
+        found.append(np.sqrt(2 / np.pi) * deviations.sum() / len(spine.level(aim.level)) / aim.numbers)
+    return np.array(found)
+
+
+def dense_best(expectation: Expectation, aims: Sequence[Aim], goal: str) -> float:
+    """The least objective that a general solver finds by differences of `dense_errors`."""
+    n, numbers = len(expectation.measured), np.array([aim.number for aim in aims])
+
+    def terms(shares: FloatArray) -> FloatArray:
+        errors = dense_errors(expectation, aims, shares)
+        return errors / numbers if goal == "largest" else errors * numbers
+
+    start = np.full(n, 1 / n)
+    simplex = [{"type": "eq", "fun": lambda x: x[:n].sum() - 1}]
+    within = [{"type": "ineq", "fun": lambda x: x[n] - terms(x[:n])}] if goal == "largest" else []
+    solution = scipy.optimize.minimize(
+        (lambda x: x[n]) if goal == "largest" else (lambda x: terms(x[:n]).sum()),
+        np.append(start, terms(start).max()),
+        bounds=[(LEAST_SHARE, 1.0)] * n + [(0.0, None)],
+        constraints=[*simplex, *within],
+        method="SLSQP",
+        options={"ftol": 1e-9, "maxiter": 300},
+    )
+    assert solution.success
+    return float(solution.fun)
+
+
 @pytest.mark.parametrize(
     "targets", ["tract: total <= 2", "tract: total <= 2; county: sex <= 5; block: age * sex <= 30", "block: grown <= 4"]
 )
-def test_descent_equals_cvxpy(tmp_path: Path, targets: str) -> None:
-    """Recodes (blocks of 2 x 2), an exact total, single children: value and errors as cvxpy finds them."""
+def test_the_largest_ratio_is_that_of_dense_algebra(tmp_path: Path, targets: str) -> None:
+    """Recodes (blocks of 2 x 2), an exact total, single children: the errors at the division, and its optimum."""
     expectation = little(tmp_path)
-    objective = Objective(expectation, parse_targets(targets, expectation.universe), "largest")
-    ours, theirs = descend(objective), divide_with_cvxpy(objective)
-    assert ours.value == pytest.approx(theirs.bound, rel=2e-4), "cvxpy's own value of the objective"
-    assert ours.value == pytest.approx(theirs.value, rel=2e-3), "the value at cvxpy's shares, by the recursions"
-    assert ours.gap < 1e-3
-    assert ours.bound <= theirs.value
+    aims = parse_targets(targets, expectation.universe)
+    found = descend(Objective(expectation, aims, "largest"))
+    numbers = np.array([aim.number for aim in aims])
+    assert found.value == pytest.approx((dense_errors(expectation, aims, found.shares) / numbers).max(), rel=1e-6)
+    assert found.value == pytest.approx(dense_best(expectation, aims, "largest"), rel=1e-3)
+    assert found.gap < 1e-3
 
 
-def test_weighted_sum_equals_cvxpy(tmp_path: Path) -> None:
+def test_the_weighted_sum_is_that_of_dense_algebra(tmp_path: Path) -> None:
     expectation = little(tmp_path)
-    aims = parse_weights("tract: total = 3; county: sex = 1; block: detailed = .1", expectation.universe)
-    objective = Objective(expectation, aims, "sum")
-    ours, theirs = descend(objective), divide_with_cvxpy(objective)
-    assert ours.value == pytest.approx(theirs.bound, rel=2e-4)
-    assert ours.gap < 1e-3
+    aims = parse_weights("tract: total = 3; county: sex = 1 each; block: detailed = .1", expectation.universe)
+    found = descend(Objective(expectation, aims, "sum"))
+    numbers = np.array([aim.number for aim in aims])
+    assert found.value == pytest.approx(dense_errors(expectation, aims, found.shares) @ numbers, rel=1e-6)
+    assert found.value == pytest.approx(dense_best(expectation, aims, "sum"), rel=1e-3)
+    assert found.gap < 1e-3
 
 
 @pytest.mark.parametrize("estimator", ["full", "topdown"])
@@ -94,32 +146,18 @@ def test_no_random_division_is_better(tmp_path: Path, estimator: str, goal: str)
         assert value > found.bound
 
 
-def test_errors_of_single_answers_are_divided_for_as_cvxpy_does(tmp_path: Path) -> None:
-    """Of two groups of unlike size, in a query with a recode and in one with none."""
+def test_gradients_are_those_of_differences(tmp_path: Path) -> None:
+    """Of a query with a recode and of one with none, each share moved a little."""
     expectation = little(tmp_path)
-    schema = expectation.universe.schema
-    by_age = Query.parse("age * sex", schema, where="test")
-    aims = (
-        Aim("tract", by_age, 2.0, each=True, answer=0),
-        Aim("tract", by_age, 40.0, each=True, answer=5),
-        Aim("block", Query.parse("grown", schema, where="test"), 9.0, each=True, answer=1),
-    )
-    objective = Objective(expectation, aims, "largest")
-    ours, theirs = descend(objective), divide_with_cvxpy(objective)
-    assert ours.value == pytest.approx(theirs.value, rel=2e-3)
-    # The sum over the answers is the error of the query.
-    planned = expectation.planned()
-    errors = expectation.errors(planned, "tract", by_age)
-    assert sum(map(errors.of_answer, range(by_age.size))) == pytest.approx(errors.per_geounit)
-    # And its gradient that of differences: a share moved a little.
-    shares = own_shares(expectation)
+    aims = parse_targets("tract: age * sex <= 2 each; block: grown <= 9", expectation.universe)
+    objective, shares = Objective(expectation, aims, "largest"), own_shares(expectation)
     values, gradients = objective.terms(shares)
+    assert (values > 0).all()
     for place in range(len(shares)):
         step = np.zeros(len(shares))
         step[place] = 1e-5
         after, before = objective.terms(shares + step)[0], objective.terms(shares - step)[0]
         assert (after - before) / 2e-5 == pytest.approx(gradients[:, place], rel=1e-3, abs=1e-6)
-    assert (values > 0).all()
 
 
 def test_a_division_for_one_number_spends_on_it(tmp_path: Path) -> None:

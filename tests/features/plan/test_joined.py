@@ -13,7 +13,7 @@ from releases.homes import write_homes
 from releases.small import request_of
 from rich.console import Console
 
-from features.plan.joined import words_of_joins
+from features.plan.kinds import words_of_joins
 from features.plan.release_plan import plan_release
 from features.plan.show import show_plan
 from pipeline.execution.progress import Silent
@@ -92,7 +92,7 @@ def _written(folder: Path, texts: dict[str, str], more: str = "") -> Path:
 def test_on_one_level_it_is_what_persons_and_sizes_say_together(tmp_path: Path) -> None:
     """Sizes 1 to 7 with variance w each, persons with v: 7 w - (28 w)^2 / (140 w + v)."""
     path = _written(tmp_path, ONE)
-    plan = plan_release(path, None, 1)
+    plan = plan_release(path, 1)
     (row,) = plan.joined
     persons, homes = load_spec(path).universes()
     v, w = (
@@ -108,7 +108,7 @@ def test_on_one_level_it_is_what_persons_and_sizes_say_together(tmp_path: Path) 
 
 def test_sizes_without_one_number_of_members_tell_nothing_at_the_top(tmp_path: Path) -> None:
     opened = THREE | {"SIZES": '"1", "2", "3", "4", "5+"'}
-    city, tract, _ = plan_release(_written(tmp_path, opened, "most = 9\n"), None, 1).joined
+    city, tract, _ = plan_release(_written(tmp_path, opened, "most = 9\n"), 1).joined
     assert city.households == pytest.approx(city.households_apart)
     assert tract.households is not None
     assert tract.households_apart is not None
@@ -119,7 +119,7 @@ def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
     path = _written(tmp_path, THREE)
     text = path.read_text().replace("queries = { residence", "queries = { total")
     path.write_text(text.replace("[strategy]", "[tables]\nx = 'residence'\n[strategy]"))
-    for row in plan_release(path, None, 1).joined:
+    for row in plan_release(path, 1).joined:
         assert row.persons is None
         assert row.households == pytest.approx(row.households_apart, rel=1e-6)
 
@@ -143,7 +143,7 @@ def test_it_is_shown_with_where_averages_are_published(tmp_path: Path) -> None:
 def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
     """And not as households that are released apart, by far."""
     path = _written(tmp_path, THREE)
-    rows = {row.level: row for row in plan_release(path, None, 1).joined}
+    rows = {row.level: row for row in plan_release(path, 1).joined}
     homes = pd.read_csv(tmp_path / "homes.csv")["block"]
     true = {"city": pd.Series("c", index=homes.index), "tract": homes.str[:2], "block": homes}
     errors: dict[str, list[np.ndarray]] = {level: [] for level in true}
@@ -166,7 +166,7 @@ def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
 
 
 def test_a_plan_says_what_is_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_release(write_homes(tmp_path), None, 1)
+    plan = plan_release(write_homes(tmp_path), 1)
     show_plan(plan, Console(width=200))
     said = capsys.readouterr().out
     assert (

@@ -123,18 +123,13 @@ def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town:
 
 @pytest.mark.slow
 @needs("fitness")
-@needs("plan")
-def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
-    browser: Any, town: Path, town_spec: Path, tmp_path: Path
-) -> None:
-    """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
+def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(browser: Any, town: Path, tmp_path: Path) -> None:
+    """Comparison, audit, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     release = open_reader(town)
     (tmp_path / "compare.html").write_text(comparison_html(compare(release, release)), encoding="utf-8")
     findings = feature_module("features.audit.findings")
     found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
     audit, _ = feature_module("features.audit.report").write_audit(found, tmp_path)
-    planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
-    assert planned.exit_code == 0, planned.output
     judged = CliRunner().invoke(
         app, ["fitness", str(town), "--threshold", "60", "--html", str(tmp_path / "fitness.html")]
     )
@@ -145,7 +140,6 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     pages = (
         tmp_path / "compare.html",
         audit,
-        tmp_path / "plan.html",
         tmp_path / "fitness.html",
         RunDirectory(tmp_path / "town").fitness_page,
         RunDirectory(town).accuracy_page,

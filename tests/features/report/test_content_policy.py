@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.browser import opened
-from releases.command import PROJECT, feature_module, needs, printed
+from releases.command import PROJECT, feature_module, printed
 from releases.policy import runs_its_own_scripts_alone
 
 from pipeline.release.layout import RunDirectory
@@ -42,7 +41,7 @@ def test_every_template_of_a_page_begins_with_the_policy(pages: dict[str, Path])
         assert META in text, path
         assert text.count("Content-Security-Policy") == 1
         assert re.search(r"<(script|style|link|title|body)\b", text.partition(META)[0]) is None, path
-        assert name in (*pages, "plan", "audit", "fitness", "history"), f"{name}: a page of it is to be opened here"
+        assert name in (*pages, "audit", "fitness", "history"), f"{name}: a page of it is to be opened here"
 
 
 @pytest.mark.parametrize("name", ["report", "accuracy", "compare"])
@@ -50,15 +49,6 @@ def test_a_page_works_and_what_is_put_into_it_does_not_run(
     name: str, browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
     runs_its_own_scripts_alone(browser, pages[name], tmp_path, ready=name == "report")
-
-
-@needs("plan")
-def test_a_plan_too(browser: Any, town_spec: Path, tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-    printed("plan", town_spec, "--chart", page)
-    shown = opened(browser, page, ready=False)
-    assert shown.page.locator("svg path[aria-roledescription]").count() > 10  # the chart is drawn
-    runs_its_own_scripts_alone(browser, page, tmp_path)
 
 
 def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: i
     """12 took a minute: each of 4,096 parts of the errors was made by itself, for each query."""
     plan_release = feature_module("features.plan.release_plan").plan_release
     began = time.process_time()
-    planned = plan_release(write_binary(tmp_path, attributes), None, 1)
+    planned = plan_release(write_binary(tmp_path, attributes), 1)
     assert time.process_time() - began < SECONDS
     (universe,) = planned.universes
     assert len(universe.rows) == 3 * attributes
@@ -105,7 +105,7 @@ def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
     recode = f'[schema.recodes.halves]\nattribute = "a0"\ngroups = {{ low = {values[0]}, high = {values[1]} }}\n'
     path.write_text(text.replace("[strategy.queries]", recode.replace("'", '"') + "[strategy.queries]"))
     with pytest.raises(InputError, match=r"found 6,000 cells, too many to work out errors for"):
-        plan_release(path, None, 1)
+        plan_release(path, 1)
     checked = check_request(Request(path, tmp_path / "out", None, 1, i_know=True))
     check_memory(checked.spec, fitting(checked.spec, read_spine(checked.spec.geography), 1, 64 * 10**9))
 
@@ -171,7 +171,7 @@ def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
     plan_release = feature_module("features.plan.release_plan").plan_release
     began = time.process_time()
     with pytest.raises(InputError, match=says):
-        plan_release(path, None, 1)
+        plan_release(path, 1)
     assert time.process_time() - began < SECONDS
     if preset == "dhc-persons-county" and not margins:
         check_possible(*_own(path))

@@ -114,7 +114,7 @@ def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below
     """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
     way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
     plan = feature_module("features.plan.release_plan").plan_release(
-        write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1
+        write_town(tmp_path, _COUNTY_ALONE, way), workers=1
     )
     given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
     assert given["county", "detailed"] == ("measurements", False)

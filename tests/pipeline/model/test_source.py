@@ -14,7 +14,7 @@ from pipeline.model.source import OwnNoise, Source
 
 #: What makes a source, the lists of what is done with its records, and accounting.
 MAY_ASK = {
-    "pipeline/confidential/parts.py", "pipeline/confidential/steps.py", "features/plan/local.py",
+    "pipeline/confidential/parts.py", "pipeline/confidential/steps.py", "features/plan/kinds.py",
     "features/years/series.py",
     "flows/checks/validation.py", "pipeline/model/source.py", "pipeline/model/universe.py",
     "pipeline/privacy/accounting/local.py", "pipeline/spec/resolve.py",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import openpyxl
 import pytest
-from releases.command import feature_module, needs, printed
+from releases.command import feature_module
 from releases.pages import (
-    FIELD,
     OPEN,
     data_of,
     english_in,
@@ -103,42 +101,3 @@ def test_workbooks(spanish_town: Path, tmp_path: Path) -> None:
     assert about["columnas :moe90"] == "margen de error (90 %)"
     assert about["quien publica"] == "Office of Towns"
     assert about["fecha de referencia"] == "2030-04-01"
-
-
-@pytest.mark.slow
-@needs("plan")
-def test_the_picture_of_a_plan(spanish_spec: Path, tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-    printed("plan", spanish_spec, "--chart", page)
-    spanish = drawn(page)
-    assert '<html lang="es">' in page.read_text("utf-8")
-    assert {"Plan de town", "Condado", "total", "medido aquí", "error de un número (personas)"} <= spanish
-    assert any("Sexo" in one for one in spanish)
-    assert english_in("\n".join(spanish)) == []
-    assert english_words("\n".join(spanish)) == set()
-    with everything_marked():
-        printed("plan", spanish_spec, "--chart", page)
-    words = outside_of_signs("\n".join(drawn(page)))
-    assert words - set(re.findall(r"[^\W\d_]{2,}", spanish_spec.read_text("utf-8"))) - FIELD == set()
-
-
-def drawn(page: Path) -> set[str]:
-    """What a picture shows: titles, and the values that are told apart."""
-    text = page.read_text("utf-8")
-    start = re.search(r'\{"config"', text)
-    assert start is not None
-    found: set[str] = set()
-
-    def collect(one: object, key: str) -> None:
-        if isinstance(one, dict):
-            for name, value in one.items():
-                collect(value, name)
-        elif isinstance(one, list):
-            for value in one:
-                collect(value, key)
-        elif isinstance(one, str) and key in ("title", "text", "level", "query", "measured", "division"):
-            found.add(one)
-
-    collect(json.JSONDecoder().raw_decode(text[start.start() :])[0], "")
-    assert len(found) > 15
-    return found

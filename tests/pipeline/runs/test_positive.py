@@ -293,7 +293,7 @@ def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -
 
 
 def test_the_plan_does_not_say_that_nothing_measures_what_is_drawn_in_part(tmp_path: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(write_positive(tmp_path), None, workers=1)
+    plan = feature_module("features.plan.release_plan").plan_release(write_positive(tmp_path), workers=1)
     given = {(row.level, row.query): (row.given_by, row.per_number is None) for row in plan.universes[0].rows}
     assert given["state", "detailed"] == ("measurements", False)
     for level in ("county", "block"):

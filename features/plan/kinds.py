@@ -1,0 +1,283 @@
+"""What kinds of a spec foretell besides the errors of counts: amounts, joins, public shares, reports of respondents.
+
+What there is to say is stated by what a feature adds to a spec (a link, keys, a public fact, a source); here is what it
+is asked, and of what form the answers are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
+
+from pipeline.errors import InputError
+from pipeline.estimation.expectation import Expectation
+from pipeline.model.links.link import Link
+from pipeline.model.source import OWN_NOISE
+from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import ReleaseSpec
+
+#: Records that a mean is of, in the plan.
+RECORDS: Final = (100, 1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class AmountRow:
+    """What to expect of a table of sums at one level.
+
+    Attributes:
+        sum_error: expected absolute error of a sum, in what the amount is in; None where nothing determines it.
+        sum_margin: margin of error (90 %) of a sum.
+        mean_margins: records -> margin of error (90 %) of a mean of so many; empty where no number of records is
+            published.
+    """
+
+    companion: str
+    level: str
+    query: str
+    sum_error: float | None
+    sum_margin: float | None
+    mean_margins: Mapping[int, float]
+
+
+#: (level, terms) -> expected absolute error of a number, and margin; of each universe by its name.
+Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
+
+
+@runtime_checkable
+class ForetellingSums(Protocol):
+    """A link of a companion of an amount with the release's own counts, which a feature states."""
+
+    def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:
+        """The fields of an `AmountRow` of each published table at each level.
+
+        Args:
+            errors: what the plan expects of each universe.
+            records: that means are of.
+        """
+
+
+def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
+    """Of every published table of every companion of an amount.
+
+    Args:
+        links: between the universes of the spec.
+        errors: what the plan expects of each.
+    """
+    sums = [link for link in links if isinstance(link, ForetellingSums)]
+    return tuple(AmountRow(**row) for link in sums for row in link.foretold(errors, RECORDS))
+
+
+@runtime_checkable
+class ForetellingJoins(Protocol):
+    """Keys of a feature by which persons and households are joined."""
+
+    def joined_words(self) -> tuple[str, ...]:
+        """What each join says, for people."""
+
+    def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
+        """The fields of `JoinedRow`, of each companion that is joined by size, at every level.
+
+        Args:
+            spec: with the joins.
+            expectations: of its universes, its own first.
+        """
+
+
+@runtime_checkable
+class HasAverages(Protocol):
+    """A link by which the households of a companion have a published average size."""
+
+    @property
+    def by(self) -> str:
+        """See `Link.by`: the companion."""
+
+    def average_size(self, level: str) -> object | None:
+        """What that of a level is made of; None where it is not published."""
+
+
+@dataclass(frozen=True)
+class JoinedRow:
+    """What to expect of a companion and the persons in it at one level: standard errors, means over the geounits.
+
+    Attributes:
+        persons: of the number of persons in households.
+        households_apart: of the number of households, if they were released without the joins.
+        households: of the number of households with what the persons say of them.
+    """
+
+    companion: str
+    level: str
+    geounits: int
+    persons: float | None
+    households_apart: float | None
+    households: float | None
+
+
+def words_of_joins(spec: ReleaseSpec) -> tuple[str, ...]:
+    """What each join of a spec says; nothing where there are none."""
+    return tuple(words for part in _joining(spec) for words in part.joined_words())
+
+
+def joined_rows(spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[JoinedRow, ...]:
+    """Of each companion that is joined by size, at every level; arguments as for `ForetellingJoins.joined_rows`."""
+    return tuple(JoinedRow(**row) for part in _joining(spec) for row in part.joined_rows(spec, expectations))
+
+
+def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Joined companion -> those of `levels` at which its average household size is published."""
+    joined = [link for link in links if isinstance(link, HasAverages)]
+    return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
+
+
+def _joining(spec: ReleaseSpec) -> Iterator[ForetellingJoins]:
+    return (part for part in spec.of_features if isinstance(part, ForetellingJoins))
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """A public fact, which a feature states, whose gain can be foretold."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the shares in use."""
+
+    def foretold(self, expectation: Expectation, like: Path) -> Sequence[Mapping[str, Any]]:
+        """The fields of a `SharedRow` of each share that an earlier release used too, at each of its levels.
+
+        Args:
+            expectation: of the universe with the shares; their public files are read.
+            like: the earlier release.
+
+        Raises:
+            InputError: a public file cannot be read, or does not fit.
+            ReleaseError: the earlier release is damaged.
+        """
+
+
+@dataclass(frozen=True)
+class SharedRow:
+    """The answers of one share at one level.
+
+    Attributes:
+        geounits, answers: of the level, and how many of the query are shared.
+        without: expected absolute error of an answer without shares, mean over answers and geounits, in persons; None
+            where the measurements do not determine it.
+        error: the same with shares, if they fit as in the earlier release.
+        budget: of the release.
+        needed_without: the budget that gives `error` without shares, at the same division; None where none does.
+        enough: the budget that gives `without` with shares, if they fit so; 0 where public
+            shares alone do; None where `without` is.
+    """
+
+    name: str
+    level: str
+    query: str
+    geounits: int
+    answers: int
+    without: float | None
+    error: float | None
+    budget: float
+    needed_without: float | None
+    enough: float | None
+
+
+def names_of_shares(universe: Universe) -> tuple[str, ...]:
+    """The names of the shares that a universe uses."""
+    return tuple(name for one in universe.facts if isinstance(one, Foretelling) for name in one.names)
+
+
+def shared_rows(expectation: Expectation, like: Path) -> tuple[SharedRow, ...]:
+    """What is foretold of a universe from an earlier release; errors as for `Foretelling.foretold`."""
+    facts = [one for one in expectation.universe.facts if isinstance(one, Foretelling)]
+    return tuple(SharedRow(**row) for one in facts for row in one.foretold(expectation, like))
+
+
+#: Standard error of a share of the respondents that a plan finds the number of respondents for.
+SHARE_ERROR = 0.05
+
+
+@runtime_checkable
+class FromReports(Protocol):
+    """A source of noisy numbers that are made of randomised reports."""
+
+    @property
+    def expected_reports(self) -> int | None:
+        """Of a leaf; None where the spec does not say."""
+
+    @property
+    def variance_of_report(self) -> float:
+        """Of one answer's count, for one report, mean over the answers."""
+
+
+@dataclass(frozen=True)
+class LocalRow:
+    """One level.
+
+    Attributes:
+        geounits: of the level.
+        reports: that are expected in one of them, mean over them.
+        local, central: standard error of the number of respondents with one answer, mean over answers and areas: from
+            reports, and from true answers with noise of the same epsilon, divided evenly over the levels.
+        needed, needed_centrally: respondents of an area for a standard error of `SHARE_ERROR` of its respondents.
+    """
+
+    level: str
+    geounits: int
+    reports: float
+    local: float
+    central: float
+    needed: int
+    needed_centrally: int
+
+
+def check_expected(universe: Universe) -> None:
+    """Raises InputError where a plan of reports does not know how many there will be."""
+    if reason := universe.source.refusal("plan"):
+        raise InputError(reason)
+
+
+def local_rows(expectation: Expectation) -> tuple[LocalRow, ...]:
+    """Of each level, top first; empty where counts are not made from reports.
+
+    Errors are those of linear estimates: debiased counts of the reports of an area, and central measurements that learn
+    from each other. Where counts are small a release is closer to the truth than either.
+    """
+    universe, spine = expectation.universe, expectation.spine
+    if not isinstance(universe.source, FromReports) or universe.source.expected_reports is None:
+        return ()
+    expected = universe.source.expected_reports
+    central = Expectation.of(_central(universe), spine, [], "full")
+    planned, planned_centrally = expectation.planned(), central.planned()
+    (measured,) = universe.strategy.levels[-1].queries
+    rows = []
+    # Of one report, for a number: the error of n reports is its root of n times, that of a share 1 / root of n times.
+    one = universe.source.variance_of_report
+    for level in spine.levels:
+        own = expectation.errors(planned, level.name, measured.query).standard
+        other = central.errors(planned_centrally, level.name, measured.query).standard
+        rows.append(
+            LocalRow(
+                level=level.name,
+                geounits=len(level),
+                reports=expected * spine.n_leaves / len(level),
+                local=own,
+                central=other,
+                needed=math.ceil(one / SHARE_ERROR**2),
+                needed_centrally=math.ceil(other / SHARE_ERROR),
+            )
+        )
+    return tuple(rows)
+
+
+def _central(universe: Universe) -> Universe:
+    """The same question asked of true records: discrete Laplace noise of the same epsilon, all levels alike."""
+    levels = universe.strategy.levels
+    (measured,) = levels[-1].queries
+    share, queries = Fraction(1, len(levels)), (MeasuredQuery(measured.query, Fraction(1)),)
+    strategy = Strategy(tuple(LevelStrategy(level.level, share, queries) for level in levels))
+    return replace(universe, framework="pure", strategy=strategy, source=OWN_NOISE)
