@@ -25,7 +25,16 @@ from numpy.typing import NDArray
 from features.exports.words import area_names
 from geography.spine import Level, Spine
 from pipeline.errors import InputError
-from pipeline.exchange.pl94171_tables import LINES, OCCUPANCY, QUARTERS, RACES, race_lines, race_sums
+from pipeline.exchange.pl94171_tables import (
+    GEO_HEADER,
+    LINES,
+    OCCUPANCY,
+    QUARTERS,
+    RACES,
+    SEGMENTS,
+    race_lines,
+    race_sums,
+)
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
@@ -190,22 +199,10 @@ class CensusTables:
 # -- summary files -----------------------------------------------------------------------------------------------------
 
 
-_GEO_FIELDS: Final = (
-    "FILEID STUSAB SUMLEV GEOVAR GEOCOMP CHARITER CIFSN LOGRECNO GEOID GEOCODE REGION DIVISION STATE "
-    "STATENS COUNTY COUNTYCC COUNTYNS COUSUB COUSUBCC COUSUBNS SUBMCD SUBMCDCC SUBMCDNS ESTATE ESTATECC "
-    "ESTATENS CONCIT CONCITCC CONCITNS PLACE PLACECC PLACENS TRACT BLKGRP BLOCK AIANHH AIHHTLI AIANHHFP "
-    "AIANHHCC AIANHHNS AITS AITSFP AITSCC AITSNS TTRACT TBLKGRP ANRC ANRCCC ANRCNS CBSA MEMI CSA METDIV "
-    "NECTA NMEMI CNECTA NECTADIV CBSAPCI NECTAPCI UA UATYPE UR CD116 CD118 CD119 CD120 CD121 SLDU18 "
-    "SLDU22 SLDU24 SLDU26 SLDU28 SLDL18 SLDL22 SLDL24 SLDL26 SLDL28 VTD VTDI ZCTA SDELM SDSEC SDUNI PUMA "
-    "AREALAND AREAWATR BASENAME NAME FUNCSTAT GCUNI POP100 HU100 INTPTLAT INTPTLON LSADC PARTFLAG UGA"
-)
-#: Fields of the geographic header, in order.
-GEO_FIELDS: Final = tuple(_GEO_FIELDS.split(" "))
 #: Length of a geocode -> summary level.
 SUMMARY_LEVELS: Final = {2: "040", 5: "050", 11: "140", 12: "150", 15: "750"}
 #: Characters of the field NAME.
 _LONGEST_NAME: Final = 125
-_SEGMENTS: Final = (("P1", "P2"), ("P3", "P4", "H1"), ("P5",))
 _STATE_CODES: Final = (
     "01AL02AK04AZ05AR06CA08CO09CT10DE11DC12FL13GA15HI16ID17IL18IN19IA20KS21KY22LA23ME24MD25MA26MI27MN28MS29MO"
     "30MT31NE32NV33NH34NJ35NM36NY37NC38ND39OH40OK41OR42PA44RI45SC46SD47TN48TX49UT50VT51VA53WA54WV55WI56WY72PR"
@@ -253,7 +250,7 @@ class SummaryFiles:
 
     def __init__(self, folder: Path, tables: Sequence[str]) -> None:
         self._folder = folder
-        self._segments = tuple(names for names in _SEGMENTS if any(name in tables for name in names))
+        self._segments = tuple(names for names in SEGMENTS if any(name in tables for name in names))
         self._tables = frozenset(tables)
         self._files: dict[str, list[TextIO]] = {}
         self._written: dict[str, int] = {}
@@ -323,10 +320,10 @@ class SummaryFiles:
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
         units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(areas.geocodes)
-        place = {name: number for number, name in enumerate(GEO_FIELDS)}
+        place = {name: number for number, name in enumerate(GEO_HEADER)}
         rows = zip(areas.geocodes.tolist(), areas.names, numbers, persons, units, strict=True)
         for code, name, number, count, housing in rows:
-            line = [""] * len(GEO_FIELDS)
+            line = [""] * len(GEO_HEADER)
             values = {
                 "FILEID": "PLST",
                 "STUSAB": _STATES[code[:2]],

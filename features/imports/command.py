@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from features.imports.folder import Imported
 
 
 def import_flows_command(
@@ -68,7 +71,6 @@ def import_flows_command(
     """
     from features.imports.flows import FlowsRequest, import_flows
     from features.imports.tables.statement import parse_levels, parse_names
-    from pipeline.execution.console import error_console
 
     request = FlowsRequest(
         file,
@@ -85,11 +87,7 @@ def import_flows_command(
         counted=counted,
         name=name,
     )
-    imported = import_flows(request, out)
-    console = error_console()
-    for line in imported.messages:
-        console.print(line)
-    typer.echo(imported.spec)
+    _print(import_flows(request, out))
 
 
 app = typer.Typer(
@@ -142,14 +140,20 @@ def pl94171(
         spinewise run ri2020/release.toml
     """
     from features.imports.pl94171.importer import import_pl94171
+
+    _print(import_pl94171(path, out, strict=strict))
+
+
+def _print(imported: Imported) -> None:
+    """Say what was done, and print the path of the spec."""
     from pipeline.execution.console import error_console
 
-    imported = import_pl94171(path, out, strict=strict)
     console = error_console()
     for line in imported.messages:
         console.print(line)
     if imported.mismatches:
-        console.print(f"Warning: some tables do not agree; all mismatches are in {out / 'mismatches.csv'}")
+        table = imported.spec.with_name("mismatches.csv")
+        console.print(f"Warning: some tables do not agree; all mismatches are in {table}")
         for line in imported.mismatches:
             console.print(f"  {line}")
     typer.echo(imported.spec)
@@ -253,11 +257,11 @@ def table(
 
         spinewise import table next.csv --recipe mine/import.toml --out next --expect-records 610 --expect-areas 12
     """
+    options = locals()
     from features.imports.tables.description import describe_table
     from features.imports.tables.importer import import_table
-    from features.imports.tables.statement import Statement, read_recipe
+    from features.imports.tables.statement import PARTS, Statement, read_recipe
     from pipeline.errors import InputError
-    from pipeline.execution.console import error_console
 
     if weights is not None:
         raise InputError(
@@ -265,13 +269,7 @@ def table(
             "would change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example "
             "only), or release the respondents themselves: leave out --weights"
         )
-    stated: dict[str, Any] = {
-        "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
-        "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,
-        "areas": areas, "only": tuple(only or ()), "header": header, "last": last, "sheet": sheet, "zeros": zeros,
-        "missing": missing, "households": households, "households_query": households_query, "key": key,
-        "household_attributes": household_attributes, "separator": separator, "encoding": encoding, "name": name,
-    }  # fmt: skip
+    stated = {name: options[name] for name in PARTS} | {"only": tuple(only or ())}
     if recipe is not None:
         if both := [one for one, value in stated.items() if value not in (None, False, ())]:
             raise InputError(
@@ -291,8 +289,4 @@ def table(
         raise InputError(
             "--out DIR is needed: what is stated is written there; state nothing to see the file described"
         )
-    imported = import_table(statement, out)
-    console = error_console()
-    for line in imported.messages:
-        console.print(line)
-    typer.echo(imported.spec)
+    _print(import_table(statement, out))

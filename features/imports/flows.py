@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.imports.folder import import_folder
-from features.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
+from features.imports.folder import Imported, import_folder, unused
+from features.imports.toml_text import assigned, commented, filled, key, listed, quoted, shares, table_inline
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted, text_column
 from geography.spine import Spine
@@ -90,14 +90,6 @@ class FlowsRequest:
 
 
 @dataclass(frozen=True)
-class ImportedFlows:
-    """What was written, and what is to be said about it."""
-
-    spec: Path
-    messages: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Flows:
     """Flows by area of origin and destination, `(n,)` each, sorted."""
 
@@ -106,7 +98,7 @@ class _Flows:
     count: NDArray[np.int64]
 
 
-def import_flows(request: FlowsRequest, out: Path) -> ImportedFlows:
+def import_flows(request: FlowsRequest, out: Path) -> Imported:
     """Add up the flows by area, and write `out`: areas.parquet, flows.parquet and release.toml.
 
     Raises:
@@ -130,6 +122,7 @@ def import_flows(request: FlowsRequest, out: Path) -> ImportedFlows:
         if request.elsewhere in values:
             raise InputError(f"--elsewhere: {request.elsewhere!r} is the code of an area; give another name")
         values.append(request.elsewhere)
+    recodes = _recodes(request, spine, level)
     noun = request.counted or "flows"
     inside = int(flows.count[spine.leaf_ancestors(level)[flows.origin] == flows.destination].sum())
     found = (
@@ -139,9 +132,8 @@ def import_flows(request: FlowsRequest, out: Path) -> ImportedFlows:
     made = (
         f"origins: {counted(spine.n_leaves, 'area')} of level {list(request.levels)[-1]}; destinations: "
         f"{counted(len(values), 'value')} of the attribute {request.attribute!r}",
-        *(f"{request.attribute}_{name}: a recode with {counted(len(groups), 'group')}"
-          for name, groups in _recodes(request, spine, level).items()),
-    )  # fmt: skip
+        *(f"{name}: a recode with {counted(len(groups), 'group')}" for name, groups in recodes.items()),
+    )
     with import_folder(out) as folder:
         folder.parquet("areas.parquet", spine.to_table())
         table = {
@@ -150,10 +142,10 @@ def import_flows(request: FlowsRequest, out: Path) -> ImportedFlows:
             "count": pa.array(flows.count),
         }
         folder.parquet("flows.parquet", pa.table(table), private=True)
-        text = _spec_text(request, spine, level, values, made)
+        text = _spec_text(request, spine, values, recodes, made)
         parse_spec(text, f"{out / 'release.toml'} (not written)", folder.path)
         folder.text("release.toml", text)
-    return ImportedFlows(out / "release.toml", (found, *made))
+    return Imported(out / "release.toml", (found, *made))
 
 
 def _columns(request: FlowsRequest) -> list[str]:
@@ -168,7 +160,7 @@ def _code_spine(request: FlowsRequest, file: RecordsFile) -> Spine:
         lengths = dict(request.levels)
         longest = int(np.char.str_len(codes).max())
         if longest > lengths[names[-1]]:
-            lengths[_unused("code", names)] = longest
+            lengths[unused("code", names)] = longest
         return spine_from_prefixes(codes, lengths)
     assert request.areas is not None
     with_codes = request.geocode not in (None, names[-1])
@@ -184,16 +176,10 @@ def _from_one_area(spine: Spine) -> Spine:
     """The spine with one area at the top: there the flows that end in an area are counted together."""
     if len(spine.levels[0]) == 1:
         return spine
-    name = _unused("all", spine.level_names)
+    name = unused("all", spine.level_names)
     table = spine.to_table()
     table = table.add_column(0, name, pa.array([name] * table.num_rows))
     return spine_from_table(table, [name, *spine.level_names])
-
-
-def _unused(name: str, names: Sequence[str]) -> str:
-    while name in names:
-        name += "_"
-    return name
 
 
 def _distinct_codes(request: FlowsRequest, file: RecordsFile) -> NDArray[np.str_]:
@@ -233,7 +219,7 @@ def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: S
     target = spine.leaf_ancestors(level)[leaf]
     origins, destinations = (LeafReader(codes, name, request.file) for name in (request.origin, request.destination))
     n_targets = len(spine.levels[level]) + (request.elsewhere is not None)
-    sums: dict[int, int] = {}
+    pairs, counts = np.zeros((2, 0), dtype=np.int64)
     first_row = 0
     for chunk in file.chunks():
         start, _ = origins.read(chunk.column(request.origin), first_row, log)
@@ -246,15 +232,12 @@ def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: S
         if request.elsewhere is None:
             right &= end >= 0
         place = np.where(end >= 0, target[end], n_targets - 1)
-        pairs, index = np.unique(leaf[start[right]] * n_targets + place[right], return_inverse=True)
-        added = np.zeros(pairs.size, dtype=np.int64)
-        np.add.at(added, index, count[right])
-        for pair, number in zip(pairs.tolist(), added.tolist(), strict=True):
-            sums[pair] = sums.get(pair, 0) + number
+        pairs = np.append(pairs, leaf[start[right]] * n_targets + place[right])
+        pairs, index = np.unique(pairs, return_inverse=True)
+        counts, added = np.zeros(pairs.size, dtype=np.int64), np.append(counts, count[right])
+        np.add.at(counts, index, added)
     log.raise_if_any()
-    pairs = np.array(sorted(sums), dtype=np.int64)
-    count = np.array([sums[pair] for pair in pairs.tolist()], dtype=np.int64)
-    return _Flows(pairs // n_targets, pairs % n_targets, count)
+    return _Flows(pairs // n_targets, pairs % n_targets, counts)
 
 
 def _ends(
@@ -270,7 +253,7 @@ def _ends(
 
 
 def _recodes(request: FlowsRequest, spine: Spine, level: int) -> dict[str, dict[str, list[str]]]:
-    """Each level above the destinations that divides them -> its areas, and the destinations in each."""
+    """A recode for each level above the destinations that divides them: its areas, and the destinations in each."""
     recodes: dict[str, dict[str, list[str]]] = {}
     values = spine.levels[level].geocodes
     above = np.arange(values.size)
@@ -283,7 +266,7 @@ def _recodes(request: FlowsRequest, spine: Spine, level: int) -> dict[str, dict[
                 groups[str(upper.geocodes[place])].append(value)
             if request.elsewhere is not None:
                 groups[request.elsewhere] = [request.elsewhere]
-            recodes[upper.name] = groups
+            recodes[f"{request.attribute}_{upper.name}"] = groups
     return dict(reversed(recodes.items()))
 
 
@@ -307,63 +290,98 @@ The spine is made of the areas where a flow begins; the attribute {attribute!r} 
 """
 _DECIDE = "To be decided before it runs: whether the areas of the flows may be published, see [provenance]."
 _RUNS = "It runs as it is."
-_ACCEPT = """
-An area in the list reveals that somebody lives or works there. Give a public list of all areas (--areas), or accept it:
+_ACCEPT = """\
+# An area in the list reveals that somebody lives or works there. Give a public list of all areas (--areas), or accept
+# it:
+# accept = ["geography", "schema"]
 """
-_BUDGET = "What a release costs, in privacy loss: decide it before you look at any result."
-_QUERIES = """
-What is measured in every area of origin, and its share; adds up to 1. At the top level these are the numbers of flows
-that end in each area.
+_SPEC = """
+$head
+
+$name
+
+# What a release costs, in privacy loss: decide it before you look at any result.
+[privacy]
+rho = "1"                                   # exact numbers are written in quotes
+neighbours = "change-one"                   # protected: where one flow begins and ends
+# dataset = "..."   the ledger's name for these records; then the run is charged to it
+
+[geography]                                 # where flows begin
+file = "areas.parquet"
+$levels
+
+[provenance]                                # where what is published without noise comes from
+$accept
+[provenance.inputs]
+$inputs
+
+[schema.attributes]                          # where flows end
+$destinations
+
+$recodes
+$labels
+# What is measured in every area of origin, and its share; adds up to 1. At the top level these are the numbers of flows
+# that end in each area.
+[strategy.queries]
+$queries
+
+[strategy.levels]                           # each level's share of the budget, top first; adds up to 1
+$level_shares
+
+[tables]                                    # what is published, besides the histograms; a query each
+total = "total"
+$tables
+
+[input]
+file = "flows.parquet"
+form = "long"                               # a row for each pair of areas, with its count
+$geocode
+count = "count"
+
+[postprocess]
+passes = ["total"]                          # the total of each area is fixed first: sums of many small cells keep it
 """
 
 
-def _spec_text(request: FlowsRequest, spine: Spine, level: int, values: Sequence[str], messages: Sequence[str]) -> str:
-    recodes = {f"{request.attribute}_{name}": groups for name, groups in _recodes(request, spine, level).items()}
-    public = request.areas is not None
-    origin = (
-        ("public", request.areas.name) if request.areas else ("records", f"{request.file.name}, by spinewise import")
-    )
-    head = _HEAD.format(
-        source=request.file.name, attribute=request.attribute, level=request.level, decide=_RUNS if public else _DECIDE
-    )
+def _spec_text(
+    request: FlowsRequest,
+    spine: Spine,
+    values: Sequence[str],
+    recodes: Mapping[str, Mapping[str, Sequence[str]]],
+    messages: Sequence[str],
+) -> str:
+    source = {"source": "records", "from": f"{request.file.name}, by spinewise import"}
+    if request.areas is not None:
+        source = {"source": "public", "from": request.areas.name}
+    decide = _DECIDE if request.areas is None else _RUNS
+    head = _HEAD.format(source=request.file.name, attribute=request.attribute, level=request.level, decide=decide)
     name = request.name or request.file.name.split(".")[0]
-    lines = [commented(head), *(commented(f"- {line}") for line in messages), ""]
-    lines += [assigned("name", quoted(name.replace("_", "-")), "names the release's folder"), ""]
-    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers are written in quotes")]
-    lines += [
-        assigned("neighbours", quoted("change-one"), "protected: where one flow begins and ends"),
-        commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
-        "",
-        "[geography]                                 # where flows begin",
-        assigned("file", quoted("areas.parquet")),
-        listed("levels", spine.level_names),
-        "",
-        "[provenance]                                # where what is published without noise comes from",
-    ]
-    lines += [] if public else [commented(_ACCEPT), '# accept = ["geography", "schema"]']
-    source = table_inline("x", {"source": origin[0], "from": origin[1]}).removeprefix("x = ")
-    lines += ["", "[provenance.inputs]", f"geography = {source}", f"schema = {source}", ""]
-    lines += [f"[schema.attributes]{'':<25} # where flows end", listed(request.attribute, values), ""]
-    for recode, groups in recodes.items():
-        lines += [f"[schema.recodes.{key(recode)}]", assigned("attribute", quoted(request.attribute)), ""]
-        lines += [f"[schema.recodes.{key(recode)}.groups]", *_ranged(groups, values), ""]
+    groups: list[str] = []
+    for recode, members in recodes.items():
+        section = f"schema.recodes.{key(recode)}"
+        groups += [f"[{section}]", assigned("attribute", quoted(request.attribute)), ""]
+        groups += [f"[{section}.groups]", *_ranged(members, values), ""]
+    detail = assigned(request.attribute, quoted(request.attribute))
+    if len(values) > _MOST_PUBLISHED:
+        detail = f"# {detail}   a table with {len(values):,} columns"
+    labels: list[str] = []
     if request.counted is not None:
-        lines += ["[schema.labels]", assigned("records", quoted(request.counted), "what is counted"), ""]
-    lines += [commented(_QUERIES), "[strategy.queries]", *shares(_query_shares(list(recodes))), ""]
-    lines += ["[strategy.levels]                           # each level's share of the budget, top first; adds up to 1"]
-    lines += [*shares(_level_shares(spine.level_names)), ""]
-    lines += ["[tables]                                    # what is published, besides the histograms; a query each"]
-    lines += [assigned("total", quoted("total")), *(assigned(recode, quoted(recode)) for recode in recodes)]
-    line = assigned(request.attribute, quoted(request.attribute))
-    lines += [line if len(values) <= _MOST_PUBLISHED else f"# {line}   a table with {len(values):,} columns", ""]
-    lines += ["[input]", assigned("file", quoted("flows.parquet"))]
-    lines += [assigned("form", quoted("long"), "a row for each pair of areas, with its count")]
-    lines += [assigned("geocode", quoted(spine.leaf_level.name)), assigned("count", quoted("count")), ""]
-    lines += ["[postprocess]"]
-    lines += [
-        assigned("passes", '["total"]', "the total of each area is fixed first: sums of many small cells keep it")
-    ]
-    return "\n".join(lines) + "\n"
+        labels = ["[schema.labels]", assigned("records", quoted(request.counted), "what is counted"), ""]
+    return filled(
+        _SPEC,
+        head=[commented(head), *(commented(f"- {line}") for line in messages)],
+        name=[assigned("name", quoted(name.replace("_", "-")), "names the release's folder")],
+        levels=[listed("levels", spine.level_names)],
+        accept=[_ACCEPT if request.areas is None else ""],
+        inputs=[table_inline(one, source) for one in ("geography", "schema")],
+        destinations=[listed(request.attribute, values)],
+        recodes=groups,
+        labels=labels,
+        queries=shares(_query_shares(list(recodes))),
+        level_shares=shares(_level_shares(spine.level_names)),
+        tables=[*(assigned(recode, quoted(recode)) for recode in recodes), detail],
+        geocode=[assigned("geocode", quoted(spine.leaf_level.name))],
+    )
 
 
 def _query_shares(recodes: Sequence[str]) -> dict[str, Fraction]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,21 @@ from pipeline.storage.files import new_folder
 from pipeline.storage.local_name import local_name
 
 
+@dataclass(frozen=True)
+class Imported:
+    """What was written.
+
+    Attributes:
+        spec: the path of release.toml.
+        messages: sentences for the user; of summary files without counts of single areas.
+        mismatches: a line for each rule of a summary file that does not hold somewhere; they show published counts.
+    """
+
+    spec: Path
+    messages: tuple[str, ...]
+    mismatches: tuple[str, ...] = ()
+
+
 class ImportFolder:
     """Writes files to a folder that is not yet in its place."""
 
@@ -23,20 +39,23 @@ class ImportFolder:
 
     def parquet(self, name: str, table: pa.Table, *, private: bool = False) -> None:
         """Write a table; `private` gives the file mode 0600."""
-        with self.file(name, private=private) as path:
-            pq.write_table(table, local_name(path), compression="zstd")
+        pq.write_table(table, local_name(self._new(name, private)), compression="zstd")
 
     def text(self, name: str, text: str, *, private: bool = False) -> None:
         """Write a text file `name` in UTF-8; `private` makes it readable by its owner only."""
-        with self.file(name, private=private) as path:
-            path.write_text(text, encoding="utf-8")
+        self._new(name, private).write_text(text, encoding="utf-8")
 
-    @contextmanager
-    def file(self, name: str, *, private: bool = False) -> Iterator[Path]:
-        """The path of a new, empty file to write to."""
+    def _new(self, name: str, private: bool) -> Path:
         path = self.path / name
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
-        yield path
+        return path
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """A name of a column or a level that no other has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 @contextmanager

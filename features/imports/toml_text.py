@@ -75,6 +75,14 @@ def commented(text: str) -> str:
     return "\n".join(f"# {_CONTROL.sub('?', line)}".rstrip() for line in text.strip().splitlines())
 
 
+def filled(template: str, **parts: Sequence[str]) -> str:
+    """The template with the lines of each part in the place of its `$name`; without lines, nothing stands there."""
+    lines: list[str] = []
+    for line in template.strip("\n").splitlines():
+        lines += parts[line[1:]] if line.startswith("$") else [line]
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def shares(values: Mapping[str, Fraction]) -> list[str]:
     """A line for each share."""
     return [assigned(name, exact(value)) for name, value in values.items()]

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from releases.small import run
 
-from features.exports.pl94171 import GEO_FIELDS, VALUES, column_names
+from features.exports.pl94171 import VALUES, column_names
 from features.exports.release import export_release
+from pipeline.exchange.pl94171_tables import GEO_HEADER
 from pipeline.published import open_finished
 
 TRACT = "44007000101"
@@ -68,7 +69,7 @@ def lines_of(folder: Path, name: str) -> list[list[str]]:
 
 def read_blocks(folder: Path) -> dict[str, list[int]]:
     """Block -> all numbers of tables P1 to P4, H1 and P5, as the files have them."""
-    geo = [dict(zip(GEO_FIELDS, line, strict=True)) for line in lines_of(folder, "rigeo20*.pl")]
+    geo = [dict(zip(GEO_HEADER, line, strict=True)) for line in lines_of(folder, "rigeo20*.pl")]
     block_of = {line["LOGRECNO"]: line["GEOCODE"] for line in geo if line["SUMLEV"] == "750"}
     found: dict[str, list[int]] = {}
     for segment in (1, 2, 3):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,18 @@ from features.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS, lin
 from features.imports.pl94171.summary_file import SummaryFile
 from pipeline.exchange.pl94171_tables import LINES, race_sums
 
-_HISPANIC = 1  # the line (from 0) of P2 and P4 before that of all races together
+#: Of a side of a rule: sign, table, its line, and the last of several lines.
+_TERM = re.compile(r"([+-]?) ?(\w\d)_(\d+)(?: \+ \.\.\. \+ \w+_(\d+))?")
+_SUMS = (
+    "H1_001 = H1_002 + H1_003",
+    "P5_001 = P5_002 + P5_007",
+    "P5_002 = P5_003 + ... + P5_006",
+    "P5_007 = P5_008 + P5_009 + P5_010",
+    "P2_001 = P1_001",
+    "P4_001 = P3_001",
+)
 _OVER_BLOCKS = " = sum over its blocks"
+#: The line (from 0) of all races together in each table of races.
 _ALL_RACES = {"P1": 0, "P2": 2, "P3": 0, "P4": 2}
 
 
@@ -45,75 +56,54 @@ class Mismatches:
 def check_summary(summary: SummaryFile) -> list[Mismatches]:
     """All mismatches: within the tables, between them, with the header, and of blocks with the areas above."""
     mismatches = []
-    for kind, rule, left, right, at_most in _rules(summary):
-        broken = left > right if at_most else left != right
+    for kind, rule in _rules(frozenset(summary.tables)):
+        left, sign, right = rule.partition(" <= " if " <= " in rule else " = ")
+        actual, expected = _side(summary, left), _side(summary, right)
+        broken = actual > expected if sign == " <= " else actual != expected
         for level in np.unique(summary.level[broken]):
             rows = np.flatnonzero(broken & (summary.level == level))
-            mismatches.append(Mismatches(str(level), rule, rows, left[rows], right[rows], kind))
+            mismatches.append(Mismatches(str(level), rule, rows, actual[rows], expected[rows], kind))
     return [*mismatches, *_sums_of_blocks(summary)]
 
 
-def _rules(summary: SummaryFile) -> Iterator[tuple[str, str, NDArray[np.int64], NDArray[np.int64], bool]]:
-    """Kind, rule, left and right side `(n,)`, and whether the left may be less."""
-    tables = summary.tables
-    for table, sums in _sums().items():
-        if table in tables:
-            for line, parts in sums.items():
-                rule = f"{line_name(table, line)} = {_sum_text(table, parts)}"
-                yield "tables", rule, _line(summary, table, line), _sum(tables[table], parts), False
-    for small, large in (("P2", "P1"), ("P4", "P3")):
-        rule = f"{line_name(small, 0)} = {line_name(large, 0)}"
-        yield "tables", rule, _line(summary, small, 0), _line(summary, large, 0), False
-    for small, large in (("P2", "P1"), ("P4", "P3"), ("P3", "P1"), ("P4", "P2")):
-        yield from _at_most(summary, small, large)
-    rule = f"{line_name('P4', _HISPANIC)} <= {line_name('P2', _HISPANIC)}"
-    yield "tables", rule, _line(summary, "P4", _HISPANIC), _line(summary, "P2", _HISPANIC), True
-    for line in range(LINES["P1"]):
-        lesser_line, other = (line_name(table, line) for table in ("P3", "P1"))
-        less, lesser = (line_name(table, line + _ALL_RACES[table]) for table in ("P4", "P2"))
-        adults = _line(summary, "P3", line) - _line(summary, "P4", line + 2)
-        everybody = _line(summary, "P1", line) - _line(summary, "P2", line + 2)
-        yield "tables", f"{lesser_line} - {less} <= {other} - {lesser}", adults, everybody, True
-    if "P5" in tables:
-        yield "header", "P5_001 <= P1_001", _line(summary, "P5", 0), _line(summary, "P1", 0), True
-    yield "header", "POP100 = P1_001", summary.population, _line(summary, "P1", 0), False
-    yield "header", "HU100 = H1_001", summary.units, _line(summary, "H1", 0), False
+def _side(summary: SummaryFile, text: str) -> NDArray[np.int64]:
+    """`(n,)`, one side of a rule: lines of tables, or a total of the header."""
+    of_header = {"POP100": summary.population, "HU100": summary.units}
+    if text in of_header:
+        return of_header[text]
+    total = np.zeros(len(summary.level), dtype=np.int64)
+    for sign, table, first, last in _TERM.findall(text):
+        lines = summary.tables[table][:, int(first) - 1 : int(last or first)]
+        total += lines.sum(axis=1, dtype=np.int64) * (-1 if sign == "-" else 1)
+    return total
 
 
-def _sums() -> dict[str, dict[int, tuple[int, ...]]]:
-    """Of each table, line -> the lines it is the sum of, from 0."""
-    sums: dict[str, dict[int, tuple[int, ...]]] = {}
+def _rules(tables: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The kind of each rule, and the rule."""
     for table, start in _ALL_RACES.items():
-        sums[table] = {line + start: tuple(p + start for p in parts) for line, parts in race_sums().items()}
         if start:
-            sums[table] = {0: (_HISPANIC, start), **sums[table]}
-    sums["H1"] = {0: (1, 2)}
-    sums["P5"] = {0: (1, 6), 1: (2, 3, 4, 5), 6: (7, 8, 9)}
-    return sums
+            yield "tables", f"{table}_001 = {table}_002 + {table}_003"
+        for line, parts in race_sums().items():
+            names = [line_name(table, start + part) for part in parts]
+            run = len(parts) > 3 and parts == tuple(range(parts[0], parts[-1] + 1))
+            of_parts = f"{names[0]} + ... + {names[-1]}" if run else " + ".join(names)
+            yield "tables", f"{line_name(table, start + line)} = {of_parts}"
+    yield from (("tables", rule) for rule in _SUMS if rule[:2] in tables)
+    for small, large in (("P2", "P1"), ("P4", "P3"), ("P3", "P1"), ("P4", "P2")):
+        for one, other in zip(_of_races(small), _of_races(large), strict=True):
+            yield "tables", f"{one} <= {other}"
+    yield "tables", "P4_002 <= P2_002"
+    for p1, p2, p3, p4 in zip(*map(_of_races, _ALL_RACES), strict=True):
+        yield "tables", f"{p3} - {p4} <= {p1} - {p2}"
+    if "P5" in tables:
+        yield "header", "P5_001 <= P1_001"
+    yield "header", "POP100 = P1_001"
+    yield "header", "HU100 = H1_001"
 
 
-def _at_most(
-    summary: SummaryFile, small: str, large: str
-) -> Iterator[tuple[str, str, NDArray[np.int64], NDArray[np.int64], bool]]:
-    """Each line of races of one table is at most that of the other."""
-    for line in range(LINES["P1"]):
-        lesser_line, other = line + _ALL_RACES[small], line + _ALL_RACES[large]
-        rule = f"{line_name(small, lesser_line)} <= {line_name(large, other)}"
-        yield "tables", rule, _line(summary, small, lesser_line), _line(summary, large, other), True
-
-
-def _line(summary: SummaryFile, table: str, line: int) -> NDArray[np.int64]:
-    return summary.tables[table][:, line].astype(np.int64)
-
-
-def _sum(table: NDArray[np.int32], lines: Sequence[int]) -> NDArray[np.int64]:
-    return table[:, lines].sum(axis=1, dtype=np.int64)
-
-
-def _sum_text(table: str, parts: Sequence[int]) -> str:
-    if len(parts) > 3 and parts == tuple(range(parts[0], parts[-1] + 1)):
-        return f"{line_name(table, parts[0])} + ... + {line_name(table, parts[-1])}"
-    return " + ".join(line_name(table, part) for part in parts)
+def _of_races(table: str) -> list[str]:
+    """The lines of a table of races, from that of all races together on."""
+    return [line_name(table, _ALL_RACES[table] + line) for line in range(LINES["P1"])]
 
 
 def _sums_of_blocks(summary: SummaryFile) -> Iterator[Mismatches]:

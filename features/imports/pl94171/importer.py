@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.imports.folder import ImportFolder, import_folder
+from features.imports.folder import Imported, ImportFolder, import_folder
 from features.imports.pl94171.check import Mismatches, check_summary, mismatch_messages
 from features.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS
 from features.imports.pl94171.spec_text import spec_text
@@ -27,11 +26,6 @@ from pipeline.storage.files import check_new
 _QUARTERS_LINES = (2, 3, 4, 5, 7, 8, 9)
 _UNITS_LINES = (1, 2)
 _BLOCKS_AT_ONCE = 10_000
-
-
-def block_geocodes(summary: SummaryFile) -> NDArray[np.str_]:
-    """The geocode of each block, `(n_blocks,)`."""
-    return summary.geocode[summary.rows(BLOCK)]
 
 
 def persons_of(summary: SummaryFile, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -61,14 +55,9 @@ def persons_table(summary: SummaryFile) -> pa.Table:
     return table.filter(some) if pc.any(some).as_py() else table.slice(0, 1)
 
 
-def quarters(summary: SummaryFile) -> NDArray[np.int64]:
-    """`(n_blocks, 7)` persons by type of group quarters; the file must have P5."""
-    return summary.tables["P5"][summary.rows(BLOCK)][:, _QUARTERS_LINES].astype(np.int64)
-
-
-def housing_units(summary: SummaryFile) -> NDArray[np.int64]:
-    """`(n_blocks, 2)` occupied and vacant housing units."""
-    return summary.tables["H1"][summary.rows(BLOCK)][:, _UNITS_LINES].astype(np.int64)
+def counts_of(summary: SummaryFile, table: str, lines: Sequence[int]) -> NDArray[np.int64]:
+    """`(n_blocks, n_lines)`: some lines (from 0) of a table of the file."""
+    return summary.tables[table][summary.rows(BLOCK)][:, lines].astype(np.int64)
 
 
 def long_table(geocodes: NDArray[np.str_], counts: NDArray[np.int64], names: tuple[str, ...]) -> pa.Table:
@@ -90,7 +79,7 @@ def area_names(summary: SummaryFile) -> tuple[tuple[str, ...], pa.Table]:
 
     Block groups and blocks are called by their numbers alone, which their codes end in.
     """
-    blocks = block_geocodes(summary)
+    blocks = summary.geocode[summary.rows(BLOCK)]
     levels: list[str] = []
     rows: dict[str, list[str]] = {"geocode": [], "name": []}
     for summary_level in ("040", "050", "140"):
@@ -129,21 +118,6 @@ def off_spine(summary: SummaryFile) -> pa.Table:
 _MISMATCH_COLUMNS = ("level", "geocode", "rule", "found", "expected")
 
 
-@dataclass(frozen=True)
-class Imported:
-    """What was written.
-
-    Attributes:
-        spec: the path of release.toml.
-        messages: sentences for the user, without counts of single areas.
-        mismatches: a line for each rule that does not hold somewhere; they show published counts.
-    """
-
-    spec: Path
-    messages: tuple[str, ...]
-    mismatches: tuple[str, ...]
-
-
 def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     """Read the summary file at `path`, check it, and write `out`.
 
@@ -167,7 +141,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
             f"{path}: tables contradict each other"
             f"{'' if strict else ' in blocks, so that the persons cannot be told apart'}\n{listing}"
         )
-    geocodes = block_geocodes(summary)
+    geocodes = summary.geocode[summary.rows(BLOCK)]
     states = np.unique(geocodes.astype("<U2"))
     if states.size > 1:
         raise InputError(f"{files.geo.place}: blocks of the states {', '.join(states)} are there; one state is needed")
@@ -176,11 +150,11 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     with import_folder(out) as folder:
         folder.parquet("blocks.parquet", pa.table({"block": pa.array(np.sort(geocodes).tolist(), pa.string())}))
         folder.parquet("persons.parquet", persons, private=True)
-        units = housing_units(summary)
+        units = counts_of(summary, "H1", _UNITS_LINES)
         folder.parquet("units.parquet", long_table(geocodes, units, ("status",)), private=True)
         if with_quarters:
-            table = long_table(geocodes, quarters(summary), ("quarters",))
-            folder.parquet("quarters.parquet", table, private=True)
+            quarters = counts_of(summary, "P5", _QUARTERS_LINES)
+            folder.parquet("quarters.parquet", long_table(geocodes, quarters, ("quarters",)), private=True)
         named, names = area_names(summary)
         if named:
             folder.parquet("names.parquet", names)
@@ -201,7 +175,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         f"{geocodes.size:,} blocks, {pc.sum(persons['count']).as_py():,} persons, {int(units.sum()):,} housing units"
     )
     if with_quarters:
-        contents += f", {int(quarters(summary).sum()):,} persons in group quarters"
+        contents += f", {int(quarters.sum()):,} persons in group quarters"
     lines = [contents]
     if not with_quarters and files.geo.layout == "pipes":
         name = f"{files.state}00003{files.year}.pl"
@@ -212,12 +186,9 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
 
 def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:
     """mismatches.csv: a row for each area and rule; its header alone where there is none."""
-
-    def lines() -> Iterator[str]:
-        yield ",".join(_MISMATCH_COLUMNS)
-        for mismatch in mismatches:
-            name = GEO_LEVELS[mismatch.level].name
-            for row, actual, expected in zip(mismatch.rows, mismatch.actual, mismatch.expected, strict=True):
-                yield f"{name},{summary.geocode[row]},{mismatch.rule},{actual},{expected}"
-
-    folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines()), private=True)
+    lines = [",".join(_MISMATCH_COLUMNS)]
+    for mismatch in mismatches:
+        name = GEO_LEVELS[mismatch.level].name
+        for row, actual, expected in zip(mismatch.rows, mismatch.actual, mismatch.expected, strict=True):
+            lines.append(f"{name},{summary.geocode[row]},{mismatch.rule},{actual},{expected}")
+    folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines), private=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Tables in each of the segments 1, 2, 3.
-SEGMENTS = (("P1", "P2"), ("P3", "P4", "H1"), ("P5",))
+from pipeline.exchange.pl94171_tables import GEO_HEADER
+
 #: What stands before the tables in a segment's record.
 SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 
@@ -50,24 +50,13 @@ PART_DIGITS = {"STATE": 2, "COUNTY": 3, "TRACT": 6, "BLKGRP": 1, "BLOCK": 4, "PL
 #: What stands where a block is in no place, and in no American Indian area.
 NO_AREA = {"PLACE": ("", "99999"), "AIANHH": ("", "9999")}
 
-#: Fields of the geographic header that are read.
-GEO_FIELDS = (
-    "STUSAB", "SUMLEV", "GEOCOMP", "LOGRECNO", "STATE", "COUNTY", "PLACE", "TRACT", "BLKGRP", "BLOCK", "AIANHH",
-    "NAME", "POP100", "HU100",
-)  # fmt: skip
-
-#: Number of fields of a pipe-delimited geographic header (2020), and the position of those that are read, from 0.
-GEO_2020_WIDTH = 97
-GEO_2020: Mapping[str, int] = {
-    "STUSAB": 1, "SUMLEV": 2, "GEOCOMP": 4, "LOGRECNO": 7, "STATE": 12, "COUNTY": 14, "PLACE": 29, "TRACT": 32,
-    "BLKGRP": 33, "BLOCK": 34, "AIANHH": 35, "NAME": 87, "POP100": 90, "HU100": 91,
-}  # fmt: skip
-
-#: First column (from 1) and width of those fields in a fixed-width geographic header (2010).
+#: Fields that are read of the geographic header: first column (from 1) and width in one of fixed widths (2010).
 GEO_2010: Mapping[str, tuple[int, int]] = {
     "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "LOGRECNO": (19, 7), "STATE": (28, 2), "COUNTY": (30, 3),
     "PLACE": (46, 5), "TRACT": (55, 6), "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "NAME": (227, 90),
     "POP100": (319, 9), "HU100": (328, 9),
 }  # fmt: skip
+#: And their position, from 0, in one between pipes (2020).
+GEO_2020: Mapping[str, int] = {name: GEO_HEADER.index(name) for name in GEO_2010}
 #: Columns that a fixed-width record has to reach.
 GEO_2010_LEAST = 336

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from features.imports.pl94171.layout import SPINE_LEVELS
-from features.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares
+from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.exchange.pl94171_tables import QUARTERS, RACES
 from pipeline.spec.preset import load_preset
 
@@ -73,15 +73,106 @@ Persons are counted by voting age, Hispanic origin and race, 252 cells a block, 
 What is measured, and with what noise, is the 2020 production strategy ({preset}) with group quarters summed out: the
 same exact rho for every query at every level that is here.
 """
-_QUARTERS_NOTE = """
-Persons in group quarters by type (P5). The tables do not link them to the histogram above, so this is a
-histogram of its own, with what the production spends on its queries of group quarters alone: together with privacy.rho
-above it is the production's budget at these levels. A person in group quarters is in both histograms; their rhos add
-up. The noise is large below the county. For better totals give this more, and the persons less.
+_WITH_QUARTERS = (
+    "Persons in group quarters by type (P5) and housing units (H1) are histograms of their own, further down."
+)
+_WITHOUT = "Housing units (H1) are a histogram of their own, further down; group quarters were new in 2020."
+_SPEC = """
+$head
+
+$name
+
+[privacy]
+$rho
+delta = "1e-10"                             # for the (epsilon, delta) statement
+neighbours = "change-one"                   # protected: the content of one person's record
+# dataset = "..."   the ledger's name for these persons; then the run is charged to it
+
+[geography]                                 # every block of the file, also the empty ones
+file = "blocks.parquet"
+column = "block"
+$levels
+
+# off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup].
+
+$names
+[provenance.inputs]
+$names_from
+geography = { source = "public", from = "the geographic header of the summary file" }
+schema = { source = "public", from = "the tables of the summary file" }
+
+[schema.attributes]
+votingage = ["under18", "18plus"]
+hispanic = ["not_hispanic", "hispanic"]
+# One race, two races ... all six, in the order of table P1.
+$races
+
+[strategy]
+$preset
+
+$strategy
+[invariants]
+state = ["total"]                           # published exactly, as in 2020: no noise, no protection
+
+[input]
+file = "persons.parquet"
+$input
+[tables]                                    # what is published, besides the histograms
+total = "total"
+race = "cenrace"
+ethnicity = "hispanic * cenrace"
+votingage = "votingage * hispanic"
+detail = "detailed"
+
+$quarters
+# Housing units (H1), with the strategy of the production. Their number in each block is published exactly, as in 2020.
+
+[companions.units]
+$units_strategy
+invariants = { block = ["total"] }
+
+[companions.units.schema.attributes]
+status = ["occupied", "vacant"]
+
+[companions.units.input]
+file = "units.parquet"
+$input
+[companions.units.tables]
+units = "status"
 """
-_UNITS_NOTE = """
-Housing units (H1), with the strategy of the production. Their number in each block is published exactly, as in 2020.
+_QUARTERS = """
+# Persons in group quarters by type (P5). The tables do not link them to the histogram above, so this is a
+# histogram of its own, with what the production spends on its queries of group quarters alone: together with
+# privacy.rho above it is the production's budget at these levels. A person in group quarters is in both histograms;
+# their rhos add up. The noise is large below the county. For better totals give this more, and the persons less.
+
+[companions.quarters.privacy]
+$rho
+
+[companions.quarters.schema.attributes]
+$types
+
+[companions.quarters.schema.recodes.institution]
+attribute = "quarters"
+
+[companions.quarters.schema.recodes.institution.groups]
+$institution
+
+$strategy
+[companions.quarters.input]
+file = "quarters.parquet"
+$input
+[companions.quarters.tables]
+quarters = "quarters"
 """
+#: How the three files of records are written.
+_INPUT = (
+    'form = "long"                               # one row a cell that is not empty, with its count',
+    'geocode = "block"',
+    'count = "count"',
+    "coded = true                                # the columns hold the values' numbers, from 0 in the order above",
+    "",
+)
 
 
 def spec_text(
@@ -93,77 +184,26 @@ def spec_text(
     """
     preset = preset_name(state_code)
     persons, quarters = divide(preset, tuple(SPINE_LEVELS))
-    others = (
-        "Persons in group quarters by type (P5) and housing units (H1) are histograms of their own, further down.\n"
-        if with_quarters
-        else "Housing units (H1) are a histogram of their own, further down; group quarters were new in 2020.\n"
+    others = _WITH_QUARTERS if with_quarters else _WITHOUT
+    head = _HEAD.format(state=state.upper(), year=year, n_blocks=n_blocks, preset=preset, others=others)
+    names = [f'{level} = {{ file = "names.parquet", code = "geocode", name = "name" }}' for level in named]
+    source = {"source": "public", "from": "the geographic header of the summary file"}
+    rho = assigned("rho", exact(persons.rho), f"about {float(persons.rho):.4f}; exact numbers are written in quotes")
+    return filled(
+        _SPEC,
+        head=[commented(head)],
+        name=[assigned("name", quoted(f"{state}-{year}-pl94"), "names the release's folder")],
+        rho=[rho],
+        levels=[f"levels = {{ {', '.join(f'{name} = {length}' for name, length in SPINE_LEVELS.items())} }}"],
+        names=["[geography.names]                           # as the header has them", *names, ""] if named else [],
+        names_from=[table_inline("names", source)] if named else [],
+        races=[listed("cenrace", RACES)],
+        preset=[assigned("derived_from", quoted(preset))],
+        strategy=_strategy("strategy", persons),
+        input=_INPUT,
+        quarters=_quarters(quarters) if with_quarters else [],
+        units_strategy=[assigned("strategy", quoted(f"{preset}-units"))],
     )
-    head = _HEAD.format(state=state.upper(), year=year, n_blocks=n_blocks, preset=preset, others=others.rstrip())
-    lines = [
-        commented(head),
-        "",
-        assigned("name", quoted(f"{state}-{year}-pl94"), "names the release's folder"),
-        "",
-        "[privacy]",
-        assigned("rho", exact(persons.rho), f"about {float(persons.rho):.4f}; exact numbers are written in quotes"),
-        assigned("delta", quoted("1e-10"), "for the (epsilon, delta) statement"),
-        assigned("neighbours", quoted("change-one"), "protected: the content of one person's record"),
-        commented('dataset = "..."   the ledger\'s name for these persons; then the run is charged to it'),
-        "",
-        "[geography]                                 # every block of the file, also the empty ones",
-        assigned("file", quoted("blocks.parquet")),
-        assigned("column", quoted("block")),
-        f"levels = {{ {', '.join(f'{name} = {length}' for name, length in SPINE_LEVELS.items())} }}",
-        "",
-        commented(
-            "off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup]."
-        ),
-        "",
-        *(_names_lines(named) if named else []),
-        "[provenance.inputs]",
-        *(['names = { source = "public", from = "the geographic header of the summary file" }'] if named else []),
-        'geography = { source = "public", from = "the geographic header of the summary file" }',
-        'schema = { source = "public", from = "the tables of the summary file" }',
-        "",
-        "[schema.attributes]",
-        listed("votingage", ("under18", "18plus")),
-        listed("hispanic", ("not_hispanic", "hispanic")),
-        "# One race, two races ... all six, in the order of table P1.",
-        listed("cenrace", RACES),
-        "",
-        "[strategy]",
-        assigned("derived_from", quoted(preset)),
-        "",
-        *_strategy("strategy", persons),
-        "[invariants]",
-        assigned("state", '["total"]', "published exactly, as in 2020: no noise, no protection"),
-        "",
-        "[input]",
-        *_input("persons.parquet"),
-        "",
-        "[tables]                                    # what is published, besides the histograms",
-        *(assigned(name, quoted(query)) for name, query in _TABLES.items()),
-        "",
-    ]
-    if with_quarters:
-        lines += _quarters_lines(quarters)
-    lines += _units_lines(preset)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _names_lines(named: Sequence[str]) -> list[str]:
-    source = '{ file = "names.parquet", code = "geocode", name = "name" }'
-    head = "[geography.names]                           # as the header has them"
-    return [head, *(f"{level} = {source}" for level in named), ""]
-
-
-_TABLES = {
-    "total": "total",
-    "race": "cenrace",
-    "ethnicity": "hispanic * cenrace",
-    "votingage": "votingage * hispanic",
-    "detail": "detailed",
-}
 
 
 def _strategy(prefix: str, division: Shares) -> list[str]:
@@ -175,68 +215,17 @@ def _strategy(prefix: str, division: Shares) -> list[str]:
     return lines
 
 
-def _input(file: str) -> list[str]:
-    return [
-        assigned("file", quoted(file)),
-        assigned("form", quoted("long"), "one row a cell that is not empty, with its count"),
-        assigned("geocode", quoted("block")),
-        assigned("count", quoted("count")),
-        assigned("coded", "true", "the columns hold the values' numbers, from 0 in the order above"),
-    ]
-
-
-def _quarters_lines(division: Shares) -> list[str]:
-    section = "companions.quarters"
+def _quarters(division: Shares) -> list[str]:
     attribute_of = {"hhinstlevels": "institution", "hhgq": "detailed"}
-    renamed = Shares(
-        division.rho,
-        division.levels,
-        {
-            level: {attribute_of[query]: share for query, share in own.items()}
-            for level, own in division.queries.items()
-        },
+    queries = {
+        level: {attribute_of[query]: share for query, share in own.items()} for level, own in division.queries.items()
+    }
+    text = filled(
+        _QUARTERS,
+        rho=[assigned("rho", exact(division.rho), f"about {float(division.rho):.4f}")],
+        types=[listed("quarters", [value for group in QUARTERS.values() for value in group])],
+        institution=[listed(key(label), values) for label, values in QUARTERS.items()],
+        strategy=_strategy("companions.quarters.strategy", replace(division, queries=queries)),
+        input=_INPUT,
     )
-    return [
-        commented(_QUARTERS_NOTE),
-        "",
-        f"[{section}.privacy]",
-        assigned("rho", exact(division.rho), f"about {float(division.rho):.4f}"),
-        "",
-        f"[{section}.schema.attributes]",
-        listed("quarters", [value for group in QUARTERS.values() for value in group]),
-        "",
-        f"[{section}.schema.recodes.institution]",
-        assigned("attribute", quoted("quarters")),
-        "",
-        f"[{section}.schema.recodes.institution.groups]",
-        *(listed(key(label), values) for label, values in QUARTERS.items()),
-        "",
-        *_strategy(f"{section}.strategy", renamed),
-        f"[{section}.input]",
-        *_input("quarters.parquet"),
-        "",
-        f"[{section}.tables]",
-        assigned("quarters", quoted("quarters")),
-        "",
-    ]
-
-
-def _units_lines(preset: str) -> list[str]:
-    section = "companions.units"
-    return [
-        commented(_UNITS_NOTE),
-        "",
-        f"[{section}]",
-        assigned("strategy", quoted(f"{preset}-units")),
-        assigned("invariants", '{ block = ["total"] }'),
-        "",
-        f"[{section}.schema.attributes]",
-        listed("status", ("occupied", "vacant")),
-        "",
-        f"[{section}.input]",
-        *_input("units.parquet"),
-        "",
-        f"[{section}.tables]",
-        assigned("units", quoted("status")),
-        "",
-    ]
+    return [text]

@@ -23,17 +23,14 @@ from features.imports.pl94171.layout import (
     GEO_2010,
     GEO_2010_LEAST,
     GEO_2020,
-    GEO_2020_WIDTH,
-    GEO_FIELDS,
     GEO_LEVELS,
     NO_AREA,
     PART_DIGITS,
     SEGMENT_START,
-    SEGMENTS,
     line_name,
 )
 from pipeline.errors import InputError
-from pipeline.exchange.pl94171_tables import LINES
+from pipeline.exchange.pl94171_tables import GEO_HEADER, LINES, SEGMENTS
 from pipeline.records.problems import quote
 
 _NAME = re.compile(r"(?P<state>[a-z]{2})(?P<part>geo|0000[1-9])(?P<year>\d{4})[^/]*\.pl", re.IGNORECASE)
@@ -60,6 +57,10 @@ class SummaryPart:
     def place(self) -> str:
         """The file, for messages."""
         return f"{self.path}/{self.member}"
+
+    def line(self, number: int) -> str:
+        """A line of the file, for messages."""
+        return f"{self.place}, line {number:,}"
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -159,7 +160,7 @@ _LINES_AT_ONCE = 50_000
 
 def read_header(part: SummaryPart) -> dict[str, NDArray[Any]]:
     """The fields of every record, `(n,)` bytes each without blanks around them, and its line from 1."""
-    chunks: dict[str, list[NDArray[np.bytes_]]] = {name: [] for name in GEO_FIELDS}
+    chunks: dict[str, list[NDArray[np.bytes_]]] = {name: [] for name in GEO_2010}
     n_lines = 0
     for lines in file_lines(part):
         cut = _cut_pipes if part.layout == "pipes" else _cut_columns
@@ -181,10 +182,10 @@ def file_lines(part: SummaryPart) -> Iterator[list[bytes]]:
 def _cut_pipes(lines: Sequence[bytes], before: int, part: SummaryPart) -> dict[str, NDArray[np.bytes_]]:
     records = [line.split(b"|") for line in lines]
     for number, record in enumerate(records, before + 1):
-        if len(record) != GEO_2020_WIDTH:
+        if len(record) != len(GEO_HEADER):
             raise InputError(
-                f"{part.place}, line {number:,}: the number of fields is {len(record)}; a geographic header of the "
-                f"2020 layout has {GEO_2020_WIDTH}, with | between them"
+                f"{part.line(number)}: the number of fields is {len(record)}; a geographic header of the "
+                f"2020 layout has {len(GEO_HEADER)}, with | between them"
             )
     return {name: np.array([record[place] for record in records]) for name, place in GEO_2020.items()}
 
@@ -193,7 +194,7 @@ def _cut_columns(lines: Sequence[bytes], before: int, part: SummaryPart) -> dict
     for number, line in enumerate(lines, before + 1):
         if len(line) < GEO_2010_LEAST:
             raise InputError(
-                f"{part.place}, line {number:,}: the record has {len(line)} characters; a header of the 2010 "
+                f"{part.line(number)}: the record has {len(line)} characters; a header of the 2010 "
                 f"layout has at least {GEO_2010_LEAST} (one of 2020 has | between its fields)"
             )
     return {
@@ -210,17 +211,22 @@ def decoded(name: bytes) -> str:
         return name.decode("latin-1")
 
 
-def whole_numbers(
-    values: NDArray[np.bytes_], part: SummaryPart, field: str, lines: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The values as whole numbers; InputError where one is none, or too large."""
-    right = np.strings.isdigit(values) & (np.strings.str_len(values) <= 9)
+def _digits(
+    header: Header, field: str, part: SummaryPart, rows: NDArray[np.int64] | slice = slice(None), about: str = ""
+) -> NDArray[np.bytes_]:
+    """The values of a field, which are codes with the digits that it has, or whole numbers.
+
+    Raises:
+        InputError: one is not; the message names its line.
+    """
+    values, width = header[field][rows], PART_DIGITS.get(field)
+    length = np.strings.str_len(values)
+    right = np.strings.isdigit(values) & (length <= 9 if width is None else length == width)
     if not right.all():
-        row = int(np.flatnonzero(~right)[0])
-        raise InputError(
-            f"{part.place}, line {lines[row]:,}: {field} is {quoted(values[row])}; at most 9 digits are needed"
-        )
-    return values.astype(np.int64)
+        row = int(np.argmin(right))
+        needed = "at most 9 digits are needed" if width is None else f"a code of {width} digits is needed"
+        raise InputError(f"{part.line(header['line'][rows][row])}: {field}{about} is {quoted(values[row])}; {needed}")
+    return values
 
 
 def quoted(value: bytes) -> str:
@@ -235,21 +241,13 @@ def geocodes_of(header: Header, part: SummaryPart) -> NDArray[np.str_]:
         rows = np.flatnonzero(header["SUMLEV"] == level.encode())
         code = np.full(rows.size, "", dtype="<U15")
         for name in described.parts:
-            value, width = header[name][rows], PART_DIGITS[name]
-            right = np.strings.isdigit(value) & (np.strings.str_len(value) == width)
-            if not right.all():
-                bad_row = int(np.flatnonzero(~right)[0])
-                raise InputError(
-                    f"{part.place}, line {header['line'][rows[bad_row]]:,}: {name} of a record "
-                    f"of summary level {level} "
-                    f"({described.name}) is {quoted(value[bad_row])}; a code of {width} digits is needed"
-                )
-            code = np.strings.add(code, value.astype(f"<U{width}"))
+            value = _digits(header, name, part, rows, f" of a record of summary level {level} ({described.name})")
+            code = np.strings.add(code, value.astype(np.str_))
         unique, first, count = np.unique(code, return_index=True, return_counts=True)
         if (twice := np.flatnonzero(count > 1)).size:
             second = rows[np.flatnonzero(code == unique[twice[0]])[1]]
             raise InputError(
-                f"{part.place}, line {header['line'][second]:,}: the {described.name} {unique[twice[0]]} has a record "
+                f"{part.line(header['line'][second])}: the {described.name} {unique[twice[0]]} has a record "
                 f"already, in line {header['line'][rows[first[twice[0]]]]:,}; each has one"
             )
         geocodes[rows] = code
@@ -261,15 +259,9 @@ def areas_of(header: Header, field: str, part: SummaryPart) -> NDArray[np.str_]:
     value = header[field]
     is_block = header["SUMLEV"] == BLOCK.encode()
     none = np.isin(value, [code.encode() for code in NO_AREA[field]])
-    bad_rows = np.flatnonzero(
-        is_block & ~none & ~(np.strings.isdigit(value) & (np.strings.str_len(value) == PART_DIGITS[field]))
-    )
-    if bad_rows.size:
-        raise InputError(
-            f"{part.place}, line {header['line'][bad_rows[0]]:,}: {field} is {quoted(value[bad_rows[0]])}; a code of "
-            f"{PART_DIGITS[field]} digits is needed"
-        )
-    return np.where(is_block & ~none, value, b"").astype(np.str_)
+    inside = is_block & ~none
+    _digits(header, field, part, np.flatnonzero(inside))
+    return np.where(inside, value, b"").astype(np.str_)
 
 
 #: Largest count that a line may hold, so that sums stay far below the end of int64.
@@ -305,7 +297,7 @@ def read_segment(
         at = np.minimum(np.searchsorted(numbers, read_numbers), numbers.size - 1)
         if (unknown := np.flatnonzero(numbers[at] != read_numbers)).size:
             raise InputError(
-                f"{part.place}, line {first + unknown[0] + 1:,}: LOGRECNO {read_numbers[unknown[0]]} has no record in "
+                f"{part.line(first + unknown[0] + 1)}: LOGRECNO {read_numbers[unknown[0]]} has no record in "
                 f"{geo.member}; each record belongs to one there"
             )
         repeated = seen[at]
@@ -315,8 +307,7 @@ def read_segment(
             ends[np.unique(at, return_index=True)[1]] = False
             again = int(np.flatnonzero(ends | repeated)[0])
             raise InputError(
-                f"{part.place}, line {first + again + 1:,}: LOGRECNO {read_numbers[again]} occurs twice; each record "
-                "has its own"
+                f"{part.line(first + again + 1)}: LOGRECNO {read_numbers[again]} occurs twice; each record has its own"
             )
         rows = row_of[at]
         used = np.flatnonzero(rows >= 0)
@@ -324,9 +315,7 @@ def read_segment(
             values = batch.column(place + 1).to_numpy()
             if values.size and (values.min() < 0 or values.max() > LARGEST):
                 bad_row = int(np.flatnonzero((values < 0) | (values > LARGEST))[0])
-                raise InputError(
-                    f"{part.place}, line {first + bad_row + 1:,}: {columns[place]} is {values[bad_row]}; {_ALLOWED}"
-                )
+                raise InputError(f"{part.line(first + bad_row + 1)}: {columns[place]} is {values[bad_row]}; {_ALLOWED}")
             counts[rows[used], place] = values[used]
         first += batch.num_rows
     missing = np.setdiff1d(np.arange(lines.size), row_of[seen])
@@ -375,13 +364,13 @@ def _segment_problem(part: SummaryPart, names: Sequence[str], separator: bytes, 
             fields = line.split(separator)
             if len(fields) != len(names):
                 return (
-                    f"{part.place}, line {number:,}: the number of fields is {len(fields)}; a record of this segment "
+                    f"{part.line(number)}: the number of fields is {len(fields)}; a record of this segment "
                     f"has {len(names)}, with {separator.decode()} between them"
                 )
             for name, field in zip(names[4:], fields[4:], strict=True):
                 digits = field.strip()
                 if not digits.isdigit() or len(digits) > 9:
-                    return f"{part.place}, line {number:,}: {name} is {quoted(field)}; {_ALLOWED}"
+                    return f"{part.line(number)}: {name} is {quoted(field)}; {_ALLOWED}"
     return f"{part.place}: cannot be read: {str(error).splitlines()[0][:200]}"
 
 
@@ -419,13 +408,12 @@ def read_summary(files: SummaryFiles) -> SummaryFile:
         InputError: a file is not in the layout of its year; the message names the file and the line.
     """
     header = read_header(files.geo)
-    numbers = whole_numbers(header["LOGRECNO"], files.geo, "LOGRECNO", header["line"])
+    numbers = _digits(header, "LOGRECNO", files.geo).astype(np.int64)
     order = np.argsort(numbers, kind="stable")
     if (again := np.flatnonzero(numbers[order][1:] == numbers[order][:-1])).size:
         line = int(header["line"][order[again[0] + 1]])
         raise InputError(
-            f"{files.geo.place}, line {line:,}: LOGRECNO {numbers[order[again[0]]]} occurs twice; each record "
-            "has its own"
+            f"{files.geo.line(line)}: LOGRECNO {numbers[order[again[0]]]} occurs twice; each record has its own"
         )
     used = np.isin(header["SUMLEV"], [level.encode() for level in GEO_LEVELS]) & (header["GEOCOMP"] == b"00")
     used_header = {name: column[used] for name, column in header.items()}
@@ -442,7 +430,7 @@ def read_summary(files: SummaryFiles) -> SummaryFile:
         name=np.array([decoded(name) for name in used_header["NAME"]], dtype=np.str_),
         place=areas_of(used_header, "PLACE", files.geo),
         area=areas_of(used_header, "AIANHH", files.geo),
-        population=whole_numbers(used_header["POP100"], files.geo, "POP100", used_header["line"]),
-        units=whole_numbers(used_header["HU100"], files.geo, "HU100", used_header["line"]),
+        population=_digits(used_header, "POP100", files.geo).astype(np.int64),
+        units=_digits(used_header, "HU100", files.geo).astype(np.int64),
         tables=tables,
     )

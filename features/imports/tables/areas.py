@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from features.imports.tables.statement import Statement
 from features.imports.tables.table import Coded, Table, keys_of
-from geography.codes import first_few
 from pipeline.errors import InputError
 
 #: The level above all, where the table has only one.
@@ -48,10 +47,7 @@ def padded(table: Table, column: str, width: int | None) -> Coded:
         return one
     for text in one.texts:
         if text.isdecimal() and len(text) > width:
-            raise InputError(
-                f"{table.place(table.first(column, text))}, column {column!r}: found {text!r}, longer than --zeros "
-                f"{width}"
-            )
+            raise InputError(f"{table.found(column, [text])}, longer than --zeros {width}")
     return one.translated(lambda text: text.zfill(width) if text.isdecimal() else text)
 
 
@@ -94,9 +90,7 @@ def _check_one_name(table: Table, column: str, path: Coded) -> None:
     """InputError where an area has two names, or none."""
     named = table.columns[column]
     if "" in named.texts:
-        raise InputError(
-            f"{table.place(table.first(column, ''))}, column {column!r}: found nothing; each area has a name"
-        )
+        raise InputError(f"{table.found(column, [''])}; each area has a name")
     pairs = np.unique(keys_of([path, named]))
     own, name = pairs // len(named.texts), pairs % len(named.texts)
     if (twice := np.flatnonzero(own[1:] == own[:-1])).size:
@@ -115,9 +109,8 @@ def _levels(table: Table, stated: Statement) -> tuple[tuple[str, ...], list[Code
     (column,), (name,) = columns, stated.columns
     length = max(stated.prefixes.values())
     if wrong := [text for text in column.texts if len(text) != length]:
-        row = int(np.argmax(column.codes == column.texts.index(wrong[0])))
         raise InputError(
-            f"{table.place(row)}, column {name!r}: found {wrong[0]!r}; --levels says that codes have {length} "
+            f"{table.found(name, wrong[:1], column)}; --levels says that codes have {length} "
             "characters; --zeros WIDTH fills up codes whose zeros were lost"
         )
     parts = [column.translated(lambda text, n=n: text[:n]) for n in stated.prefixes.values()]  # type: ignore[misc]
@@ -140,8 +133,7 @@ def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]
     columns = [padded(table, name, stated.zeros) for name in names]
     for name, column in zip(names, columns, strict=True):
         if "" in column.texts:
-            row = int(np.argmax(column.codes == column.texts.index("")))
-            raise InputError(f"{table.place(row)}, column {name!r}: found nothing; each row needs its area")
+            raise InputError(f"{table.found(name, [''], column)}; each row needs its area")
     return columns
 
 
@@ -194,11 +186,7 @@ def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
             "levels above in the table, too"
         )
     if unknown := [text for text in key.texts if text not in leaf_of]:
-        row = int(np.argmax(key.codes == key.texts.index(unknown[0])))
-        raise InputError(
-            f"{table.place(row)}, column {name!r}: {first_few(np.array(unknown))} not in {lookup}, which has to name "
-            "every area"
-        )
+        raise InputError(f"{table.found(name, unknown, key)}, not in {lookup}, which has to name every area")
     leaf = key.translated(leaf_of.__getitem__)
     return _areas(lookup, stated, leaf, dict(zip(levels, paths, strict=True)), np.arange(len(lookup)))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from features.imports.tables.table import Table
 from features.imports.toml_text import read_toml_of
-from geography.codes import counted, first_few
+from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.model.schema import RESERVED_NAMES
 from pipeline.release.tables import is_count
@@ -133,8 +133,8 @@ def check_dates(table: Table, column: str) -> None:
     for text in table.columns[column].texts:
         if _DATE.fullmatch(text):
             raise InputError(
-                f"{table.place(table.first(column, text))}, column {column!r}: found {text!r}, a date, as Excel makes "
-                "of ages such as 5-9; write the values as they were"
+                f"{table.found(column, [text])}, a date, as Excel makes of ages such as 5-9; write the values as "
+                "they were"
             )
 
 
@@ -200,25 +200,32 @@ def _of_stock(table: Table, column: str, name: str, stock_name: str, *, with_mis
     stock = stock_list(stock_name)
     if stock is None:
         raise InputError(f"--attributes: {stock_name!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
-    values, mapped = list(stock.values), dict(stock.mapped)
-    if with_missing:
-        values.append(MISSING)
-        mapped[""] = MISSING
-    unknown = []
-    for text in table.columns[column].texts:
-        if text not in values and text not in mapped:
-            if (value := value_in_stock(text, stock)) is None:
-                unknown.append(text)
-            else:
-                mapped[text] = value
+    values = (*stock.values, MISSING) if with_missing else stock.values
+    mapped, unknown = _in_list(table, column, values, stock, {})
     if unknown:
         raise InputError(
-            f"{table.place(table.first(column, unknown[0]))}, column {column!r}: found "
-            f"{first_few(np.array([text or 'nothing' for text in unknown]))}, which the list {stock_name!r} does not "
-            f"have; where it means that there is no value: --missing {shlex.quote(unknown[0])}"
+            f"{table.found(column, unknown)}, which the list {stock_name!r} does not have; where it means that there "
+            f"is no value: --missing {shlex.quote(unknown[0])}"
         )
-    mapped = {text: value for text, value in mapped.items() if text != value}
-    return Attribute(name, column, tuple(values), mapped, f"the list {stock_name!r}")
+    return Attribute(name, column, values, mapped, f"the list {stock_name!r}")
+
+
+def _in_list(
+    table: Table, column: str, values: Sequence[str], stock: StockList | None, codes: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Text -> value of a list, where they differ, and the texts of the table that the list does not have.
+
+    All is mapped that the list knows, so that the spec does not show what the records have.
+    """
+    found = {text: codes.get(text) or _value_of(text, values, stock) for text in table.columns[column].texts}
+    mapped = dict(stock.mapped) if stock is not None else {}
+    mapped |= codes
+    mapped |= {"": MISSING} if MISSING in values else {}
+    mapped |= {text: value for text, value in found.items() if value is not None}
+    return (
+        {text: value for text, value in mapped.items() if text != value},
+        [text for text, value in found.items() if value is None],
+    )
 
 
 def attribute_name(column: str, taken: Collection[str]) -> str:
@@ -298,19 +305,12 @@ def given_attribute(path: Path, of: str, name: str, column: str, stated: dict[st
     codes = stated.get("codes", {})
     if not isinstance(codes, dict) or not all(isinstance(value, str) and value in values for value in codes.values()):
         raise InputError(f"{where}.codes: a table is needed, from what stands in the file to one of the values")
-    found = {text: codes.get(text) or _value_of(text, values, stock) for text in table.columns[column].texts}
-    if unknown := [text for text, value in found.items() if value is None]:
+    mapped, unknown = _in_list(table, column, values, stock, codes)
+    if unknown:
         raise InputError(
-            f"{where}: {table.place(table.first(column, unknown[0]))}, column {column!r}: found "
-            f"{first_few([text or 'nothing' for text in unknown])}, which the list does not have; add it to the list, "
+            f"{where}: {table.found(column, unknown)}, which the list does not have; add it to the list, "
             f'say with codes what it stands for, or, for fields without a value, add "{MISSING}"'
         )
-    # All that the list knows, so that the spec does not show what the records have.
-    mapped = dict(stock.mapped) if stock is not None else {}
-    mapped |= {str(text): str(value) for text, value in codes.items()}
-    mapped |= {"": MISSING} if MISSING in values else {}
-    mapped |= {text: str(value) for text, value in found.items() if text != value}
-    mapped = {text: value for text, value in mapped.items() if text != value}
     return Attribute(name, column, values, mapped, f"from {path.name}")
 
 
@@ -342,7 +342,7 @@ def _values(where: str, stated: object) -> tuple[tuple[str, ...], StockList | No
     return tuple(stated), stock
 
 
-def _value_of(text: str, values: tuple[str, ...], stock: StockList | None) -> str | None:
+def _value_of(text: str, values: Sequence[str], stock: StockList | None) -> str | None:
     if text in values:
         return text
     if not text:

@@ -30,8 +30,7 @@ def read_counts(table: Table, column: str) -> NDArray[np.int64]:
     for i, text in enumerate(one.texts):
         if not _WHOLE.fullmatch(text):
             raise InputError(
-                f"{table.place(int(np.argmax(one.codes == i)))}, column {column!r}: found "
-                f"{repr(text) if text else 'nothing'}; a count is a whole number of people written in digits only, "
+                f"{table.found(column, [text])}; a count is a whole number of people written in digits only, "
                 "such as 3967"
             )
         numbers[i] = int(text)
@@ -44,10 +43,10 @@ def check_once(table: Table, cells: Mapping[str, Coded]) -> None:
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if same.size:
-        one, other = sorted((int(order[same[0]]), int(order[same[0] + 1])))
+        one, other = order[same[0]], order[same[0] + 1]
         cell = ", ".join(f"{name} {column.texts[column.codes[one]]!r}" for name, column in cells.items())
         raise InputError(
-            f"{table.place(one)} and {table.place(other)[len(str(table)) + 2 :]}: two rows of the same cell ({cell}); "
+            f"{table.both(one, other)}: two rows of the same cell ({cell}); "
             "each has one row: name the column that tells them apart in --attributes or --geography, or leave rows out "
             "(--only)"
         )
@@ -75,10 +74,7 @@ def check_sums(
                 if wide
                 else f"state --only '{name} != {found}' (or, where it is none, --only '{name} in ' and all its values)"
             )
-            row = int(np.argmax(column.codes == column.texts.index(found)))
-            raise InputError(
-                f"{table.place(row)}, column {name!r}: row {found!r} looks like the sum of the others: {remedy}"
-            )
+            raise InputError(f"{table.found(name, [found], column)}, which looks like the sum of the others: {remedy}")
 
 
 def _sum_value(name: str, columns: Mapping[str, Coded], counts: NDArray[np.int64], kept: set[str]) -> str | None:
@@ -131,29 +127,26 @@ def _change(
     table: Table, stated: Statement, columns: Mapping[str, Coded], counts: NDArray[np.int64], wanted: int
 ) -> str | None:
     """The one change of the statement that gives the number."""
-    others = dict(columns)
-    rest = [name for name in table.names if name not in others and name != stated.count]
-    again = read_table(table.opened, rest) if rest and not stated.wide else None
+    rest = [] if stated.wide else [name for name in table.names if name not in columns and name != stated.count]
+    further: dict[str, Coded] = {}
+    if rest:
+        again = read_table(table.opened, rest)
+        further = {name: one.at(table.rows) for name, one in again.columns.items()}
     n = int(counts.sum())
-    for name in rest if again is not None else ():
-        one = again.columns[name]  # type: ignore[union-attr]
-        if len(one.texts) <= _MOST_TRIED:
-            others[name] = Coded(one.codes[table.rows], one.texts)
-    for name, one in others.items():
+    for name, one in {**columns, **further}.items():
         if len(one.texts) > _MOST_TRIED:
             continue
         sums = np.bincount(one.codes, weights=counts, minlength=len(one.texts)).astype(np.int64)
-        for i, text in enumerate(one.texts):
-            if sums[i] and n - sums[i] == wanted:
+        for text, number in zip(one.texts, sums.tolist(), strict=True):
+            if number and n - number == wanted:
                 if name == stated.level:
                     return f"leave out this level: --drop-level '{text}'"
                 return f"leave out the rows with {name} == {text}: --only '{name} != {text}'"
-            if sums[i] == wanted:
+            if number == wanted:
                 return f"keep the rows with {name} == {text} only: --only '{name} == {text}'"
-    for name in rest if again is not None else ():
-        one = again.columns[name]  # type: ignore[union-attr]
+    for name, one in further.items():
         if all(_WHOLE.fullmatch(text) for text in one.texts):
-            sizes = np.array([int(text) for text in one.texts])[one.codes[table.rows]]
+            sizes = np.array([int(text) for text in one.texts])[one.codes]
             if int(sizes.sum()) == wanted:
                 return f"count by column {name!r}: --count '{name}'"
     return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
@@ -17,33 +16,18 @@ from pipeline.missing import install_command
 from pipeline.storage.local_name import local_name
 
 
-class BatchWriter:
-    """Writes batches to an existing file, which is written over; without one it stays as it is.
+def write_batches(batches: Iterator[pa.RecordBatch], target: Path) -> int:
+    """Write batches to an existing file, which is written over; without one it stays as it is. Returns the rows.
 
-    Attributes:
-        n_rows: that were written.
+    The columns are those of the first batch.
     """
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._writer: pq.ParquetWriter | None = None
-        self.n_rows = 0
-
-    def __enter__(self) -> BatchWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; the columns are those of the first batch."""
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(local_name(self._target), batch.schema, compression="zstd")
-        self._writer.write_batch(batch)
-        self.n_rows += batch.num_rows
+    n_rows = 0
+    if (first := next(batches, None)) is not None:
+        with pq.ParquetWriter(local_name(target), first.schema, compression="zstd") as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
+                n_rows += batch.num_rows
+    return n_rows
 
 
 _ROWS_AT_ONCE = 100_000
@@ -86,8 +70,8 @@ def _is_duckdb(source: str) -> bool:
     return True
 
 
-def fetch(source: str, query: str, target: Path) -> int:
-    """Write the result of a query, without reading all of it into memory; returns the number of rows.
+def fetch(source: str, query: str, target: Path) -> None:
+    """Write the result of a query, without reading all of it into memory.
 
     Args:
         source: a DuckDB or SQLite file, "duckdb:" for queries over files, or a URL that SQLAlchemy knows.
@@ -97,15 +81,15 @@ def fetch(source: str, query: str, target: Path) -> int:
     Raises:
         InputError: the database's library is not installed, it cannot be reached, or the query fails or has no rows.
     """
-    open_batches = _duckdb_batches if _is_duckdb(source) else _sql_batches
-    with BatchWriter(target) as written:
-        for batch in open_batches(source, query):
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in (_duckdb_batches if _is_duckdb(source) else _sql_batches)(source, query):
             if twice := [name for name in batch.schema.names if batch.schema.names.count(name) > 1]:
                 raise InputError(f"{describe_source(source)}: the query has two columns {twice[0]!r}; name them apart")
-            written.write(batch)
-    if not written.n_rows:
+            yield batch
+
+    if not write_batches(batches(), target):
         raise InputError(f"{describe_source(source)}: the query has no rows; at least one record is needed")
-    return written.n_rows
 
 
 def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:

@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 
 import pyarrow as pa
 
-from features.imports.tables.databases import BatchWriter, describe_source, fetch, first_line
+from features.imports.tables.databases import describe_source, fetch, first_line, write_batches
 from pipeline.errors import InputError, RecordsError
 from pipeline.missing import install_command
 from pipeline.model.text_format import PLAIN, TextFormat
@@ -346,21 +346,22 @@ def _statistics(path: Path, target: Path) -> Opened:
         raise InputError(f"{path}: the file of the records does not exist")
     labels: dict[str, dict[str, str]] = {}
     target.touch(0o600)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for frame, about in pyreadstat.read_file_in_chunks(reader, str(path), chunksize=_ROWS_AT_ONCE):
+            for name, codes in about.variable_value_labels.items():
+                labels[name] = {cell_text(code): str(text) for code, text in codes.items()}
+            columns = {
+                str(name): pa.array([cell_text(value) or None for value in frame[name]], pa.string())
+                for name in frame.columns
+            }
+            yield pa.RecordBatch.from_pydict(columns)
+
     try:
-        with BatchWriter(target) as written:
-            for frame, about in pyreadstat.read_file_in_chunks(reader, str(path), chunksize=_ROWS_AT_ONCE):
-                labels = {
-                    name: {cell_text(code): str(text) for code, text in codes.items()}
-                    for name, codes in about.variable_value_labels.items()
-                }
-                columns = {
-                    str(name): pa.array([cell_text(value) or None for value in frame[name]], pa.string())
-                    for name in frame.columns
-                }
-                written.write(pa.RecordBatch.from_pydict(columns))
+        n_rows = write_batches(batches(), target)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {first_line(error)}") from None
-    if not written.n_rows:
+    if not n_rows:
         raise InputError(f"{path}: the file has no records; at least one is needed")
     return Opened(target, str(path), labels=labels)
 

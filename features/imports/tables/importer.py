@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.imports.folder import ImportFolder, import_folder
+from features.imports.folder import Imported, ImportFolder, import_folder, unused
 from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.attributes import (
     Attribute,
@@ -61,13 +61,13 @@ def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[st
         InputError: persons of one household differ in their area, or in an attribute of it.
     """
     one = persons.columns[key]
-    with_home = np.array([text != "" for text in one.texts], dtype=bool)[one.codes]
+    with_home = one.holds(bool)
     if not with_home.any():
         raise InputError(f"{persons}: column {key!r}: no row has a value")
     if odd := [text for text in one.texts if text.startswith("-") and text[1:].isdecimal()]:
         raise InputError(
-            f"{persons.place(persons.first(key, odd[0]))}, column {key!r}: found household {odd[0]!r}, a negative "
-            f"number, as is written where there is none: --missing {odd[0]}"
+            f"{persons.found(key, odd[:1])}, a negative number, as is written where there is no household: --missing "
+            f"{odd[0]}"
         )
     rows = np.flatnonzero(with_home)
     codes, first, inverse = np.unique(one.codes[rows], return_index=True, return_inverse=True)
@@ -77,16 +77,16 @@ def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[st
         if apart.size:
             row, other = int(rows[apart[0]]), int(first_rows[inverse[apart[0]]])
             raise InputError(
-                f"{persons.place(other)} and {persons.place(row)[len(str(persons)) + 2 :]}: household "
+                f"{persons.both(other, row)}: household "
                 f"{one.texts[one.codes[row]]!r} of column {key!r} has {column.texts[column.codes[other]]!r} and "
                 f"{column.texts[column.codes[row]]!r} as {name}; a household has one (a key that means no household: "
                 "--missing)"
             )
-    columns = {name: Coded(persons.columns[name].codes[first_rows], persons.columns[name].texts) for name in attributes}
+    columns = {name: persons.columns[name].at(first_rows) for name in attributes}
     if not attributes:
         columns[SIZE] = sizes(np.bincount(inverse, minlength=len(codes)))
     table = Table(persons.opened, columns, persons.rows[first_rows], persons.names)
-    return Households(table, Coded(leaf.codes[first_rows], leaf.texts), int((~with_home).sum()))
+    return Households(table, leaf.at(first_rows), int((~with_home).sum()))
 
 
 def sizes(persons: NDArray[np.int64]) -> Coded:
@@ -103,22 +103,18 @@ def place_persons(persons: Table, homes: Table, key: str) -> NDArray[np.int64]:
     """
     listed, own = homes.columns[key], persons.columns[key]
     if "" in listed.texts:
-        raise InputError(
-            f"{homes.place(homes.first(key, ''))}, column {key!r}: found nothing; each household needs a key"
-        )
+        raise InputError(f"{homes.found(key, [''])}; each household needs a key")
     keys = keys_of([listed])
     if (twice := np.flatnonzero(np.bincount(keys) > 1)).size:
-        rows = np.flatnonzero(listed.codes == twice[0])[:2]
         raise InputError(
-            f"{homes.place(int(rows[0]))} and {homes.place(int(rows[1]))[len(str(homes)) + 2 :]}: household "
+            f"{homes.both(*np.flatnonzero(listed.codes == twice[0])[:2])}: household "
             f"{listed.texts[twice[0]]!r} stands in two rows; each has one"
         )
     row_of = {listed.texts[code]: row for row, code in enumerate(listed.codes.tolist())}
     place = np.array([row_of.get(text, -1) for text in own.texts], dtype=np.int64)[own.codes]
     if (lost := np.flatnonzero(place < 0)).size:
-        row = int(lost[0])
         raise InputError(
-            f"{persons.place(row)}, column {key!r}: found {own.texts[own.codes[row]]!r}; "
+            f"{persons.found(key, [own.texts[own.codes[lost[0]]]])}; "
             f"{counted(lost.size, 'person')} of households that are not in {homes}; each needs a row there"
         )
     return place
@@ -130,15 +126,7 @@ MOST_CELLS = 2_100
 EVERYBODY, _ALL = "people", "all"
 
 
-@dataclass(frozen=True)
-class ImportedTable:
-    """What was written, and a sentence for each thing that was done."""
-
-    spec: Path
-    messages: tuple[str, ...]
-
-
-def import_table(stated: Statement, out: Path) -> ImportedTable:
+def import_table(stated: Statement, out: Path) -> Imported:
     """Read the table as it is stated, and write `out`: persons.parquet, areas.parquet, import.toml and release.toml.
 
     Raises:
@@ -169,11 +157,11 @@ class _Read:
 
     table: Table
     counts: NDArray[np.int64]
-    by: tuple[str, ...]
+    by: Sequence[str]
     areas: Areas
     leaf: Coded
     homes: Table | None
-    home_by: tuple[str, ...]
+    home_by: Sequence[str]
     listed: tuple[Listed, ...]
     home_listed: tuple[Listed, ...]
     used: frozenset[str | None]
@@ -184,13 +172,14 @@ class _Read:
         return {name: self.table.columns[name] for name in self.by}
 
 
-def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) -> ImportedTable:
+def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) -> Imported:
     read = _read(stated, work)
-    attributes = _attributes(stated, read)
+    attributes = _attributes(stated, "attributes", read.table, read.by, read.listed, read.counts)
+    attributes = attributes or (Attribute(EVERYBODY, EVERYBODY, (_ALL,)),)
     people, n_areas = int(read.counts.sum()), read.areas.n_named
     columns = read.columns or {EVERYBODY: Coded(np.zeros(len(read.counts), dtype=np.int32), [_ALL])}
-    geocode = _free(stated.lowest, columns)
-    count = None if stated.records else _free("count", [*columns, geocode])
+    geocode = unused(stated.lowest, columns)
+    count = None if stated.records else unused("count", [*columns, geocode])
     _write(folder, "persons.parquet", {geocode: read.leaf, **columns}, count, read.counts)
     folder.parquet("areas.parquet", read.areas.table)
     left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in read.used)
@@ -220,22 +209,21 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
     parse_spec(text, f"{out / 'release.toml'} (not written)", out)
     folder.text("release.toml", text)
     folder.text("import.toml", stated.recipe())
-    return ImportedTable(out / "release.toml", tuple(messages))
+    return Imported(out / "release.toml", tuple(messages))
 
 
 def _read(stated: Statement, work: Path) -> _Read:
     """The rows that count, with their areas; InputError where they are not what is stated or expected."""
-    opened = _open(stated, work, stated.source, stated.query, main=True)
+    text, rows = text_format(stated.source, stated.separator, stated.encoding), Rows(*stated.header_rows, stated.last)
+    opened = open_source(stated.source, work, query=stated.query, sheet=stated.sheet, text=text, rows=rows)
     names = column_names_of(opened)
-    listed = _listed(stated, "attributes", names)
-    cells = _cells(stated, names, listed)
+    of_persons, listed = _counted_by(stated, "attributes", names)
+    cells = _cells(stated, names, of_persons)
     lookup, homes = _lookup(stated, work), _homes(stated, work)
     places: list[str] = []
     if homes is None:
         places = [name for name in stated.columns if lookup is None or name in names or name == stated.lowest]
-    of_persons = [column for _, column, _ in listed] or list(stated.counted_by)
-    home_listed = _listed(stated, "households", names if homes is None else homes.names)
-    home_by = _home_columns(stated, home_listed)
+    home_by, home_listed = _counted_by(stated, "households", names if homes is None else homes.names)
     of_homes = home_by if homes is None else ()
     conditions = [one for one in stated.conditions if not cells or one.column in names]
     wanted = [*places, *of_persons, *cells, *of_homes, *(one.column for one in conditions)]
@@ -267,7 +255,7 @@ def _read(stated: Statement, work: Path) -> _Read:
         areas = read_areas(table, stated, lookup)
         leaf = areas.leaf
     used = frozenset([*wanted, *stated.places, *stated.places.values()])
-    read = _Read(table, counts, tuple(of_persons), areas, leaf, homes, home_by, listed, home_listed, used)
+    read = _Read(table, counts, of_persons, areas, leaf, homes, home_by, listed, home_listed, used)
     cell = {stated.lowest: leaf, **read.columns}
     if not stated.records:
         check_once(table, cell)
@@ -278,15 +266,18 @@ def _read(stated: Statement, work: Path) -> _Read:
     return read
 
 
-def _attributes(stated: Statement, read: _Read) -> tuple[Attribute, ...]:
-    """What people are counted by, with values."""
-    found: list[Attribute] = []
-    for name, column, entry in read.listed:
-        found.append(given_attribute(Path(str(stated.schema)), "attributes", name, column, entry, read.table))
-    for column in read.by[len(read.listed) :]:
-        taken, stock = [one.name for one in found], stated.counted_by.get(column)
-        found.append(read_attribute(read.table, column, stock, read.counts, taken, with_missing=stated.with_missing))
-    return tuple(found) or (Attribute(EVERYBODY, EVERYBODY, (_ALL,)),)
+def _attributes(
+    stated: Statement, of: str, table: Table, by: Sequence[str], listed: Sequence[Listed], people: NDArray[np.int64]
+) -> tuple[Attribute, ...]:
+    """What persons ("attributes") or "households" are counted by, with values: first those of the public list."""
+    found = [given_attribute(Path(str(stated.schema)), of, *one, table) for one in listed]
+    stocks = stated.counted_by if of == "attributes" else {}
+    for column in by[len(listed) :]:
+        check_dates(table, column)
+        taken = [one.name for one in found]
+        stock = stocks.get(column)
+        found.append(read_attribute(table, column, stock, people, taken, with_missing=stated.with_missing))
+    return tuple(found)
 
 
 def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
@@ -299,30 +290,24 @@ def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
     )
 
 
-def _cells(stated: Statement, names: Sequence[str], listed: Sequence[Listed]) -> dict[str, dict[str, str]]:
+def _cells(stated: Statement, names: Sequence[str], counted_by: Sequence[str]) -> dict[str, dict[str, str]]:
     """The columns of --wide, with the value of each attribute; none that is stated to be something else."""
     if stated.wide is None:
         return {}
-    others = {*stated.places, *stated.places.values(), *stated.counted_by, stated.level}
-    others |= {column for _, column, _ in listed}
+    others = {*stated.places, *stated.places.values(), *counted_by, stated.level}
     return names_of_wide([name for name in names if name not in others], stated.wide)
 
 
-def _open(stated: Statement, work: Path, source: str, query: str | None, *, main: bool) -> Opened:
-    """A file; how it is written is stated of the main one only."""
-    if not main:
-        return open_source(source, work, query=query, text=text_format(source, None, None))
-    text = text_format(source, stated.separator, stated.encoding)
-    return open_source(
-        source, work, query=query, sheet=stated.sheet, text=text, rows=Rows(*stated.header_rows, stated.last)
-    )
+def _open(source: str, work: Path, query: str | None = None) -> Opened:
+    """A second file: how it is written is stated of the main one only."""
+    return open_source(source, work, query=query, text=text_format(source, None, None))
 
 
 def _lookup(stated: Statement, work: Path) -> Table | None:
     """The public list of areas."""
     if stated.areas is None:
         return None
-    opened = _open(stated, work, stated.areas, None, main=False)
+    opened = _open(stated.areas, work)
     return read_table(opened, [*stated.columns, *filter(None, stated.places.values())], "--geography")
 
 
@@ -330,8 +315,8 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     """The table of households."""
     if stated.households is None:
         return None
-    opened = _open(stated, work, stated.households, stated.households_query, main=False)
-    by = _home_columns(stated, _listed(stated, "households", column_names_of(opened)))
+    opened = _open(stated.households, work, stated.households_query)
+    by, _ = _counted_by(stated, "households", column_names_of(opened))
     if not by:
         raise InputError(
             f"{opened.label}: --household-attributes COLUMN[,COLUMN...] is needed, or [households] in --schema"
@@ -342,16 +327,13 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     return _without_missing(table, stated, by)
 
 
-def _listed(stated: Statement, of: str, names: Sequence[str]) -> tuple[Listed, ...]:
-    """The attributes of --schema, of persons or of households."""
-    if stated.schema is None or (of == "households" and stated.key is None):
-        return ()
-    return schema_columns(Path(stated.schema), of, names)
-
-
-def _home_columns(stated: Statement, listed: Sequence[Listed]) -> tuple[str, ...]:
-    """The columns that households are counted by."""
-    return tuple(column for _, column, _ in listed) or parse_names(stated.household_attributes)
+def _counted_by(stated: Statement, of: str, names: Sequence[str]) -> tuple[list[str], tuple[Listed, ...]]:
+    """The columns that persons ("attributes") or "households" are counted by, and what --schema has of them."""
+    listed: tuple[Listed, ...] = ()
+    if stated.schema is not None and (of == "attributes" or stated.key is not None):
+        listed = schema_columns(Path(stated.schema), of, names)
+    unlisted = stated.counted_by if of == "attributes" else parse_names(stated.household_attributes)
+    return [column for _, column, _ in listed] or list(unlisted), listed
 
 
 def _without_missing(table: Table, stated: Statement, columns: Sequence[str | None]) -> Table:
@@ -362,10 +344,6 @@ def _without_missing(table: Table, stated: Statement, columns: Sequence[str | No
         if name is not None
     }
     return replace(table, columns=table.columns | changed)
-
-
-def _held(column: Coded, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
-    return np.array([holds(text) for text in column.texts], dtype=np.bool_)[column.codes]
 
 
 def _of_level(table: Table, stated: Statement) -> Table:
@@ -381,7 +359,7 @@ def _of_level(table: Table, stated: Statement) -> Table:
             f"{table}: column {stated.level!r} says that rows are of several levels, {first_few(np.array(left))}; one "
             "is counted: leave out the others with --drop-level VALUE[,VALUE...]"
         )
-    return table.only(_held(column, lambda text: text not in dropped))
+    return table.only(column.holds(lambda text: text not in dropped))
 
 
 def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> NDArray[np.bool_]:
@@ -391,7 +369,7 @@ def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str])
         if one.column not in allowed:
             raise InputError(f"{table}: --only: no column {one.column!r}; there are {', '.join(table.names[:30])}")
         _check_values(table, "--only", one.column, one.values)
-        kept &= _held(table.columns[one.column], one.holds)
+        kept &= table.columns[one.column].holds(one.holds)
     return kept
 
 
@@ -402,13 +380,6 @@ def _check_values(table: Table, option: str, column: str, values: Sequence[str])
         raise InputError(
             f"{table}: {option}: no row has {strange[0]!r} in column {column!r}; its values are {', '.join(texts[:20])}"
         )
-
-
-def _free(name: str, taken: Iterable[str]) -> str:
-    """The name of a column that no other has."""
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _write(
@@ -428,26 +399,20 @@ def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[U
     if table is None:
         made = households_of(read.table, stated.key, read.leaf, read.home_by)
         table, leaf, homeless = made.table, made.leaf, made.homeless
-    attributes: list[Attribute] = []
-    for name, column, entry in read.home_listed:
-        attributes.append(given_attribute(Path(str(stated.schema)), "households", name, column, entry, table))
     ones = np.ones(len(table), dtype=np.int64)
-    for column in read.home_by[len(attributes) :]:
-        check_dates(table, column)
-        taken = [one.name for one in attributes]
-        attributes.append(read_attribute(table, column, None, ones, taken, with_missing=stated.with_missing))
+    attributes = _attributes(stated, "households", table, read.home_by, read.home_listed, ones)
     size = None
     if not read.home_by:
         size = Attribute(SIZE, SIZE, tuple(table.columns[SIZE].texts[1:]), about="the number of persons")
-        attributes.append(size)
-    geocode = _free(stated.lowest, [one.column for one in attributes])
+        attributes = (size,)
+    geocode = unused(stated.lowest, [one.column for one in attributes])
     columns = {geocode: leaf, **{one.column: table.columns[one.column] for one in attributes}}
     _write(folder, "households.parquet", columns, None, ones)
     messages = [f"{counted(len(table), 'household')}"]
     if homeless:
         messages.append(f"{counted(homeless, 'person')} without a household: they are counted, but in no household")
     joined = None if homeless else size
-    return Universe(tuple(attributes), "households.parquet", geocode, "microdata", size=joined), messages
+    return Universe(attributes, "households.parquet", geocode, "microdata", size=joined), messages
 
 
 def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[Attribute]) -> list[str]:

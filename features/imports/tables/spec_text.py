@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from features.imports.tables.attributes import Attribute
-from features.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares, table_inline
+from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.spec.value_ranges import collapse_numbers
 
 #: Cells up to which a table of all attributes is published by default.
@@ -52,6 +52,39 @@ _TO_DECIDE = (
     "see [provenance]."
 )
 _NOTHING_TO_DECIDE = "It runs as it is."
+_SPEC = """
+$head
+
+$name
+
+# What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
+[privacy]
+rho = "1"                                   # exact numbers are written in quotes
+neighbours = "change-one"                   # protected: the content of one record
+# dataset = "..."   the ledger's name for these records; then the run is charged to it
+
+$areas
+[geography]
+file = "areas.parquet"
+$levels
+$names
+
+[provenance]                               # where what is published without noise comes from
+$made
+
+[provenance.inputs]
+$inputs
+
+$persons
+$households
+[postprocess]
+passes = ["total"]                          # the total of each area is fixed first: sums of many small cells keep it
+
+# [report]                                 # what readers see: who publishes it, and how it is cited
+# title = "Persons by area"
+# publisher = "Statistics Office"
+# reference_date = 2030-04-01               # the day to which the counts refer
+"""
 _AREAS_OF_RECORDS = """
 The list of areas was made from the records, and it is published with the release: an area in it reveals that
 someone lives there, and areas without records are missing. Put a public list of all areas in its place.
@@ -66,16 +99,26 @@ _VALUES = """
 The values were found in the records, and they are published. Make them those of a public code list: add values that
 no record has, and remove values that identify someone. Their order is that of the histogram.
 """
-_BUDGET = """
-What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
-"""
 _HOUSEHOLDS = """
-Households are a histogram of their own, measured in the same run with a budget of its own. A person who leaves one
-household for another changes two of them; the noise is made for that, so a person's change costs both budgets together.
+# Households are a histogram of their own, measured in the same run with a budget of its own. A person who leaves one
+# household for another changes two of them; the noise is made for that, so a person's change costs both budgets
+# together.
+[companions.households]
+records_per_person = 2                      # a person who moves changes the household left and the one joined
+
+[companions.households.privacy]
+rho = "1"
+
+$universe
+$join
 """
-_JOINED = """
-Persons and households agree in every area: each household has as many members as its size says, and everybody lives in
-one.
+_JOIN = """
+# Persons and households agree in every area: each household has as many members as its size says, and everybody lives
+# in one.
+[[join]]
+companion = "households"
+$size
+$most
 """
 _BY_PAIRS = """
 All attributes together have too many cells to be measured. Pairs of them are, in every area, and along these whole
@@ -100,83 +143,60 @@ def table_spec(
     persons: Universe,
     households: Universe | None,
 ) -> str:
-    """The text of release.toml, which is written beside areas.parquet."""
-    made = [name for name, (kind, _) in origins.items() if kind == "records"]
+    """The text of release.toml, which is written beside areas.parquet.
+
+    Args:
+        name: the release's.
+        source: what the table is called.
+        query: of the database, where the table is the result of one.
+        levels: top first.
+        named: level -> the column of areas.parquet with its areas' names.
+        origins: public input -> "public" or "records", and where it is from.
+        persons: what is counted.
+        households: and of those, where there are some.
+    """
+    made = [one for one, (kind, _) in origins.items() if kind == "records"]
     decide = _NOTHING_TO_DECIDE
     if made:
         decide = _TO_DECIDE.format(inputs=" and ".join(made), were="was" if len(made) == 1 else "were")
-    lines = [commented(_HEAD.format(source=source, decide=decide))]
+    head = [commented(_HEAD.format(source=source, decide=decide))]
     if query is not None:
-        lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
-    lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
-    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers are written in quotes")]
-    lines += [
-        assigned("neighbours", quoted("change-one"), "protected: the content of one record"),
-        commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
-        "",
-        commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS),
-        "[geography]",
-        assigned("file", quoted("areas.parquet")),
-    ]
-    lines.append(listed("levels", levels))
-    if named:
-        lines += ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
-        lines += [assigned(level, quoted(column)) for level, column in named.items()]
-    public = origins["schema"][0] == "public"
-    lines += ["", *_provenance(origins), "", *_universe("", persons, levels, public=public)]
-    if households is not None:
-        of_households = origins["companions.households.schema"][0]
-        lines += [
-            commented(_HOUSEHOLDS),
-            "[companions.households]",
-            assigned("records_per_person", "2", "a person who moves changes the household left and the one joined"),
-            "",
-            "[companions.households.privacy]",
-            assigned("rho", quoted("1")),
-            "",
-            *_universe("companions.households.", households, levels, public=of_households == "public"),
-        ]
-        lines += _join(households.size) if households.size is not None else []
-    lines += [
-        "[postprocess]",
-        assigned("passes", '["total"]', "the total of each area is fixed first: sums of many small cells keep it"),
-        "",
-        "# [report]                                 # what readers see: who publishes it, and how it is cited",
-        '# title = "Persons by area"',
-        '# publisher = "Statistics Office"',
-        "# reference_date = 2030-04-01               # the day to which the counts refer",
-        "",
-    ]
-    return "\n".join(lines).rstrip() + "\n"
+        head += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
+    names = ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
+    names += [assigned(level, quoted(column)) for level, column in named.items()]
+    return filled(
+        _SPEC,
+        head=head,
+        name=[assigned("name", quoted(name), "names the release's folder")],
+        areas=[commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS)],
+        levels=[listed("levels", levels)],
+        names=names if named else [],
+        made=[commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"] if made else [],
+        inputs=[table_inline(one, {"source": kind, "from": where}) for one, (kind, where) in origins.items()],
+        persons=_universe("", persons, levels, public=origins["schema"][0] == "public"),
+        households=[] if households is None else _of_households(households, levels, origins),
+    )
+
+
+def _of_households(households: Universe, levels: Sequence[str], origins: Mapping[str, tuple[str, str]]) -> list[str]:
+    prefix = "companions.households."
+    public = origins[f"{prefix}schema"][0] == "public"
+    joined = [] if households.size is None else _join(households.size)
+    return [filled(_HOUSEHOLDS, universe=_universe(prefix, households, levels, public=public), join=joined)]
 
 
 def _join(size: Attribute) -> list[str]:
     """Persons joined with households by their size."""
-    lines = [
-        commented(_JOINED),
-        "[[join]]",
-        assigned("companion", quoted("households")),
-        assigned("size", quoted(size.name)),
+    most = [
+        assigned(
+            "most",
+            str(max(_MOST_MEMBERS, 2 * int(label[:-1]))),
+            f"the most persons that {label} stands for; change it if it can be more",
+        )
+        for label in size.values
+        if label.endswith("+")
     ]
-    for label in size.values:
-        if label.endswith("+"):
-            most = max(_MOST_MEMBERS, 2 * int(label[:-1]))
-            lines.append(
-                assigned("most", str(most), f"the most persons that {label} stands for; change it if it can be more")
-            )
-    return lines
-
-
-def _provenance(origins: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Where the public inputs are from; what was made from the records is not accepted yet."""
-    lines = ["[provenance]                               # where what is published without noise comes from"]
-    if made := [name for name, (source, _) in origins.items() if source == "records"]:
-        lines += [commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"]
-    lines += ["", "[provenance.inputs]"]
-    return lines + [
-        f"{key(name)} = {{ source = {quoted(source)}, from = {quoted(origin)} }}"
-        for name, (source, origin) in origins.items()
-    ]
+    return filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
 
 
 def _universe(prefix: str, universe: Universe, levels: Sequence[str], *, public: bool) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from features.imports.tables.databases import describe_source, is_database
 from features.imports.toml_text import assigned, quoted, read_toml_of
@@ -63,9 +63,6 @@ def _listed(text: str) -> list[str]:
 def _unquoted(text: str) -> str:
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
     return text[1:-1] if quoted else text
-
-
-_NOT_IN_RECIPE = ("source", "expect_records", "expect_areas", "unproved")
 
 
 @dataclass(frozen=True)
@@ -202,9 +199,9 @@ class Statement:
             "# What was stated of the table. Next year: spinewise import table --recipe import.toml FILE --out DIR",
             "# --expect-records N --expect-areas M",
         ]
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if not one.init or one.name in _NOT_IN_RECIPE or value in (None, (), False):
+        for name in PARTS:
+            value = getattr(self, name)
+            if value in (None, (), False):
                 continue
             if isinstance(value, tuple):
                 text = f"[{', '.join(map(quoted, value))}]"
@@ -212,8 +209,13 @@ class Statement:
                 text = "true"
             else:
                 text = str(value) if isinstance(value, int) else quoted(value)
-            lines.append(assigned(one.name.replace("_", "-"), text))
+            lines.append(assigned(name.replace("_", "-"), text))
         return "\n".join(lines) + "\n"
+
+
+_KINDS: Final = {one.name: str(one.type) for one in fields(Statement) if one.init}
+#: The parts that a recipe states: not the source, and not what proves the reading, which are another year's.
+PARTS: Final = tuple(name for name in _KINDS if name not in ("source", "expect_records", "expect_areas", "unproved"))
 
 
 def read_recipe(path: Path) -> dict[str, Any]:
@@ -223,14 +225,13 @@ def read_recipe(path: Path) -> dict[str, Any]:
         InputError: it cannot be read, or states what is no option.
     """
     content = read_toml_of("--recipe", path)
-    kinds = {one.name: str(one.type) for one in fields(Statement) if one.init and one.name not in _NOT_IN_RECIPE}
     stated: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if name not in kinds:
-            allowed = ", ".join(kind.replace("_", "-") for kind in kinds)
+        if name not in PARTS:
+            allowed = ", ".join(part.replace("_", "-") for part in PARTS)
             raise InputError(f"--recipe {path}: found {key!r}; allowed are {allowed}")
-        kind = kinds[name]
+        kind = _KINDS[name]
         if kind.startswith("tuple"):
             fits = isinstance(value, list) and all(isinstance(one, str) for one in value)
             value = tuple(value) if fits else value

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.imports.tables.files import Opened
+from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import column_names, open_records
@@ -35,6 +36,10 @@ class Coded:
         place: dict[str, int] = {}
         new = np.array([place.setdefault(to(text), len(place)) for text in self.texts], dtype=np.int32)
         return Coded(new[self.codes], list(place))
+
+    def holds(self, condition: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """`(n_rows,)`, whether the text of each row meets a condition."""
+        return np.array([condition(text) for text in self.texts], dtype=np.bool_)[self.codes]
 
     def at(self, rows: NDArray[np.int64]) -> Coded:
         """The column of some rows."""
@@ -82,10 +87,23 @@ class Table:
         lines = found([number]) if found is not None else {}
         return f"{self}, {self.opened.unit} {lines.get(number, number):,}"
 
-    def first(self, column: str, text: str) -> int:
-        """The first row with a text."""
-        one = self.columns[column]
-        return int(np.argmax(one.codes == one.texts.index(text)))
+    def both(self, row: int, other: int) -> str:
+        """Where two rows stand: "counts.csv, line 5 and line 7"."""
+        first, second = sorted((int(row), int(other)))
+        return f"{self.place(first)} and {self.place(second)[len(str(self)) + 2 :]}"
+
+    def found(self, column: str, texts: Sequence[str], values: Coded | None = None) -> str:
+        """Where the first of some texts stands, and what they are: "counts.csv, line 5, column 'age': found '5-May'".
+
+        Args:
+            column: of the table.
+            texts: of the column, or of `values`, which were made of it.
+            values: `(n_rows,)`.
+        """
+        one = values or self.columns[column]
+        row = int(np.argmax(one.codes == one.texts.index(texts[0])))
+        shown = first_few([text or "nothing" for text in texts]) if any(texts) else "nothing"
+        return f"{self.place(row)}, column {column!r}: found {shown}"
 
     def only(self, kept: NDArray[np.bool_]) -> Table:
         """Some of the rows."""
@@ -127,16 +145,10 @@ def read_table(opened: Opened, columns: Iterable[str], option: str = "the statem
     with opened.named():
         for chunk in open_records(opened.path, wanted, _CHUNK_ROWS, text=opened.text).chunks():
             for name in wanted:
-                distinct = Distinct.of(chunk.column(name))
-                place = places[name]
-                used = np.unique(distinct.index)
-                new = np.zeros(len(distinct.texts) + 1, dtype=np.int32)
-                texts = distinct.texts
-                for i in used.tolist():
-                    text = normal(texts[i]) if i < len(texts) else ""
-                    new[i] = place.setdefault(text, len(place))
-                codes[name].append(new[distinct.index])
-    read = {name: Coded(np.concatenate(codes.pop(name)), list(places[name])) for name in wanted}
+                distinct, place = Distinct.of(chunk.column(name)), places[name]
+                own = [place.setdefault(normal(text), len(place)) for text in (*distinct.texts, "")]
+                codes[name].append(np.array(own, dtype=np.int32)[distinct.index])
+    read = {name: Coded(np.concatenate(codes.pop(name)), list(places[name])).present() for name in wanted}
     return Table(opened, read, np.arange(len(read[wanted[0]].codes)), names)
 
 

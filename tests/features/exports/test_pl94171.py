@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from features.exports.pl94171 import GEO_FIELDS, VALUES, CensusTables, SummaryFiles, census_levels, column_names
+from features.exports.pl94171 import VALUES, CensusTables, SummaryFiles, census_levels, column_names
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
-from pipeline.exchange.pl94171_tables import SINGLE_RACES
+from pipeline.exchange.pl94171_tables import GEO_HEADER, SINGLE_RACES
 from pipeline.spec.release_spec import parse_spec
 
 SPEC = """
@@ -124,15 +124,15 @@ def test_summary_files_have_the_layout_of_2020(tmp_path: Path) -> None:
         f"{state}{part}2020.pl" for state in ("de", "ri") for part in ("00001", "00002", "00003", "geo")
     ]
     header = [line.split("|") for line in (tmp_path / "rigeo2020.pl").read_text().splitlines()]
-    assert {len(line) for line in header} == {len(GEO_FIELDS)} == {97}
-    last = dict(zip(GEO_FIELDS, header[-1], strict=True))
+    assert {len(line) for line in header} == {len(GEO_HEADER)} == {97}
+    last = dict(zip(GEO_HEADER, header[-1], strict=True))
     assert (last["GEOID"], last["TRACT"], last["BLKGRP"], last["BLOCK"]) == (
         "7500000US440070001022000",
         "000102",
         "2",
         "2000",
     )
-    numbers = [line[GEO_FIELDS.index("LOGRECNO")] for line in header]
+    numbers = [line[GEO_HEADER.index("LOGRECNO")] for line in header]
     assert numbers == [f"{number:07d}" for number in range(1, len(header) + 1)]
     for segment, width in ((1, 71 + 73), (2, 71 + 73 + 3), (3, 10)):
         lines = [line.split("|") for line in (tmp_path / f"ri0000{segment}2020.pl").read_text().splitlines()]

@@ -14,9 +14,10 @@ import pytest
 from releases.command import needs, printed, spinewise
 from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
 
-from features.exports.pl94171 import GEO_FIELDS, SummaryFiles
+from features.exports.pl94171 import SummaryFiles
 from features.exports.release import export_release
 from pipeline.errors import InputError
+from pipeline.exchange.pl94171_tables import GEO_HEADER
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release, reader_of
 
@@ -120,7 +121,7 @@ def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
         files.write("050", codes, counts, ["A|B \u05d1 \u00c9" + "x" * 200, SCRIPT])
         files.write("140", np.array(["44001000100"]), {"P1": counts["P1"][:1]})
     lines = (tmp_path / "rigeo2020.pl").read_text("latin-1").splitlines()
-    found = [dict(zip(GEO_FIELDS, line.split("|"), strict=True))["NAME"] for line in lines]
+    found = [dict(zip(GEO_HEADER, line.split("|"), strict=True))["NAME"] for line in lines]
     assert found == [("A/B ? \u00c9" + "x" * 200)[:125], SCRIPT, ""]
 
 

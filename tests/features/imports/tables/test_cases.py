@@ -110,7 +110,7 @@ _STOPPED: dict[str, tuple[str, Mapping[str, Any], int, int, str]] = {
     "household-minus-one": (
         "persons.csv",
         {"geography": "region", "records": True, "attributes": "sex", "key": "household_id"},
-        287, 6, "household '-1'.*--missing",
+        287, 6, "found '-1'.*--missing",
     ),
     "age-999": (
         "persons.csv",

@@ -85,7 +85,7 @@ def test_the_values_are_those_of_the_list_whoever_is_in_the_records(tmp_path: Pa
     [
         (
             LIST.replace(', "missing"', ""),
-            r"attributes\.works: .*, line 4, column 'job': found 'nothing', which the list does not",
+            r"attributes\.works: .*, line 4, column 'job': found nothing, which the list does not",
         ),
         (LIST.replace('"no", ', ""), r"found 'no', which the list does not have; add it to the list, say with codes"),
         (

@@ -14,7 +14,8 @@ from releases.imported import open_problems
 from releases.small import run
 from typer.testing import CliRunner
 
-from features.imports.tables.importer import ImportedTable, import_table
+from features.imports.folder import Imported
+from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from flows.cli import app
 from pipeline.errors import InputError, SpinewiseError
@@ -38,7 +39,7 @@ def cells() -> pd.DataFrame:
     return persons().groupby(["county", "town", "sex"], as_index=False).size().rename(columns={"size": "n"})
 
 
-def imported(folder: Path, table: pd.DataFrame, **stated: Any) -> ImportedTable:
+def imported(folder: Path, table: pd.DataFrame, **stated: Any) -> Imported:
     path = folder / f"table{len(list(folder.iterdir()))}.csv"
     table.to_csv(path, index=False)
     stated = {"expect_records": 80, "expect_areas": 4} | stated
@@ -87,7 +88,7 @@ def test_the_public_list_of_areas(tmp_path: Path) -> None:
     assert spec.provenance is not None
     assert {one.source for one in spec.provenance.inputs.values()} == {"public"}
     listed.iloc[1:].to_csv(tmp_path / "areas.csv", index=False)
-    with pytest.raises(InputError, match=r"line 2, column 'town': '0101' not in .*areas\.csv"):
+    with pytest.raises(InputError, match=r"line 2, column 'town': found '0101', not in .*areas\.csv"):
         imported(tmp_path, persons()[["town", "sex", "age"]], **stated)
 
 
@@ -102,7 +103,7 @@ def test_what_is_stated_to_be_public_does_not_depend_on_the_records(tmp_path: Pa
     other.loc[5, "age"] = 999
     one, two = (load_spec(imported(tmp_path, table, **stated).spec) for table in (persons(), other))
     assert one.public_dict() == two.public_dict()
-    with pytest.raises(InputError, match=r"line 7, column 'age': found 'nothing', .*--missing ''"):
+    with pytest.raises(InputError, match=r"line 7, column 'age': found nothing, .*--missing ''"):
         imported(
             tmp_path, persons().assign(age=["1", "2", "3", "4", "5", "", *["6"] * 74]), **(stated | {"missing": None})
         )
