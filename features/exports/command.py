@@ -55,8 +55,8 @@ def export(
 
         spinewise export releases/rhode-island --format csv --out rhode-island-csv
     """
-    from features.exports.facts import facts
     from features.exports.release import export_release
+    from features.exports.words import facts
     from pipeline.published import open_finished
 
     finished = open_finished(release, check_hashes=False)  # each file before it is read

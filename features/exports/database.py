@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from features.exports.chosen import by_table
-from features.exports.facts import about_rows
-from features.exports.libraries import required
-from features.exports.rows import Rows, check_columns
-from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
+from features.exports.rows import Rows, check_columns, required
+from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease

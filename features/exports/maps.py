@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from features.exports.database import table_name
-from features.exports.facts import facts
-from features.exports.libraries import required
 from features.exports.plain_files import describe, titles_of
-from features.exports.rows import Rows, check_columns
+from features.exports.rows import Rows, check_columns, required
+from features.exports.words import facts
 from pipeline.errors import InputError
 from pipeline.inputs.polygons import read_public_areas
 from pipeline.metadata.contents import Column, DataFile

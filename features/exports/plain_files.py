@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from features.exports.facts import facts
 from features.exports.rows import Rows
-from features.exports.words import write_words
+from features.exports.words import facts, write_words
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.csvw import csvw_table, table_group
 from pipeline.metadata.datapackage import data_package, resource

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from features.exports.chosen import Choice, chosen_files
 from features.exports.database import write_database
-from features.exports.facts import write_status
 from features.exports.maps import write_geopackage, write_geoparquet
 from features.exports.pl94171 import write_pl94171
 from features.exports.plain_files import write_csv_files, write_parquet_files
 from features.exports.registry import write_registry_entry
-from features.exports.sdmx.files import write_sdmx
-from features.exports.workbooks import write_workbooks
+from features.exports.sdmx import write_sdmx
+from features.exports.words import write_status
+from features.exports.workbook import write_workbooks
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import write_nmf
 from pipeline.metadata.contents import DataFile

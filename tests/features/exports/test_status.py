@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from features.exports.facts import facts
 from features.exports.release import FORMATS, LAYOUTS, export_release
+from features.exports.words import facts
 from flows.cli import app
 from pipeline.published import open_finished
 
