@@ -35,13 +35,13 @@ class Report:
 
     def begin_areas(self, job: Job) -> None:
         """See `pipeline.publishing.steps.MadeLast`."""
-        from features.report.ahead import begin_alike  # brings the solvers
+        from features.report.workers import begin_alike  # brings the solvers
 
         begin_alike(job)
 
     def begin_tables(self, job: Job) -> None:
         """See `pipeline.publishing.steps.MadeLast`."""
-        from features.report.ahead import begin_tables
+        from features.report.workers import begin_tables
 
         begin_tables(job)
 
@@ -53,7 +53,7 @@ class Report:
 
     def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:
         """See `pipeline.cost.memory.HasMemory`."""
-        from features.report.cost import Reported
+        from features.report.moments import Reported
 
         found = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]
         after = max((one.bytes for one in found if not one.ahead), default=0.0)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
-from features.report.summaries import MarginSummary
-from features.report.table_numbers import PackedTable, TableNumbers
+from features.report.table_numbers import MarginSummary, PackedTable, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.links.link import tables_of

@@ -10,9 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from features.report.explorer import Explorer, explorer_of
-from features.report.origin import source_lines
-from features.report.sources import ReportSources
-from features.report.summaries import SizeSummary
+from features.report.sources import ReportSources, source_lines
+from features.report.table_numbers import SizeSummary
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
 from pipeline.model.mixed import MixedNoise

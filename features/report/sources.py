@@ -32,3 +32,26 @@ class ReportSources(ReleaseFacts):
     moments: Callable[[str, int, Table], PackedMoments | None]
     packed: Callable[[str, int, Table], PackedTable | None]
     whole: Callable[[str], float | None]
+
+
+def source_lines(sources: ReportSources) -> list[str]:
+    """Status, title, publisher, dates and version, a line each; the status only where the release is not official."""
+    texts, about = sources.texts, sources.spec.about
+    day = texts.numerals.day
+    status = [] if sources.status == "official" else [texts(sources.status)]
+    lines = [*status, _title(sources)]
+    if about.publisher:
+        lines.append(texts("Publisher: {publisher}", publisher=about.publisher))
+    if about.period:
+        lines.append(texts("Period: {period}", period=about.period.name))
+    if about.reference_date:
+        lines.append(texts("Reference date: {day}", day=day(about.reference_date)))
+    if about.publication_date:
+        lines.append(texts("Published: {day}", day=day(about.publication_date)))
+    if about.version:
+        lines.append(texts("Version: {version}", version=about.version))
+    return lines
+
+
+def _title(sources: ReportSources) -> str:
+    return sources.spec.report.title or sources.spec.name

@@ -9,11 +9,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from features.report.ahead import Ahead
 from features.report.moments import PackedMoments
 from features.report.page import report_page
 from features.report.sources import ReportSources
 from features.report.table_numbers import PackedTable
+from features.report.workers import Ahead
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.universe import Table

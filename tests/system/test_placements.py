@@ -51,9 +51,9 @@ ALL_TASKS = {
     # For unbiased estimates, and for intervals around them: test_around_estimates.py places these.
     "pipeline/estimation/subtree_answers.py": ("pipeline.estimation.subtree_answers.estimate_answers",) * 2,
     "pipeline/estimation/whole_spine.py": ("postprocess.downward.level.solve_task",),
-    "features/report/ahead.py": (
+    "features/report/workers.py": (
         "features.report.table_numbers.packed_table",
-        "features.report.ahead.alike_numbers",
+        "features.report.workers.alike_numbers",
     ),
 }
 #: The same without features whose folders are not there.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from features.report.ahead import table_moments, tables_by_level
-from features.report.cost import MOST_HELD, Reported, held_bytes
+from features.report.moments import MOST_HELD, Reported, held_bytes
+from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
 from pipeline.cost.memory import memory_of, sizes_of
@@ -106,7 +106,7 @@ def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path
     assert Reported().bytes == 0.0
     assert held_bytes(universe, 100) == 8 * 100 * AGES**2
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("features.report.cost.MOST_HELD", held_bytes(universe, 1))
+        patch.setattr("features.report.moments.MOST_HELD", held_bytes(universe, 1))
         assert Reported.of(universe, spine, margins=True) == Reported()
     assert held_bytes(universe, 1) < MOST_HELD
 
@@ -116,13 +116,13 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
 
     Here it takes more memory than all else.
     """
-    monkeypatch.setattr("features.report.cost.HELD_BYTES", 1e6)
+    monkeypatch.setattr("features.report.moments.HELD_BYTES", 1e6)
     spec, spine = opened(tmp_path / "in", {"detailed": ALL}, 12)
     found = reported(spec, spine)
     beside = memory_of(spec, spine, 2)
-    monkeypatch.setattr("features.report.cost.MOST_AHEAD", 0)
+    monkeypatch.setattr("features.report.moments.MOST_AHEAD", 0)
     after = memory_of(spec, spine, 2)
-    monkeypatch.setattr("features.report.cost.MOST_HELD", 0)
+    monkeypatch.setattr("features.report.moments.MOST_HELD", 0)
     processes = memory.MAIN_MB + memory.ENGINE_MB + 2 * memory.WORKER_MB
     assert after.peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, public_bytes, run, write_town
 
-import features.report.ahead
 import features.report.explorer
+import features.report.workers
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
@@ -116,7 +116,7 @@ def test_of_very_many_areas_the_intervals_say_what_is_exact(
     town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Matrices for each of them would not fit: the page has the same numbers and marks, and no covariances."""
-    monkeypatch.setattr(features.report.ahead, "MOST_HELD", 0)
+    monkeypatch.setattr(features.report.workers, "MOST_HELD", 0)
     root = run(write_town(tmp_path), tmp_path / "out")
     assert not verify_release(RunDirectory(root), 1, Silent())
     pages = [RunDirectory(folder).report.read_text("utf-8") for folder in (town, root)]
@@ -136,7 +136,7 @@ def test_of_very_many_areas_the_intervals_say_what_is_exact(
 
 
 def test_a_table_that_is_too_large_for_files_too_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features.report.ahead, "_MOST_NUMBERS", 100)
+    monkeypatch.setattr(features.report.workers, "_MOST_NUMBERS", 100)
     monkeypatch.setattr(features.report.explorer, "_MOST_BESIDE", 200)
     page = RunDirectory(run(write_town(tmp_path / "in", *QUICK), tmp_path / "out")).report.read_text("utf-8")
     assert "tables/detail/block.parquet" in page.split("that are too large for this page")[1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from releases.drawn import drawn_table, parts_of
 
-from features.report.summaries import MarginSummary
+from features.report.table_numbers import MarginSummary
 from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from releases.small import QUICK, run, write_town
 
-from features.report import ahead
-from features.report.ahead import Ahead, begin_alike, begin_tables
 from features.report.page import report_page
+from features.report.workers import Ahead, begin_alike, begin_tables
 from features.report.written import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -23,7 +22,7 @@ from pipeline.storage.readable import unchecked
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ahead")
+    folder = tmp_path_factory.mktemp("workers")
     return run(write_town(folder, *QUICK), folder / "out")
 
 
@@ -37,7 +36,7 @@ def test_the_report_is_the_same(root: Path) -> None:
     alone = job_of(root, Workers(1))
     pages = [report_page(report_sources(alone, Ahead(alone)))]
     with Workers(2, start_after=0) as workers:
-        workers.prepare("features.report.ahead")
+        workers.prepare("features.report.workers")
         assert workers.started
         before, beside = job_of(root, workers), job_of(root, workers)
         begin_alike(before)
@@ -53,13 +52,13 @@ def test_the_report_is_the_same(root: Path) -> None:
 def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> None:
     """Nor the tables, which need to know what is certain; and what is too much for a page is not worked out at all."""
     job = job_of(root, Workers(1))
-    with patch.object(ahead, "MOST_AHEAD", 0):
+    with patch("features.report.workers.MOST_AHEAD", 0):
         begin_alike(job)
         begin_tables(job)
     assert job.begun == {}
     table = job.universes[0].tables[0]
     level = job.spine.index_of(table.levels[0])
-    with patch.object(ahead, "MOST_HELD", 0):
+    with patch("features.report.workers.MOST_HELD", 0):
         nothing = Ahead(job)
     assert nothing.exact("", level, table) is None
     assert nothing.moments("", level, table) is None

@@ -13,8 +13,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from features.report.cost import MOST_AHEAD, MOST_HELD, held_bytes
-from features.report.moments import CERTAIN, UNKNOWN, USUAL, MomentPacking, PackedMoments, TableMoments
+from features.report.moments import (
+    CERTAIN,
+    MOST_AHEAD,
+    MOST_HELD,
+    UNKNOWN,
+    USUAL,
+    MomentPacking,
+    PackedMoments,
+    TableMoments,
+    held_bytes,
+)
 from features.report.table_numbers import PackedTable, packed_table
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
