@@ -39,6 +39,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -58,12 +59,15 @@ from features.marginals.choice import Pairs
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.confidential import choose
 from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, Tables, simulated_errors
-from features.marginals.records import Population, WholeRecords, draw_records
+from features.marginals.records import WholeRecords, draw_records
 from features.marginals.whole import First, Seed
 from geography.build import spine_from_prefixes
 from pipeline.model.public_key import public_key
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "tests")]
+from oracles.clique_population import Population  # noqa: E402 - beside the tests
 
 Ints = NDArray[np.int64]
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.parquet"

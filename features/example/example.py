@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from features.example.names import names_csv
 from features.example.outlines import example_polygons
-from features.example.population import SCHEMA, populate
+from features.example.population import SCHEMA, names_csv, populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from features.example.names import county_name
+from features.example.population import county_name
 
 _COLUMNS, _ROWS = 132, 104
 #: Degrees of a cell, and where the island lies: in the open Atlantic.

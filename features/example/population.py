@@ -1,4 +1,4 @@
-"""A synthetic population for any spine: as uneven, as segregated and as full of empty blocks as a real one.
+"""A synthetic population for any spine: as uneven, as segregated and as full of empty blocks as a real one; and names.
 
 Sizes: the geounits just above the leaves are of similar size, the leaves within them are lognormal and some are empty.
 Groups: each geounit's composition is drawn around its parent's, a Dirichlet draw (normalised gammas whose mean is the
@@ -9,6 +9,7 @@ dissimilarity indices of tracts and blocks, and nonzero cells of a block are sim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,36 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
+
+STATE_NAME = "State of Arborea"
+COUNTY_NAMES = ("Alder", "Birch", "Cedar", "Elm", "Hazel")
+_BEGIN = (
+    "Ash", "Bram", "Clay", "Dun", "East", "Fern", "Gold", "Heath", "Iron", "King", "Lang", "Mill", "North", "Oak",
+    "Stone", "Win",
+)  # fmt: skip
+_END = (
+    "bourne", "bridge", "bury", "combe", "dale", "field", "ford", "gate", "ham", "hurst", "ley", "mere", "stead", "ton",
+    "wick", "worth",
+)  # fmt: skip
+
+
+def county_name(number: int) -> str:
+    """The name of a county, by its number from 0, without the word county."""
+    return COUNTY_NAMES[number % len(COUNTY_NAMES)]
+
+
+def tract_name(number: int) -> str:
+    """The name of a tract, by its number from 0; the first 256 differ, and neighbours begin alike."""
+    return _BEGIN[number // len(_END) % len(_BEGIN)] + _END[number % len(_END)]
+
+
+def names_csv(states: Sequence[str], counties: Sequence[str], tracts: Sequence[str]) -> str:
+    """A CSV file of geocodes and names, from the codes of each level."""
+    rows = [(code, STATE_NAME) for code in states]
+    rows += [(code, f"{county_name(number)} County") for number, code in enumerate(counties)]
+    rows += [(code, tract_name(number)) for number, code in enumerate(tracts)]
+    return "".join(f"{code},{name}\n" for code, name in (("geocode", "name"), *rows))
+
 
 RACES = ("hispanic", "white", "black", "aian", "asian", "nhpi", "other", "two_or_more")
 

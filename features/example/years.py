@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from features.example.example import block_codes, labelled
-from features.example.names import names_csv
-from features.example.population import populate
+from features.example.population import names_csv, populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError

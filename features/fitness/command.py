@@ -95,9 +95,8 @@ def _public(
     html: Path | None,
     json: bool,
 ) -> None:
-    from features.fitness.fitness import Fitness
+    from features.fitness.fitness import Fitness, show_fitness
     from features.fitness.from_public import public_tables, public_thresholds
-    from features.fitness.shown import show_fitness
     from pipeline.errors import InputError
     from pipeline.model.texts.catalogue import texts_in
     from pipeline.storage.page_files import write_page_file

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from features.fitness.decisions import Threshold, threshold
+from features.fitness.fitness import Threshold, threshold
 from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table

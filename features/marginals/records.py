@@ -140,15 +140,6 @@ def _cells(values: IntArray, attributes: Clique, domain: AttributeSizes) -> IntA
     return cell
 
 
-def count(
-    records: WholeRecords, attributes: Clique, domain: AttributeSizes, area_of_leaf: IntArray, n: int
-) -> IntArray:
-    """The table `(n, cells)` of any attributes in n areas; `area_of_leaf` says which of them each leaf lies in."""
-    size = domain.size(attributes)
-    place = area_of_leaf[records.leaf] * size + _cells(records.values, attributes, domain)
-    return np.bincount(place, minlength=n * size).reshape(n, size)
-
-
 #: Use of the public seed here.
 _DRAWN: Final = 0x6D617264
 
@@ -172,35 +163,3 @@ def drawn_numbers(records: WholeRecords, amounts: Sequence[Bins], domain: Attrib
         drawn = seed.bits(_DRAWN, np.array(attribute), records.leaf, place) % size
         out[:, number] = first + drawn.astype(np.int64)
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class Population:
-    """Records of the leaves of a spine.
-
-    Attributes:
-        tree: of the cliques.
-        records: all of them.
-        parents: of each level but the top, the parent of each area.
-        sizes: number of areas of each level.
-    """
-
-    tree: JunctionTree
-    records: WholeRecords
-    parents: tuple[IntArray, ...]
-    sizes: tuple[int, ...]
-
-    def area_of_leaf(self, level: int) -> IntArray:
-        """The area of a level that each leaf lies in."""
-        area = np.arange(self.sizes[-1])
-        for parent in reversed(self.parents[level:]):
-            area = parent[area]
-        return area
-
-    def table(self, clique: Clique, level: int) -> IntArray:
-        """Of a clique in each area of a level, `(n, cells)`."""
-        return count(self.records, clique, self.tree.domain, self.area_of_leaf(level), self.sizes[level])
-
-    def tables(self, level: int) -> list[IntArray]:
-        """Of all bags of the tree."""
-        return [self.table(bag, level) for bag in self.tree.bags]

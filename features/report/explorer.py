@@ -127,7 +127,7 @@ def _add_moments(
             shown = tables.get((universe.name, table.name))
             chunk = None if shown is None else shown["levels"].get(level)
             if chunk is not None and chunk["ends"]:
-                moments = sources.moments(universe.name, number, table)
+                moments = sources.numbers.moments(universe.name, number, table)
                 if moments is not None:
                     chunk["moments"] = kept.entry(moments)
 
@@ -186,7 +186,7 @@ def _table(
     a list of areas.
     """
     key = (universe.name, table.name, level.name)
-    packed = sources.packed(universe.name, sources.spine.index_of(level.name), table)
+    packed = sources.numbers.packed(universe.name, sources.spine.index_of(level.name), table)
     if packed is not None and packed.text is not None and explorer.chunks.fit(packed.text):
         explorer.summaries[key] = packed.summary
         explorer.add_total(universe.name, packed)
@@ -238,7 +238,7 @@ def _numbers(
 def _exact(
     sources: ReportSources, universe: Universe, table: Table, level: Level
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
-    """Which numbers of a table are certain, as `ReportSources.exact`; None also where no margins stand beside them."""
+    """Which numbers of a table are certain, as `ReportNumbers.exact`; None also where no margins stand beside them."""
     if not sources.spec.publish.margins:
         return None
-    return sources.exact(universe.name, sources.spine.index_of(level.name), table)
+    return sources.numbers.exact(universe.name, sources.spine.index_of(level.name), table)

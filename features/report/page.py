@@ -313,8 +313,6 @@ def _origins(sources: ReportSources) -> list[dict[str, str]]:
 
 def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
     """A sentence for each table and level with numbers that have no margin, and why."""
-    what = {view.name: view.what for view in universes}
-    of = {view.name: sources.words(view.name) for view in universes}
     here = marked(
         "Table “{table}” at level {level}: nothing that was measured determines {n} of its numbers. They have no "
         "margin; do not use them."
@@ -323,22 +321,12 @@ def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequenc
         "Table “{table}” of {what} at level {level}: nothing that was measured determines {n} of its numbers. They "
         "have no margin; do not use them."
     )
-    return [
-        sources.texts(
-            there if universe else here,
-            table=of[universe].table(table),
-            what=what[universe],
-            level=of[""].level(level),
-            n=summary.unknown,
-        )
-        for (universe, table, level), summary in explorer.summaries.items()
-        if summary.unknown
-    ]
+    found = {place: {"n": summary.unknown} for place, summary in explorer.summaries.items() if summary.unknown}
+    return _sentences(sources, universes, here, there, found)
 
 
 def _noisy(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
     """A sentence for each table and level whose noise is so large that intervals of some numbers hold too little."""
-    what = {view.name: view.what for view in universes}
     here = marked(
         "Table “{table}” at level {level}: noise is large beside the numbers, typically ± {half} where the average "
         "number is {mean}. Of those published as 0, or as several times the average, up to three in ten are outside "
@@ -349,17 +337,32 @@ def _noisy(sources: ReportSources, explorer: Explorer, universes: Sequence[Unive
         "average number is {mean}. Of those published as 0, or as several times the average, up to three in ten are "
         "outside their intervals. Use a coarser table, or the area above."
     )
+    found = {
+        place: {"half": round(summary.all().median or 0), "mean": round(summary.mean)}
+        for place, summary in explorer.summaries.items()
+        if summary.is_noisy
+    }
+    return _sentences(sources, universes, here, there, found)
+
+
+def _sentences(
+    sources: ReportSources,
+    universes: Sequence[UniverseView],
+    here: str,
+    there: str,
+    found: Mapping[tuple[str, str, str], Mapping[str, int]],
+) -> list[str]:
+    """Sentences on tables at levels, by universe, table and level: `there` on those of a companion."""
+    what = {view.name: view.what for view in universes}
     return [
         sources.texts(
             there if universe else here,
             table=sources.words(universe).table(table),
             what=what[universe],
             level=sources.words("").level(level),
-            half=round(summary.all().median or 0),
-            mean=round(summary.mean),
+            **numbers,
         )
-        for (universe, table, level), summary in explorer.summaries.items()
-        if summary.is_noisy
+        for (universe, table, level), numbers in found.items()
     ]
 
 
@@ -465,7 +468,7 @@ def _whole(explorer: Explorer, sources: ReportSources, universe: Universe) -> tu
         return None, None
     published = explorer.wholes.get(universe.name)
     if published is None and universe.source.sums_without_bias:
-        half = sources.whole(universe.name)
+        half = sources.numbers.whole(universe.name)
         if half is not None and not math.isnan(half):
             low = total - round(half)
             published = (low if universe.measure.signed else max(0, low), total + round(half))

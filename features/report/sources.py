@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from features.report.moments import PackedMoments
-from features.report.table_numbers import PackedTable
-from pipeline.model.universe import Table
 from pipeline.pages.facts import ReleaseFacts
+
+if TYPE_CHECKING:
+    from features.report.workers import ReportNumbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,19 +16,10 @@ class ReportSources(ReleaseFacts):
     """The public inputs of a report.
 
     Attributes:
-        exact: universe, level, table -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
-            and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
-            None where there are too many classes to work it out.
-        moments: universe, level, table -> how the errors of its numbers go together in and between areas; None as well.
-        whole: universe -> half the width of the 90 % interval of all areas and cells together, by the linear estimate;
-            None as well.
-        packed: universe, level, table -> the numbers of a table; None for those that are read part by part.
+        numbers: what follows from areas and tables.
     """
 
-    exact: Callable[[str, int, Table], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
-    moments: Callable[[str, int, Table], PackedMoments | None]
-    packed: Callable[[str, int, Table], PackedTable | None]
-    whole: Callable[[str], float | None]
+    numbers: ReportNumbers
 
 
 def source_lines(sources: ReportSources) -> list[str]:

@@ -71,8 +71,8 @@ def begin_tables(job: Job) -> None:
                 job.begun[name] = [job.workers.begin(packed_table, path, len(areas), exact)]
 
 
-class Ahead:
-    """What was worked out ahead; what was not is begun now.
+class ReportNumbers:
+    """What the report needs of areas and tables; what was not begun ahead is begun now.
 
     Of very many areas neither what is certain nor covariances are worked out: each area may be unlike all others, and
     have matrices of its own.
@@ -85,21 +85,24 @@ class Ahead:
         self._begun = job.begun
 
     def exact(self, universe: str, level: int, table: Table) -> Certain | None:
-        """Which numbers are certain, as `ReportSources` has it."""
+        """Which answers are certain; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
+
+        None where there are too many classes of areas to work it out.
+        """
         return _exact(self._of(universe), level, table)
 
     def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
-        """The covariances of a table at a level, as `ReportSources` has them."""
+        """How the errors of a table's numbers go together in and between the areas of a level; None as for `exact`."""
         begun = self._of(universe)
         return begun[0]().moments.get((level, table.name)) if begun else None
 
     def whole(self, universe: str) -> float | None:
-        """Half the width of the interval of the whole, as `ReportSources` has it."""
+        """Half the width of the 90 % interval of all areas and cells together, by the linear estimate; None as well."""
         begun = self._of(universe)
         return begun[0]().whole if begun else None
 
     def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
-        """The numbers of a table, as `ReportSources` has them."""
+        """The numbers of a table; None for those that are read part by part."""
         begun = self._begun.get(_table(self._universes[universe], level, table))
         return begun[0]() if begun else None
 

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from features.report.moments import PackedMoments
 from features.report.page import report_page
 from features.report.sources import ReportSources
-from features.report.table_numbers import PackedTable
-from features.report.workers import Ahead
+from features.report.workers import ReportNumbers
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
-from pipeline.model.universe import Table
 from pipeline.published import published_names
 from pipeline.publishing.answers import used_answers
 from pipeline.publishing.public_inputs import named_inputs
@@ -28,22 +21,6 @@ from pipeline.storage.files import write_bytes
 _EFFORT, _OF_GEOUNIT = 30_000.0, 4.0
 
 
-class ReportNumbers(Protocol):
-    """What the report needs of areas and tables, as `ReportSources` has it."""
-
-    def exact(self, universe: str, level: int, table: Table) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
-        """Which numbers are certain."""
-
-    def moments(self, universe: str, level: int, table: Table) -> PackedMoments | None:
-        """How errors go together."""
-
-    def whole(self, universe: str) -> float | None:
-        """Half the width of the interval of the whole."""
-
-    def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
-        """The numbers of a table."""
-
-
 def report_step(job: Job) -> Step:
     """The step that writes the report, after all other public files but the manifest."""
     effort = min(_EFFORT, _OF_GEOUNIT * job.n_geounits) + 0.2 * job.n_geounits
@@ -52,12 +29,10 @@ def report_step(job: Job) -> Step:
 
 
 def _write(job: Job) -> None:
-    write_report(
-        job, Ahead(job), [receipt for one in used_answers(job.run, job.readable, job.spec) for receipt in one.receipts]
-    )
+    write_report(job, [receipt for one in used_answers(job.run, job.readable, job.spec) for receipt in one.receipts])
 
 
-def write_report(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = ()) -> None:
+def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps.
 
     What is too large for it is written beside it; files of an earlier start are removed first. `further` receipts are
@@ -70,11 +45,11 @@ def write_report(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = 
     def write(number: int, text: str) -> None:
         write_bytes(run.report_file(number), text.encode(), run.staging)
 
-    write_bytes(run.report, report_page(report_sources(job, numbers, further), write).encode(), run.staging)
+    write_bytes(run.report, report_page(report_sources(job, further), write).encode(), run.staging)
     job.progress.advance(1)
 
 
-def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] = ()) -> ReportSources:
+def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
     """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
     promises = promises_of(job)
     return ReportSources(
@@ -89,10 +64,7 @@ def report_sources(job: Job, numbers: ReportNumbers, further: Sequence[Receipt] 
         joint=promises.joint,
         households=promises.households,
         notes=job.notes,
-        exact=numbers.exact,
-        moments=numbers.moments,
-        packed=numbers.packed,
-        whole=numbers.whole,
+        numbers=ReportNumbers(job),
         names=published_names(job.run, job.readable, job.spec, job.spine),
         origins={one.name: one.origin(job.spec) for one in named_inputs(job.spec)},
     )

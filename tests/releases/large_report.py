@@ -72,7 +72,7 @@ def large_report(folder: Path, tracts: int, blocks: int, cells: int, *, seed: in
             _write(job, level, "total", counts.sum(axis=1, keepdims=True), ("total",))
         if number:
             counts = np.add.reduceat(counts, job.spine.child_offsets(number - 1)[:-1])
-    part_of("report", "written").write_report(job, part_of("report", "ahead").Ahead(job))
+    part_of("report", "written").write_report(job)
     return job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from features.fitness.decisions import beyond_zero, threshold
+from features.fitness.fitness import beyond_zero, threshold
 
 
 def test_the_probability_is_that_of_simulated_truths() -> None:

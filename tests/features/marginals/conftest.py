@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from oracles.clique_population import Population
 
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.linear import NoisyTable
-from features.marginals.records import Population, WholeRecords
+from features.marginals.records import WholeRecords
 
 
 @pytest.fixture

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracles.clique_population import Population, count
 
 from features.marginals import whole
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.intervals import CliqueDesign
-from features.marginals.records import Population, WholeRecords, count, draw_records
+from features.marginals.records import WholeRecords, draw_records
 from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
 

@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from oracles.clique_population import Population, count
 
 from features.marginals.cliques import AttributeSizes, Clique, guess, junction_tree, measured_pairs, needed
-from features.marginals.records import Population, count, draw_records
+from features.marginals.records import draw_records
 from features.marginals.whole import Seed
 from geography.errors import InputError
 

@@ -12,11 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from oracles.clique_population import Population
 
 from features.marginals import intervals
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, noisy_again, simulated_errors
-from features.marginals.records import Population, WholeRecords
+from features.marginals.records import WholeRecords
 from features.marginals.whole import ExactTable, First, Seed
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from oracles.clique_population import Population
 from releases.small import run
 from releases.wide import ATTRIBUTES, CLIQUES, SPEC, records, write_wide
 
@@ -23,7 +24,7 @@ from auditor.check.release import check_release
 from auditor.program import audit
 from features.marginals.cliques import AttributeSizes, junction_tree, marginal
 from features.marginals.linear import NoisyTable, upward
-from features.marginals.records import Population, WholeRecords
+from features.marginals.records import WholeRecords
 from features.marginals.whole import ExactTable, First, Seed, whole_numbers
 from features.marginals.zeros import are_carried, carried
 from geography.errors import InputError

@@ -7,9 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from oracles.clique_population import Population, count
 
 from features.marginals.linear import NoisyTable, upward
-from features.marginals.records import Population, count, draw_records
+from features.marginals.records import draw_records
 from features.marginals.whole import Seed, whole_numbers
 
 Make = Callable[..., Population]

@@ -9,11 +9,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from oracles.clique_population import Population
 
 from features.marginals import whole
 from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree, marginal
 from features.marginals.linear import NoisyTable, upward
-from features.marginals.records import Population, WholeRecords
+from features.marginals.records import WholeRecords
 from features.marginals.whole import ExactTable, First, Seed, whole_numbers
 from features.marginals.zeros import possible_cells
 from geography.errors import InputError

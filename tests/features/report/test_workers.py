@@ -10,7 +10,7 @@ import pytest
 from releases.small import QUICK, run, write_town
 
 from features.report.page import report_page
-from features.report.workers import Ahead, begin_alike, begin_tables
+from features.report.workers import ReportNumbers, begin_alike, begin_tables
 from features.report.written import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -34,7 +34,7 @@ def job_of(root: Path, workers: Workers) -> Job:
 def test_the_report_is_the_same(root: Path) -> None:
     """Alone; begun ahead in other processes, tables too; and begun with the report."""
     alone = job_of(root, Workers(1))
-    pages = [report_page(report_sources(alone, Ahead(alone)))]
+    pages = [report_page(report_sources(alone))]
     with Workers(2, start_after=0) as workers:
         workers.prepare("features.report.workers")
         assert workers.started
@@ -44,7 +44,7 @@ def test_the_report_is_the_same(root: Path) -> None:
         assert any(name.startswith("alike") for name in before.begun)
         assert any(name.startswith("table") for name in before.begun)
         for job in (before, beside):
-            pages.append(report_page(report_sources(job, Ahead(job))))
+            pages.append(report_page(report_sources(job)))
     assert pages[1:] == [pages[0]] * 2
     assert len([name for name in beside.begun if name.startswith("table")]) == 0
 
@@ -59,18 +59,18 @@ def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> No
     table = job.universes[0].tables[0]
     level = job.spine.index_of(table.levels[0])
     with patch("features.report.workers.MOST_HELD", 0):
-        nothing = Ahead(job)
+        nothing = ReportNumbers(job)
     assert nothing.exact("", level, table) is None
     assert nothing.moments("", level, table) is None
     assert nothing.packed("", level, table) is None
-    assert Ahead(job).exact("", level, table) is not None
+    assert ReportNumbers(job).exact("", level, table) is not None
 
 
 def test_a_packed_table_says_what_its_file_has(root: Path) -> None:
     job = job_of(root, Workers(1))
     begin_alike(job)
     begin_tables(job)
-    found = Ahead(job)
+    found = ReportNumbers(job)
     for universe in job.universes:
         for table in universe.tables:
             for level in table.levels:

@@ -88,7 +88,7 @@ def test_the_public_list_of_areas(tmp_path: Path) -> None:
     assert spec.provenance is not None
     assert {one.source for one in spec.provenance.inputs.values()} == {"public"}
     listed.iloc[1:].to_csv(tmp_path / "areas.csv", index=False)
-    with pytest.raises(InputError, match=r"line 2, column 'town': '0101' not in .*areas\.csv"):
+    with pytest.raises(InputError, match=r"line 2, column 'town': found '0101', not in .*areas\.csv"):
         imported(tmp_path, persons()[["town", "sex", "age"]], **stated)
 
 
