@@ -7,10 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
@@ -100,7 +101,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
     yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
-        yield exceedances(list(_parts(release)))
+        yield exceedances([part[1:] for part in residual_parts(release)])
         if secret is not None:
             yield from redrawn(release, secret)
         yield from positive_findings(release, secret)
@@ -122,14 +123,15 @@ def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
     return read_key(kept if key is None else key)
 
 
-def _parts(release: Release) -> Iterator[tuple[str, Any, Any]]:
-    """Mechanism, scale and residuals of each measurement, by kind of geounit."""
+def residual_parts(release: Release) -> Iterator[tuple[str, str, Fraction, NDArray[np.int64]]]:
+    """Name, mechanism, scale and residuals of each measurement, by kind of geounit."""
     for due in release.due:
         found, rows = release.residuals(due)
         for number, scale in enumerate(due.scales):
-            yield due.universe.mechanism, scale, found[due.kind[rows] == number].ravel()
+            own = found[due.kind[rows] == number].ravel()
+            yield f"{due.name}, scale {scale}", due.universe.mechanism, scale, own
     for due in release.due_positive:
-        yield due.universe.mechanism, due.scales[0], positive_residuals(release, due)
+        yield due.name, due.universe.mechanism, due.scales[0], positive_residuals(release, due)
 
 
 def _truth_problems(release: Release) -> list[str]:

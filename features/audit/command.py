@@ -78,7 +78,6 @@ def audit(
     from features.audit.finished import audit_answer, audit_release, with_attacks
     from features.audit.installed import audit_installed
     from features.audit.report import write_audit
-    from features.audit.whole_trial import whole_findings
     from pipeline.confidential.custody import given_source
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
@@ -106,9 +105,7 @@ def audit(
     processes = load_settings(workers=workers).workers or default_workers()
     if release is None:
         folder = Path("audit") if out is None else out
-        found = audit_installed(
-            quick=quick, seed=seed, workers=processes, report=tell, more=whole_findings(quick=quick)
-        )
+        found = audit_installed(quick=quick, seed=seed, workers=processes, report=tell)
     elif is_answer(release):
         run = RunDirectory(release)
         folder = run.restricted / "audit" if out is None else out

@@ -1,28 +1,24 @@
-"""The two noise distributions from their definitions; a slow sampler; and what was added to true answers against them.
+"""The two noise distributions from their definitions, and what was added to true answers against them.
 
 discrete Gaussian: P(k) proportional to exp(-k^2 / (2 sigma^2));   discrete Laplace: proportional to exp(-|k| / b)
 
-The sampler shares nothing with the fast one. A residual's place in its distribution, drawn uniformly within its
+A residual's place in its distribution, drawn uniformly within its
 probability, is a uniform number, whatever the scale; its normal quantile z is standard normal. So residuals of all
 measurements can be tested together, and exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import combinations
-from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
 from pipeline.privacy.budget import NoiseSpec
-
-#: Uniform whole numbers from 0 to below the argument.
-Uniform = Callable[[int], int]
 
 _DIGITS = 110
 _NOTHING = Decimal("1e-105")
@@ -61,56 +57,6 @@ def exact_tails(spec: NoiseSpec) -> list[Decimal]:
         for weight in reversed(weights):
             tails.append(tails[-1] + weight / total)
         return tails[:0:-1]
-
-
-def reference_draws(spec: NoiseSpec, count: int, uniform: Uniform) -> NDArray[np.int64]:
-    """`(count,)` draws by rejection, exact in whole numbers: Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
-
-    Args:
-        spec: the mechanism and its scale.
-        count: number of draws.
-        uniform: gives a uniform whole number from 0 to below its argument.
-    """
-    if spec.mechanism == "discrete_laplace":
-        return np.array([_laplace(spec.scale, uniform) for _ in range(count)], dtype=np.int64)
-    return np.array([_gaussian(spec.scale, uniform) for _ in range(count)], dtype=np.int64)
-
-
-def _gaussian(sigma2: Fraction, uniform: Uniform) -> int:
-    """Algorithm 3."""
-    t = isqrt(sigma2.numerator // sigma2.denominator) + 1
-    while True:
-        y = _laplace(Fraction(t), uniform)
-        if _bernoulli_exp((abs(y) - sigma2 / t) ** 2 / (2 * sigma2), uniform):
-            return y
-
-
-def _laplace(b: Fraction, uniform: Uniform) -> int:
-    """Algorithm 2, with t the numerator and s the denominator of b."""
-    s, t = b.denominator, b.numerator
-    while True:
-        u = uniform(t)
-        if not _bernoulli_exp(Fraction(u, t), uniform):
-            continue
-        v = 0
-        while _bernoulli_exp(Fraction(1), uniform):
-            v += 1
-        magnitude = (u + t * v) // s
-        negative = uniform(2) == 1
-        if not (negative and magnitude == 0):
-            return -magnitude if negative else magnitude
-
-
-def _bernoulli_exp(gamma: Fraction, uniform: Uniform) -> bool:
-    """True with probability exp(-gamma): algorithm 1."""
-    while gamma > 1:
-        if not _bernoulli_exp(Fraction(1), uniform):
-            return False
-        gamma -= 1
-    k = 1
-    while uniform(gamma.denominator * k) < gamma.numerator:
-        k += 1
-    return k % 2 == 1
 
 
 _LONGEST = 1 << 16  # of a stream, in the search for overlaps

@@ -6,22 +6,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
-from auditor.program import attacks, audit_with, left_out, secret_of, write_private
+from auditor.program import attacks, audit_with, left_out, residual_parts, secret_of, write_private
 from auditor.reading.findings import FormError, Found
-from features.audit.findings import Audit, Finding, FindingReporter, certain, collected, installed_versions
-from features.audit.release_noise import noise_findings
-from features.audit.release_reading import open_audited
+from auditor.release import Release
+from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
+from features.audit.findings import ALPHA, Audit, Finding, FindingReporter, certain, collected, installed_versions
 from pipeline.confidential.custody import KeySource, key_of_answer, key_of_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
+from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
+from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.verify import verify_release
 
@@ -99,6 +105,54 @@ def _read(ledger: str) -> Read:
         return opened.id, [event.as_dict() for event in opened.events()]
 
 
+def open_audited(folder: Path) -> PublishedRelease:
+    """The finished release in `folder`, if how its noise was drawn can be audited.
+
+    Raises:
+        InputError: there is no finished release, or another program drew the noise; ReleaseError: it is damaged.
+    """
+    release = open_finished(folder, check_hashes=False)
+    if release.manifest.status == MADE_ELSEWHERE:
+        raise InputError(
+            f"{release.run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot "
+            "be audited"
+        )
+    return release
+
+
+def noise_findings(root: Path) -> Iterator[Finding]:
+    """Whether what was added has the distribution that the spec gives, and no two measurements share any.
+
+    No key is needed. The second program says what the spec gives and what was added; with the key it draws noise again.
+
+    Args:
+        root: the release directory, with restricted/.
+    """
+    try:
+        parts = [part for part in residual_parts(Release(root)) if part[-1].size]
+    except FormError as error:
+        yield certain("release", "noise found", "measurements", [str(error)])
+        return
+    scores, spreads, problems = dict[str, NDArray[np.float64]](), [1.0], list[str]()
+    for seed, (name, mechanism, scale, residuals) in enumerate(parts):
+        gaussian = mechanism == "discrete_gaussian"
+        noise = NoiseSpec("discrete_gaussian" if gaussian else "discrete_laplace", scale)
+        own = scores[name] = normal_scores(residuals, noise, seed)
+        spreads.append(min(1.0, 2 * min(spread_p_value(own), zeros_p_value(residuals, noise))))
+        if spreads[-1] < ALPHA / len(parts):
+            problems.append(
+                f"{name}: the noise is not {noise} (p = {spreads[-1]:.2g}, mean of squares {(own**2).mean():.3g} where "
+                "1 is right)"
+            )
+    limit, said = ALPHA / max(1, len(parts)), "; ".join(problems[:5])
+    yield Finding("release", "noise found", "spread of each measurement", not problems, min(spreads), limit, said)
+    p_value = together_p_value(list(scores.values())) if scores else 1.0
+    yield Finding("release", "noise found", "distribution of all residuals", p_value >= ALPHA, p_value, ALPHA)
+    p_value, pair = overlap_p_value(scores)
+    shared = f"noise is shared: {pair}" if p_value < ALPHA else ""
+    yield Finding("release", "streams apart", "every pair at every shift", p_value >= ALPHA, p_value, ALPHA, shared)
+
+
 def audit_release(
     run: RunDirectory, source: KeySource, ledger: str | None, workers: int, report: FindingReporter
 ) -> Audit:
@@ -131,7 +185,7 @@ def audit_release(
     key = key_of_release(run, source) if has_key else None
     if ledger is not None:
         _check_ledger(ledger, key)
-    findings = collected(noise_findings(release, key), report)
+    findings = collected(noise_findings(run.root), report)
     findings += collected(independent_findings(run.root, source.file, ledger), report)
     problems = verify_release(run, workers, Silent())
     findings += collected(

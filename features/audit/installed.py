@@ -26,6 +26,7 @@ from features.audit.findings import (
     statistical,
 )
 from features.audit.questions_asked import question_findings
+from features.audit.report import write_audit
 from features.audit.samplers import FULL, QUICK, sampler_findings
 from features.audit.second_opinion import second_findings
 from features.audit.streams import stream_findings
@@ -33,7 +34,7 @@ from features.audit.trials import (
     Case,
     checked_spec,
     claimed_delta,
-    expected_of,
+    claimed_noises,
     one_run,
     outcomes_of,
     residuals_of,
@@ -41,6 +42,7 @@ from features.audit.trials import (
     write_pair,
 )
 from features.audit.units import unit_findings
+from features.audit.whole_trial import whole_findings
 from pipeline.execution.workers import Workers
 from pipeline.privacy.keys import MasterKey
 from pipeline.spec.slots import installed_slots
@@ -60,9 +62,7 @@ CASES: Final = (
 )
 
 
-def audit_installed(
-    *, quick: bool, seed: int, workers: int, report: FindingReporter, more: Iterable[Finding] = ()
-) -> Audit:
+def audit_installed(*, quick: bool, seed: int, workers: int, report: FindingReporter) -> Audit:
     """Test the installed samplers, streams and pipeline, with public test keys; nothing confidential is touched.
 
     Args:
@@ -70,13 +70,12 @@ def audit_installed(
         seed: the same seed and versions give the same findings.
         workers: number of processes.
         report: called with each finding.
-        more: of whole runs, see `whole_trial.whole_findings`; they are made when it is their turn.
     """
     extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
     findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
     findings += collected(randomiser_findings(seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
-    findings += collected(more, report)
+    findings += collected(whole_findings(quick=quick), report)
     findings += collected(question_findings(quick=quick, seed=seed), report)
     findings += collected(unit_findings(seed), report)
     with Workers(workers) as pool:
@@ -89,6 +88,28 @@ def audit_installed(
         "runs to the release": f"{released:,} of each input and arm",
     }
     return Audit("Audit of the installed Spinewise", tuple(findings), about)
+
+
+def audit_to(folder: Path, *, quick: bool, seed: int, workers: int) -> tuple[Audit, Path]:
+    """The same with its reports, as a flow of Prefect performs it, which finds this module by name.
+
+    Args:
+        folder: where the reports are written; it is made.
+
+    Returns:
+        what was found, and the page that shows it.
+    """
+    audit = audit_installed(quick=quick, seed=seed, workers=workers, report=lambda _: None)
+    html, _ = write_audit(audit, folder)
+    return audit, html
+
+
+def audit_page(result: Audit, html: Path) -> str:
+    """Markdown with the verdict and what failed; an audit of what is installed sees nothing confidential."""
+    verdict = "passed" if result.passed else f"{len(result.failed)} of {len(result.findings)} checks FAILED"
+    lines = [f"# {result.title}", "", f"{verdict}; [the report]({html.resolve().as_uri()}): `{html.resolve()}`", ""]
+    lines += [f"- {finding.group}: {finding.check}, {finding.subject}: {finding.detail}" for finding in result.failed]
+    return "\n".join(lines) + "\n"
 
 
 def pipeline_findings(measured: int, released: int, seed: int, workers: Workers) -> Iterator[Finding]:
@@ -117,7 +138,7 @@ def case_findings(
     sound = outcomes_of(pair, pair, runs, seed, workers, whole=whole)
     faulty = outcomes_of(less, pair, runs, seed, workers, whole=whole)
     moved = 2 if case.neighbours == "change-one" else 1
-    claims = claimed_delta([(expected.noise, moved) for expected in expected_of(checked_spec(pair[0]))], EPSILONS)
+    claims = claimed_delta([(noise, moved) for noise in claimed_noises(pair[0])], EPSILONS)
     for right, wrong in zip(sound, faulty, strict=True):
         bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
         compared = list(zip(bounds, broken, claims, strict=True))

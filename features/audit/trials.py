@@ -26,7 +26,6 @@ from scipy.signal import fftconvolve
 from threadpoolctl import threadpool_limits
 
 from features.audit.exact_noise import probabilities, reach_of
-from features.audit.release_reading import Expected, expected_measurements
 from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.steps import ConfidentialSteps
@@ -36,6 +35,8 @@ from pipeline.execution.perform import perform_steps
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.steps import perform_public_steps
@@ -259,16 +260,45 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         yield job
 
 
-def expected_of(checked: CheckedRequest, run: RunDirectory | None = None) -> list[Expected]:
-    """The measurements that a spec calls for, with the noise that it states."""
-    return list(expected_measurements(run or checked.run, checked.universes))
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """A measurement that the spec calls for, with the noise that its fractions give."""
+
+    level: str
+    query: Query
+    noise: NoiseSpec
+    path: Path
+
+
+def expected_of(universe: Universe, run: RunDirectory) -> Iterator[Expected]:
+    """Every measurement of a release's only universe, by the formula in docs/privacy.md, not by the code that measures.
+
+    A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
+    one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
+    and the query's share.
+    """
+    moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
+    for level in universe.strategy.levels:
+        for one in level.queries:
+            cost = universe.own_budget * level.share * one.share
+            noise = NoiseSpec("discrete_laplace", moved / cost)
+            if universe.framework == "zcdp":
+                noise = NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
+            yield Expected(level.level, one.query, noise, run.main.measurement(level.level, one.query.name))
+
+
+def claimed_noises(spec: Path) -> list[NoiseSpec]:
+    """The noise that a spec states of each of its measurements, in the order of `expected_of`."""
+    checked = checked_spec(spec)
+    return [expected.noise for expected in expected_of(checked.universes[0], checked.run)]
 
 
 def residuals_of(job: Job) -> NDArray[np.int64]:
     """`(n,)`: everything that was added to true answers, in a fixed order."""
     residuals = []
-    for expected in expected_measurements(job.run, job.universes):
-        truth = expected.query.answer_csr(true_histogram(job, expected.universe, expected.level))
+    (universe,) = job.universes
+    for expected in expected_of(universe, job.run):
+        truth = expected.query.answer_csr(true_histogram(job, universe, expected.level))
         residuals.append((read_measurement(job.readable(expected.path)).values - truth).ravel())
     return np.concatenate(residuals)
 
@@ -338,17 +368,17 @@ def run_trials(trials: Trials) -> NDArray[np.float64]:
 def _scores(trials: Trials) -> NDArray[np.float64]:
     checked = checked_spec(trials.spec)
     own, neighbouring = (_levels(checked_spec(path)) for path in trials.claimed)
-    claimed = {expected.name: expected for expected in expected_of(checked_spec(trials.claimed[0]))}
+    claimed = claimed_noises(trials.claimed[0])
     scores = []
     for number in range(trials.first, trials.first + trials.count):
         key = MasterKey.from_text(f"insecure-test:{number}")
         with one_run(checked, key, whole=trials.whole) as job:
             ratio = 0.0
-            for expected in expected_of(checked, job.run):
+            for expected, noise in zip(expected_of(job.universes[0], job.run), claimed, strict=True):
                 level, query = job.spine.index_of(expected.level), expected.query
                 values = read_measurement(job.readable(expected.path)).values
                 truths = query.answer_csr(own[level]), query.answer_csr(neighbouring[level])
-                ratio += log_likelihood_ratio(values, *truths, claimed[expected.name].noise)
+                ratio += log_likelihood_ratio(values, *truths, noise)
             outcome = [np.array([ratio])]
             if trials.whole:
                 released = Estimation(job, job.universes[0]).released(job.spine.n_levels - 1).toarray()

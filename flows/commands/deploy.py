@@ -86,7 +86,7 @@ def deploy(
     if audit:
         from features.registry import part_of
 
-        part_of("audit", "scheduled")
+        part_of("audit", "installed")
     settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
     if timeout is not None and timeout <= 0:
         raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")

@@ -107,7 +107,7 @@ def audit(
     if runtime.deployment.id:
         check_allowed(settings, {}, {"out": out})
     count = default_workers() if workers is None else workers
-    feature = part_of("audit", "scheduled")
+    feature = part_of("audit", "installed")
     with temporary_server_ends_with_us():
         result, html = feature.audit_to(out, quick=quick, seed=seed, workers=count)
     create_markdown_artifact(feature.audit_page(result, html), "spinewise-audit", "What the audit found.")

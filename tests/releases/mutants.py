@@ -301,7 +301,7 @@ def _stated_scale(root: Path) -> None:
 
 PLANTED: tuple[Mutant, ...] = (
     mutant("a quarter of the variance is drawn", "sa", plant=_draw(_smaller)),
-    mutant("a sensitivity of 1 for 2, in every scale and statement", "sa", plant=_noise_for(_halved)),
+    mutant("a sensitivity of 1 for 2, in every scale and statement", "s", plant=_noise_for(_halved)),
     mutant("noise of rounded floats", "s", plant=_draw(_floats)),
     mutant("a measurement without noise", "sa", plant=_draw(lambda s, k, a, n, sound: 0 * sound(s, k, a, n))),
     mutant("tails cut at 3 sigma", "i", plant=_cut(3), on="installed"),
@@ -323,8 +323,8 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("the true total among the solvers' notes", "sv", edit=_in_notes),
     mutant("the true total in a figure of the account", "v", edit=_in_account),
     mutant("the true total in the words of a statement", "sv", edit=_in_words),
-    mutant("the true total in the version of a package", "sav", edit=_in_version),
-    mutant("the true total in the header of a Parquet file", "sav", edit=_in_header),
+    mutant("the true total in the version of a package", "sv", edit=_in_version),
+    mutant("the true total in the header of a Parquet file", "sv", edit=_in_header),
     mutant("the true total in the metadata of a column", "s", edit=_in_field),
     mutant("the true total in the name of a file's writer", "s", edit=_in_created_by),
     mutant("a true table", "vc", edit=_table),

@@ -59,6 +59,6 @@ def without_true_zeros(root: Path) -> None:
 
 
 POSITIVES: tuple[Mutant, ...] = (
-    mutant("answers drawn where the true area above is positive", "sac", on="positive", plant=_unnoticed),
-    mutant("answers left out where the true area above is empty", "savc", on="positive", edit=without_true_zeros),
+    mutant("answers drawn where the true area above is positive", "sc", on="positive", plant=_unnoticed),
+    mutant("answers left out where the true area above is empty", "svc", on="positive", edit=without_true_zeros),
 )

@@ -14,7 +14,7 @@ import features.audit.installed
 import pipeline.confidential.measure
 from features.audit.findings import ALPHA, Audit, Finding, certain
 from features.audit.installed import CASES, EPSILONS, case_findings, reuse_finding
-from features.audit.trials import Trials, checked_spec, claimed_delta, expected_of, outcomes_of, run_trials, write_pair
+from features.audit.trials import Trials, claimed_delta, claimed_noises, outcomes_of, run_trials, write_pair
 from flows.cli import app
 from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec
@@ -39,7 +39,7 @@ def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def told_apart(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
     """For each stage and epsilon, whether the delta found is more than the one claimed."""
     pair = write_pair(tmp_path, CASES[0], CASES[0].budget)
-    claims = claimed_delta([(one.noise, 2) for one in expected_of(checked_spec(pair[0]))], EPSILONS)
+    claims = claimed_delta([(noise, 2) for noise in claimed_noises(pair[0])], EPSILONS)
     return {
         outcomes.stage: [b.delta > c for b, c in zip(outcomes.bounds(EPSILONS, ALPHA), claims, strict=True)]
         for outcomes in outcomes_of(pair, pair, runs, 2, SERIAL, whole=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from features.audit import samplers
-from features.audit.exact_noise import exact_tails, probabilities, reference_draws, rescaled
+from features.audit.exact_noise import exact_tails, probabilities, rescaled
 from features.audit.findings import Finding, certain
-from features.audit.samplers import FULL, Extent, agreement, installed_draw, sampler_findings, symmetry
+from features.audit.samplers import FULL, Extent, installed_draw, sampler_findings
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential
@@ -21,7 +19,7 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
 LAPLACE = NoiseSpec("discrete_laplace", Fraction(7, 2))
-SMALL = Extent(draws=500_000, reference=40_000, gaussians=(Fraction(19, 10),), laplaces=())
+SMALL = Extent(draws=500_000, gaussians=(Fraction(19, 10),), laplaces=())
 KEY = MasterKey.from_text("insecure-test:9").stream_key(("audit",), "x", "y")
 
 
@@ -31,9 +29,7 @@ def failed(findings: list[Finding]) -> set[str]:
 
 @pytest.fixture
 def one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves out what compares with other samplers, which takes seconds."""
-    monkeypatch.setattr(samplers, "_against_opendp", lambda *_: iter(()))
-    monkeypatch.setattr(samplers, "_against_reference", lambda *_: certain("samplers", "left out", "", []))
+    """Leaves out what tests choices, which takes seconds."""
     for chosen in ("_exponential", "_permute_and_flip"):
         monkeypatch.setattr(samplers, chosen, lambda *_: certain("samplers", "left out", "", []))
 
@@ -47,7 +43,6 @@ def test_the_installed_sampler_passes_and_every_arm_is_noticed() -> None:
         "exact zero mass",
         "log-ratio slope",
         "tails",
-        "symmetry",
     }
     assert all("0.95 times the scale" in f.detail for f in findings if f.subject == str(GAUSSIAN))
 
@@ -80,9 +75,13 @@ def test_noise_from_rounded_floats_fails() -> None:
     assert failed(list(sampler_findings(SMALL, 1, rounded))) >= {"pooled chi-square", "exact zero mass"}
 
 
-def test_lopsided_noise_fails_symmetry() -> None:
-    draws = installed_draw(GAUSSIAN, KEY, 200_000)
-    assert symmetry(draws) > 1e-6 > symmetry(np.where(draws == 3, 4, draws))
+@pytest.mark.usefixtures("one_sample")
+def test_lopsided_noise_fails() -> None:
+    def lopsided(spec, key, count):  # type: ignore[no-untyped-def]
+        draws = installed_draw(spec, key, count)
+        return np.where(draws == 3, 4, draws)
+
+    assert "pooled chi-square" in failed(list(sampler_findings(SMALL, 1, lopsided)))
 
 
 @pytest.mark.usefixtures("one_sample")
@@ -98,27 +97,10 @@ def test_a_test_that_cannot_fail_fails_the_audit() -> None:
     assert any("0.95 times the scale is not noticed" in f.detail for f in findings)
 
 
-@pytest.mark.parametrize("spec", [GAUSSIAN, LAPLACE], ids=str)
-def test_the_slow_sampler_follows_the_definition(spec: NoiseSpec) -> None:
-    draws = reference_draws(spec, 20_000, random.Random(3).randrange)
-    edges = np.arange(-6, 7)
-    chances = np.bincount(np.digitize(np.arange(-60, 61), edges), weights=probabilities(spec, 60), minlength=14)
-    found = np.bincount(np.digitize(draws, edges), minlength=14)
-    assert stats.chisquare(found, chances * draws.size).pvalue > 1e-6
-    wrong = rescaled(spec, Fraction(11, 10))
-    chances = np.bincount(np.digitize(np.arange(-60, 61), edges), weights=probabilities(wrong, 60), minlength=14)
-    assert stats.chisquare(found, chances * draws.size).pvalue < 1e-6
-
-
 def test_exact_tails_sum_as_floats_do() -> None:
     tails = [float(t) for t in exact_tails(GAUSSIAN)]
     chances = probabilities(GAUSSIAN, 60)
     assert np.allclose(tails[:20], [chances[60 + k :].sum() for k in range(20)], rtol=1e-9)
-
-
-def test_agreement_is_of_two_samples() -> None:
-    one, two = (installed_draw(GAUSSIAN, bytes([n]) * 32, 100_000) for n in (1, 2))
-    assert agreement(one, two) > 1e-6 > agreement(one, two + (two == 2))
 
 
 @pytest.mark.slow

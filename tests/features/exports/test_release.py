@@ -123,7 +123,7 @@ def test_measurements_made_elsewhere_give_the_same_release(
     with pytest.raises(InputError, match="no key and no record to repeat it from"):
         check_made_here(directory)
     with pytest.raises(InputError, match="how they were drawn cannot be audited"):
-        feature_module("features.audit.release_reading").open_audited(directory.root)
+        feature_module("features.audit.finished").open_audited(directory.root)
     with pytest.raises(InputError, match="is not empty; name another folder"):
         estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
 

@@ -112,10 +112,8 @@ def choose_again(job: Job) -> None:
     seal(job.run.root)
 
 
-def failed(job: Job, *, key: bool = True) -> set[str]:
-    release = feature_module("features.audit.release_reading").open_audited(job.run.root)
-    found = feature_module("features.audit.release_selected").selected_findings(release, key_of(job) if key else None)
-    return {one.check for one in found if not one.passed}
+def failed(job: Job) -> set[str]:
+    return {one.check for one in audit(job.run.root) if not one.passed}
 
 
 def test_a_run_is_charged_for_choice_and_measurement_and_audited(released: tuple[Path, str]) -> None:
@@ -135,7 +133,9 @@ def test_the_audit_names_what_it_looked_at(released: tuple[Path, str]) -> None:
         RunDirectory(released[0]), KeySource(), released[1], 1, told.append
     )
     assert found.passed, found.failed
-    assert {"selection stated", "choices found", "noise drawn", "ledger", "verified"} <= {one.check for one in told}
+    assert {"noise found", "streams apart", "choices redrawn", "noise redrawn", "ledger", "verified"} <= {
+        one.check for one in told
+    }
 
 
 def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(released: tuple[Path, str]) -> None:
@@ -172,16 +172,15 @@ def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.Monkey
     assert file_of(job).read_bytes() == before
 
 
-@pytest.mark.parametrize("key", [True, False])
-def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
-    assert failed(job, key=key) == set()
+def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failed(job) == set()
 
     def half(spec: NoiseSpec) -> object:
         return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
 
     monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", half)
     choose_again(job)
-    assert failed(job, key=key) == ({"noise found", "noise drawn"} if key else {"noise found"})
+    assert failed(job) == {"choices redrawn"}
 
 
 def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,10 +192,10 @@ def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(Select, "choose", best)
         choose_again(job)
-    assert "noise drawn" in failed(job)
+    assert failed(job) == {"choices redrawn"}
 
 
-def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Uniform choices, as of an epsilon near 0, though the file states the right one."""
     choose: Callable[..., np.ndarray] = Select.choose
 
@@ -206,7 +205,7 @@ def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(Select, "choose", uniform)
         choose_again(job)
-    assert failed(job, key=False) == {"choices found"}
+    assert failed(job) == {"choices redrawn"}
 
 
 @pytest.mark.parametrize("left_out", ["select detail", "selected detail"])
