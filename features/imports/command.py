@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.execution.options import Output
+
 if TYPE_CHECKING:
     from features.imports.folder import Imported
 
 
 def import_flows_command(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A CSV or Parquet file of flows, such as commuters.", metavar="FILE", show_default=False),
@@ -87,7 +90,7 @@ def import_flows_command(
         counted=counted,
         name=name,
     )
-    _print(import_flows(request, out))
+    _print(import_flows(request, out), context)
 
 
 app = typer.Typer(
@@ -115,6 +118,7 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or 
 
 @app.command("pl94171")
 def pl94171(
+    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(help="A folder or zip with one state's files.", metavar="PATH", show_default=False)
     ],
@@ -141,21 +145,19 @@ def pl94171(
     """
     from features.imports.pl94171.importer import import_pl94171
 
-    _print(import_pl94171(path, out, strict=strict))
+    _print(import_pl94171(path, out, strict=strict), context)
 
 
-def _print(imported: Imported) -> None:
+def _print(imported: Imported, context: typer.Context) -> None:
     """Say what was done, and print the path of the spec."""
-    from pipeline.execution.console import error_console
-
-    console = error_console()
+    output = Output.of(context)
     for line in imported.messages:
-        console.print(line)
+        output.remark(line)
     if imported.mismatches:
         table = imported.spec.with_name("mismatches.csv")
-        console.print(f"Warning: some tables do not agree; all mismatches are in {table}")
+        output.remark(f"Warning: some tables do not agree; all mismatches are in {table}")
         for line in imported.mismatches:
-            console.print(f"  {line}")
+            output.remark(f"  {line}")
     typer.echo(imported.spec)
 
 
@@ -167,6 +169,7 @@ def _option(name: str, metavar: str, about: str) -> typer.models.OptionInfo:
 
 @app.command("table")
 def table(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
@@ -226,9 +229,6 @@ def table(
     household_attributes: Annotated[
         str | None, _option("household-attributes", "COLUMNS", "Columns to count households by. [default: size]")
     ] = None,
-    weights: Annotated[
-        str | None, _option("weights", "COLUMN", "A column of survey weights: refused, with the reason.")
-    ] = None,
     separator: Annotated[str | None, _option("separator", "MARK", "Separator of a CSV file; tab for tabs.")] = None,
     encoding: Annotated[str | None, _option("encoding", "NAME", "Encoding of a CSV file, such as cp1252.")] = None,
     name: Annotated[str | None, _option("name", "NAME", "The release's name. [default: that of the file]")] = None,
@@ -263,12 +263,6 @@ def table(
     from features.imports.tables.statement import PARTS, Statement, read_recipe
     from pipeline.errors import InputError
 
-    if weights is not None:
-        raise InputError(
-            f"--weights {weights}: weighted counts cannot be protected as counts of persons: a person of weight 250 "
-            "would change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example "
-            "only), or release the respondents themselves: leave out --weights"
-        )
     stated = {name: options[name] for name in PARTS} | {"only": tuple(only or ())}
     if recipe is not None:
         if both := [one for one, value in stated.items() if value not in (None, False, ())]:
@@ -289,4 +283,4 @@ def table(
         raise InputError(
             "--out DIR is needed: what is stated is written there; state nothing to see the file described"
         )
-    _print(import_table(statement, out))
+    _print(import_table(statement, out), context)

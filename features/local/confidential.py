@@ -250,9 +250,10 @@ def count_reports(
     Raises:
         RecordsError: the file cannot be read, or lacks a column.
     """
-    report, mechanism = records.report or "report", collected.mechanism
-    cohort = (records.cohort or "cohort") if mechanism.n_cohorts > 1 else None
-    columns = [records.geocode, report, *(column for column in (cohort, records.respondent) if column is not None)]
+    report, mechanism = records.columns.get("report", "report"), collected.mechanism
+    cohort = records.columns.get("cohort", "cohort") if mechanism.n_cohorts > 1 else None
+    respondent = records.columns.get("respondent")
+    columns = [records.geocode, report, *(column for column in (cohort, respondent) if column is not None)]
     file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
@@ -279,16 +280,16 @@ def count_reports(
             _note(log, cohort, faults, first_row, wrong, cohorts)
         faults = np.where(leaves < 0, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
-        if records.respondent is not None:
+        if respondent is not None:
             codes = geocodes[np.maximum(leaves, 0)].tolist()  # of good reports, which are from a leaf
             sent = list(zip(codes, texts, *([] if cohorts is None else [cohorts]), strict=True))
-            who = _texts(chunk.column(records.respondent))
+            who = _texts(chunk.column(respondent))
             for row in np.flatnonzero(faults == 0).tolist():
                 if not who[row]:
                     faults[row] = NOBODY
                 elif not drawing.add(who[row], sent[row]):
                     faults[row] = AGAIN
-            _note(log, records.respondent, faults, first_row, _OF_RESPONDENTS)
+            _note(log, respondent, faults, first_row, _OF_RESPONDENTS)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
         found.add(collected, decoded.reports[used], leaves[decodable[used]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,10 +17,8 @@ from pipeline.execution.options import (
     OutOption,
     Output,
     PeriodOption,
-    QuietOption,
     SignKeyOption,
     SpecArgument,
-    VerboseOption,
     WorkersOption,
 )
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline.confidential.steps import Measured
     from pipeline.execution.progress import Progress
-    from pipeline.runs.request import CheckedRequest, EngineName
+    from pipeline.runs.request import CheckedRequest
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,11 +46,12 @@ def run(
     key: KeyOption = None,
     sign_key: SignKeyOption = None,
     ledger: LedgerOption = None,
-    engine: Annotated[
-        str, typer.Option(help="Where the parts of a large spine are computed: local, or dask (a cluster).")
-    ] = "local",
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address of the Dask scheduler, such as tcp://10.0.0.5:8786.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Have a Dask cluster compute the parts of a large spine: its scheduler, such as tcp://10.0.0.5:8786.",
+        ),
     ] = None,
     scratch: Annotated[
         str | None,
@@ -79,8 +78,6 @@ def run(
             help="Run although delta, the budget or the invariants are beyond the usual limits; the release says so.",
         ),
     ] = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a release, and print its directory.
@@ -107,7 +104,7 @@ def run(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     if measurements is not None:
         _run_from_measurements(context, measurements, output)
         return
@@ -139,7 +136,7 @@ def run(
     source = configured_source(spec, settings) if key is None else given_source(key)
     signer = signing_key(settings, sign_key)
     count = settings.workers or default_workers()
-    way = Engine(engine, scheduler, scratch)
+    way = Engine(scheduler, scratch)
     request = Request(spec, settings.out, data, count, source, way, i_know, period)
     checked = check_request(request)  # before an engine is started
     stated = context.get_parameter_source("ledger")
@@ -157,7 +154,7 @@ def run(
     remarks = remarks_of_end(checked.run)
     for remark in (*remarks, promise := read_manifest(checked.run.manifest).promise):
         output.remark(remark)
-    if not quiet and (sum_of_losses := added_up(checked.run)):
+    if not output.quiet and (sum_of_losses := added_up(checked.run)):
         output.remark(sum_of_losses)
     root = checked.run.root
     output.result(
@@ -172,7 +169,7 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     from pipeline.execution.workers import default_workers
     from pipeline.runs.from_measurements import estimate_release
 
-    allowed = ("spec", "out", "workers", "measurements", "quiet", "verbose", "json")
+    allowed = ("spec", "out", "workers", "measurements", "json")
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
@@ -224,7 +221,6 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
             data=request.data,
             workers=request.workers,
             key_file=request.key.file,
-            engine=cast("EngineName", request.engine.name),
             scheduler=request.engine.scheduler,
             scratch=request.engine.scratch,
             i_know=request.i_know,

@@ -107,9 +107,7 @@ hispanic = ["not_hispanic", "hispanic"]
 # One race, two races ... all six, in the order of table P1.
 $races
 
-[strategy]
 $preset
-
 $strategy
 [invariants]
 state = ["total"]                           # published exactly, as in 2020: no noise, no protection
@@ -198,7 +196,7 @@ def spec_text(
         names=["[geography.names]                           # as the header has them", *names, ""] if named else [],
         names_from=[table_inline("names", source)] if named else [],
         races=[listed("cenrace", RACES)],
-        preset=[assigned("derived_from", quoted(preset))],
+        preset=[f"# The strategy is that of the preset {preset}."],
         strategy=_strategy("strategy", persons),
         input=_INPUT,
         quarters=_quarters(quarters) if with_quarters else [],
