@@ -31,6 +31,7 @@ from flows.commands.queries import update
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.interrupts import STATUS, end_on_interrupt, interruption_of, say_stopped, tell_nothing_more
 from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
+from pipeline.execution.options import Output
 from pipeline.execution.threads import limit_threads
 
 _HELP = """From confidential census-style records to a protected release.
@@ -91,7 +92,7 @@ app = typer.Typer(
     cls=_Group,
     help=_HELP,
     no_args_is_help=True,
-    add_completion=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -177,11 +178,19 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - what is called back for it ends the program
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print a line for each step, with its time and memory, and the log.")
     ] = False,
 ) -> None:
     """Options before any command."""
+    context.obj = Output(quiet, verbose)
 
 
 def _end(number: int, _: object) -> NoReturn:

@@ -32,7 +32,7 @@ def main() -> None:
 
 def _say_starting(words: Sequence[str]) -> None:
     """Have something on the terminal while a run imports libraries; whatever comes next stands in its place."""
-    if words[:1] == ["run"] and not {"-q", "--quiet", "-h", "--help"} & set(words):
+    if words[:1] == ["run"] and not {"-h", "--help"} & set(words):
         with suppress(AttributeError, OSError, ValueError):  # there may be no stderr
             if sys.stderr.isatty():
                 sys.stderr.write("starting\r")

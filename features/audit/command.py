@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, KeyOption, Output, QuietOption, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, KeyOption, Output, WorkersOption
 
 if TYPE_CHECKING:
     from features.audit.findings import Audit, Finding
@@ -19,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def audit(
+    context: typer.Context,
     release: Annotated[
         Path | None,
         typer.Argument(
@@ -46,8 +47,6 @@ def audit(
             "--reconstruct", help="Attack the release as an outsider would, and report how well the attack succeeds."
         ),
     ] = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Test the privacy of the installed samplers and pipeline, or of a finished release.
@@ -90,17 +89,17 @@ def audit(
 
     if reconstruct and (release is None or is_answer(release)):
         raise InputError("--reconstruct: attacks a release; give its directory")
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     counts = {True: 0, False: 0}
     errors = error_console()
 
     def tell(finding: Finding) -> None:
         counts[finding.passed] += 1
-        if verbose:
+        if output.verbose:
             errors.print(
                 f"{'passed' if finding.passed else 'FAILED'} {finding.group}: {finding.check}, {finding.subject}"
             )
-        elif errors.is_terminal and not quiet:
+        elif errors.is_terminal and not output.quiet:
             errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
 
     processes = load_settings(workers=workers).workers or default_workers()
@@ -120,7 +119,7 @@ def audit(
         if reconstruct:
             found = with_attacks(found, run, folder, tell)
     html, _ = write_audit(found, folder, private=release is not None)
-    if not quiet and not json:
+    if not output.quiet and not json:
         _show(found)
     if alone := found.about.get("compared in form alone"):
         output.remark(f"compared in form alone: {alone}")

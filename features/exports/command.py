@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.execution.options import Output
+
 
 class Layout(StrEnum):
     """The layouts on offer."""
@@ -30,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def export(
+    context: typer.Context,
     release: Annotated[
         Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
     ],
@@ -69,5 +72,5 @@ def export(
         microdata=microdata,
         measurements=measurements,
     )
-    typer.echo("; ".join(f"{key}: {text}" for key, text in facts(finished).items()), err=True)
+    Output.of(context).remark("; ".join(f"{key}: {text}" for key, text in facts(finished).items()))
     typer.echo(written)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, Output, QuietOption, ReleaseArgument, WorkersOption
+from pipeline.execution.options import JsonOption, Output, ReleaseArgument, WorkersOption
 
 if TYPE_CHECKING:
     from pipeline.reading.reader import Reader
@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def fitness(
+    context: typer.Context,
     release: ReleaseArgument,
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the true counts; the results stay in restricted/.")
@@ -37,7 +38,6 @@ def fitness(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page to this file.")] = None,
     workers: WorkersOption = None,
-    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Measure how fit a release is for its uses.
@@ -75,7 +75,7 @@ def fitness(
     if not truth:
         _public(releases, tuple(threshold or ()), levels, html, json)
         return
-    output = Output(quiet)
+    output = Output.of(context)
     others = None
     if compare:
         from features.fitness.other_estimator import estimated_otherwise

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from features.imports.flows_command import import_flows_command
+from pipeline.execution.options import Output
 
 app = typer.Typer(
     short_help="Write a release spec for existing files.",
@@ -34,6 +35,7 @@ OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or 
 
 @app.command("pl94171")
 def pl94171(
+    context: typer.Context,
     path: Annotated[
         Path, typer.Argument(help="A folder or zip with one state's files.", metavar="PATH", show_default=False)
     ],
@@ -59,16 +61,15 @@ def pl94171(
         spinewise run ri2020/release.toml
     """
     from features.imports.pl94171.importer import import_pl94171
-    from pipeline.execution.console import error_console
 
     imported = import_pl94171(path, out, strict=strict)
-    console = error_console()
+    output = Output.of(context)
     for line in imported.messages:
-        console.print(line)
+        output.remark(line)
     if imported.mismatches:
-        console.print(f"Warning: some tables do not agree; all mismatches are in {out / 'mismatches.csv'}")
+        output.remark(f"Warning: some tables do not agree; all mismatches are in {out / 'mismatches.csv'}")
         for line in imported.mismatches:
-            console.print(f"  {line}")
+            output.remark(f"  {line}")
     typer.echo(imported.spec)
 
 
@@ -80,6 +81,7 @@ def _option(name: str, metavar: str, about: str) -> typer.models.OptionInfo:
 
 @app.command("table")
 def table(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(
@@ -174,7 +176,6 @@ def table(
     from features.imports.tables.importer import import_table
     from features.imports.tables.statement import Statement, read_recipe
     from pipeline.errors import InputError
-    from pipeline.execution.console import error_console
 
     if weights is not None:
         raise InputError(
@@ -209,7 +210,7 @@ def table(
             "--out DIR is needed: what is stated is written there; state nothing to see the file described"
         )
     imported = import_table(statement, out)
-    console = error_console()
+    output = Output.of(context)
     for line in imported.messages:
-        console.print(line)
+        output.remark(line)
     typer.echo(imported.spec)

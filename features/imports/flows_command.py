@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from pipeline.execution.options import Output
+
 
 def import_flows_command(
+    context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A CSV or Parquet file of flows, such as commuters.", metavar="FILE", show_default=False),
@@ -68,7 +71,6 @@ def import_flows_command(
     """
     from features.imports.flows import FlowsRequest, import_flows
     from features.imports.tables.statement import parse_levels, parse_names
-    from pipeline.execution.console import error_console
 
     request = FlowsRequest(
         file,
@@ -86,7 +88,7 @@ def import_flows_command(
         name=name,
     )
     imported = import_flows(request, out)
-    console = error_console()
+    output = Output.of(context)
     for line in imported.messages:
-        console.print(line)
+        output.remark(line)
     typer.echo(imported.spec)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
+from pipeline.execution.options import JsonOption, Output, SpecArgument
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plan(
+    context: typer.Context,
     spec: SpecArgument,
     target: Annotated[
         str | None,
@@ -136,8 +137,6 @@ def plan(
         bool,
         typer.Option("--details", help="Every query at every level, the guarantee in full, and how a run is done."),
     ] = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Predict the privacy guarantee and the errors of a release, and the memory of its run. Spends no budget.
@@ -184,7 +183,7 @@ def plan(
     from features.plan.shares import SharesGuess
     from pipeline.execution.workers import default_workers
 
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     if spine:
         _show_spine(spec, write)
         return

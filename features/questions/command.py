@@ -15,7 +15,6 @@ from pipeline.execution.options import (
     KeyOption,
     LedgerOption,
     Output,
-    QuietOption,
     SignedByOption,
     SignKeyOption,
     SpecArgument,
@@ -28,6 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ask(
+    context: typer.Context,
     spec: SpecArgument,
     question: Annotated[
         str,
@@ -57,7 +57,6 @@ def ask(
     sign_key: SignKeyOption = None,
     signed_by: SignedByOption = None,
     ledger: LedgerOption = None,
-    quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
     """Answer a question about the confidential records, with noise, and charge it to the dataset's budget.
@@ -92,7 +91,7 @@ def ask(
     from pipeline.signatures.statement import drop_stale_signature, is_signed, sign_release
     from pipeline.spec.release_spec import load_spec
 
-    output = Output(quiet, verbose=False, json=json)
+    output = Output.of(context, json=json)
     parsed = load_spec(spec)
     source = given_source(key) if key is not None or explain else configured_source(parsed, load_settings())
     request = QuestionRequest(parsed, question, rho, epsilon, between, unit, out, name, data, source)

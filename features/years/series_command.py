@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, OutOption, Output, QuietOption
+from pipeline.execution.options import JsonOption, OutOption, Output
 
 _HELP = """Show a series of releases, plan one, or combine its releases into one history.
 
@@ -92,6 +92,7 @@ def plan(
 
 @series.command("revise")
 def revise(
+    context: typer.Context,
     folder: SeriesArgument,
     out: OutOption = None,
     model: Annotated[
@@ -102,7 +103,6 @@ def revise(
             "with very many areas; the spec asks for it with [series.change].",
         ),
     ] = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Combine the releases of a series so far into one history, from their public files, and print its folder.
 
@@ -120,4 +120,4 @@ def revise(
     from pipeline.execution.settings import load_settings
 
     made = write_revision(revised(series_at(folder), model=model), load_settings(out=out).out)
-    Output(quiet).result(str(made), {"directory": str(made)})
+    Output.of(context).result(str(made), {"directory": str(made)})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.execution.options import JsonOption, OutOption, Output, QuietOption, VerboseOption, WorkersOption
+from pipeline.execution.options import JsonOption, OutOption, Output, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,14 +17,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def doctor(
+    context: typer.Context,
     spec: Annotated[
         Path | None,
         typer.Argument(help="Look also at what this release needs; its records are not read.", metavar="SPEC"),
     ] = None,
     out: OutOption = None,
     workers: WorkersOption = None,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Report what is missing or wrong on this machine, and how to fix it. Changes nothing.
@@ -43,10 +42,10 @@ def doctor(
 
     from flows.checks.doctor import examine
 
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     looked_at = []
-    shown = console.is_terminal and not (json or quiet)
+    shown = console.is_terminal and not (json or output.quiet)
 
     def begins(what: str) -> None:
         if shown:  # what is found stands in its place
@@ -55,7 +54,7 @@ def doctor(
 
     for one in examine(spec, begins, out=out, workers=workers):
         looked_at.append(one)
-        if json or (quiet and one.state != "wrong"):
+        if json or (output.quiet and one.state != "wrong"):
             continue
         mark = {"well": "ok   ", "note": "note ", "wrong": "WRONG"}[one.state]
         console.print(f"{mark}  {one.what:<9} {one.found}")

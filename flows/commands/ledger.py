@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from pipeline.execution.options import JsonOption, LedgerOption
+from pipeline.execution.options import JsonOption, LedgerOption, Output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +53,14 @@ ExactOption = Annotated[
 ]
 
 
+@app.callback()
+def _ledger(ledger: LedgerOption = None) -> None:
+    """Options before any command on a ledger."""
+
+
 @app.command("open")
 def open_dataset(
+    context: typer.Context,
     dataset: DatasetArgument,
     population: Annotated[str, typer.Option(help="In words, who is in the dataset, and as of when.")],
     rho: Annotated[str | None, typer.Option(help='Total budget for zCDP, exact: "2.56" or "542/339".')] = None,
@@ -74,7 +80,6 @@ def open_dataset(
         str,
         typer.Option("--unit", help="Column of units with several records, which all that is charged must protect."),
     ] = "",
-    ledger: LedgerOption = None,
 ) -> None:
     """Give a dataset its budget, once and for all. Creates the ledger if there is none.
 
@@ -101,7 +106,7 @@ def open_dataset(
         shares = parse_shares(aside or ())
     except ValueError as error:
         raise InputError(f"--for: {error}") from None
-    with _opened(ledger, create=True) as opened:
+    with _opened(context, create=True) as opened:
         framework = "zcdp" if rho is not None else "pure"
         opened.open_dataset(
             dataset,
@@ -117,7 +122,7 @@ def open_dataset(
 
 
 @app.command()
-def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOption = None) -> None:
+def allow(context: typer.Context, dataset: DatasetArgument, exact: ExactOption = None) -> None:
     """Declare that more of a dataset may be published exactly, which no budget covers; an event like any other.
 
     Each --exact covers one meaning: the same query at the same level over other areas, or with other values, needs its
@@ -127,18 +132,18 @@ def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOpt
 
         spinewise ledger allow census-2030 --exact county:total
     """
-    with _opened(ledger) as opened:
+    with _opened(context) as opened:
         opened.allow_exact(dataset, *(exact or ()))
         typer.echo(f"{dataset}: may be exact: {', '.join(map(str, opened.dataset(dataset).allowed))}")
 
 
 @app.command()
 def show(
+    context: typer.Context,
     dataset: SomeDataset = None,
     events: Annotated[bool, typer.Option("--events", help="Show every event instead, in order.")] = False,
     delta: Annotated[str, typer.Option(help="Delta at which the epsilon of what is spent is shown.")] = "1e-10",
     json: JsonOption = False,
-    ledger: LedgerOption = None,
 ) -> None:
     """Show the total, spent and remaining budget of each dataset, and its runs.
 
@@ -149,7 +154,7 @@ def show(
         spinewise ledger show census-2030 --events --json
     """
     if events:
-        _show_events(dataset, ledger, as_json=json)
+        _show_events(context, dataset, as_json=json)
         return
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact
@@ -159,7 +164,7 @@ def show(
         exact_delta = parse_exact(delta)
     except ValueError as error:
         raise InputError(f"--delta: {error}") from None
-    with _opened(ledger) as opened:
+    with _opened(context) as opened:
         states = [opened.dataset(dataset)] if dataset is not None else list(opened.datasets().values())
         reports = [dataset_report(state, exact_delta) for state in states]
         if json:
@@ -171,8 +176,8 @@ def show(
                 typer.echo(line)
 
 
-def _show_events(dataset: str | None, ledger: str | None, *, as_json: bool) -> None:
-    with _opened(ledger) as opened:
+def _show_events(context: typer.Context, dataset: str | None, *, as_json: bool) -> None:
+    with _opened(context) as opened:
         if dataset is not None:
             opened.dataset(dataset)
         found = [event for event in opened.events() if dataset in (None, event.dataset)]
@@ -198,8 +203,8 @@ def _show_events(dataset: str | None, ledger: str | None, *, as_json: bool) -> N
 
 @app.command()
 def export(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to write it; - for the standard output.")],
-    ledger: LedgerOption = None,
 ) -> None:
     """Write the whole ledger as JSON; `verify --file` checks it anywhere.
 
@@ -210,7 +215,7 @@ def export(
     from pipeline.errors import InputError
     from pipeline.privacy.ledger.report import export_text
 
-    with _opened(ledger) as opened:
+    with _opened(context) as opened:
         found = opened.events()
         text = export_text(opened.id, found)
     if str(file) == "-":
@@ -239,7 +244,6 @@ def verify(
         Path | None, typer.Option(help="A run's directory, or the folder of several: compare with their notes.")
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Check this exported ledger instead.")] = None,
-    ledger: LedgerOption = None,
 ) -> None:
     """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong.
 
@@ -253,7 +257,6 @@ def verify(
         spinewise ledger verify published/2030-*/manifest.json
     """
     from pipeline.errors import InputError
-    from pipeline.execution.console import error_console
     from pipeline.privacy.ledger.notes import read_notes
     from pipeline.privacy.ledger.report import check_export, read_export
     from pipeline.runs.receipts import KnownLedger, find_manifests
@@ -265,9 +268,9 @@ def verify(
         _judge(str(file), f"{count} events", problems)
         return
     try:
-        opened = _opened(ledger)
+        opened = _opened(context)
     except InputError:
-        source = context.get_parameter_source("ledger")
+        source = _group(context).get_parameter_source("ledger")
         if not manifests or (source is not None and source.name == "COMMANDLINE"):
             raise
         _judge("what these releases state", f"{len(manifests)} manifests, no ledger", _compared(manifests, None))
@@ -275,7 +278,7 @@ def verify(
     with opened:
         notes = read_notes(runs) if runs is not None else {}
         if runs is not None and not notes:
-            error_console().print(
+            Output.of(context).remark(
                 f"Warning: --runs {runs}: found no run with notes of its charges below it; nothing was compared"
             )
         events = opened.events()
@@ -286,9 +289,9 @@ def verify(
 
 @app.command("close")
 def close_dataset(
+    context: typer.Context,
     dataset: DatasetArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    ledger: LedgerOption = None,
 ) -> None:
     """Permanently close a dataset's budget. Runs charged before can still be repeated.
 
@@ -296,7 +299,7 @@ def close_dataset(
 
         spinewise ledger close census-2030
     """
-    with _opened(ledger) as opened:
+    with _opened(context) as opened:
         state = opened.dataset(dataset)
         if not yes:
             typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, permanently?", abort=True)
@@ -304,12 +307,17 @@ def close_dataset(
         typer.echo(f"{dataset}: closed")
 
 
-def _opened(url: str | None, *, create: bool = False) -> Ledger:
+def _opened(context: typer.Context, *, create: bool = False) -> Ledger:
     from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
 
-    settings = load_settings(ledger=url)
+    settings = load_settings(ledger=_group(context).params["ledger"])
     return Ledger.open(settings.ledger, create=create, state=settings.state)
+
+
+def _group(context: typer.Context) -> typer.Context:
+    """The context of the group, of one of whose commands this is; its options are there."""
+    return cast("typer.Context", context.parent)
 
 
 def _subject(event: Event) -> str:

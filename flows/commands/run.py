@@ -17,10 +17,8 @@ from pipeline.execution.options import (
     OutOption,
     Output,
     PeriodOption,
-    QuietOption,
     SignKeyOption,
     SpecArgument,
-    VerboseOption,
     WorkersOption,
 )
 
@@ -79,8 +77,6 @@ def run(
             help="Run although delta, the budget or the invariants are beyond the usual limits; the release says so.",
         ),
     ] = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a release, and print its directory.
@@ -107,7 +103,7 @@ def run(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     if measurements is not None:
         _run_from_measurements(context, measurements, output)
         return
@@ -157,7 +153,7 @@ def run(
     remarks = remarks_of_end(checked.run)
     for remark in (*remarks, promise := read_manifest(checked.run.manifest).promise):
         output.remark(remark)
-    if not quiet and (sum_of_losses := added_up(checked.run)):
+    if not output.quiet and (sum_of_losses := added_up(checked.run)):
         output.remark(sum_of_losses)
     root = checked.run.root
     output.result(
@@ -172,7 +168,7 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     from pipeline.execution.workers import default_workers
     from pipeline.runs.from_measurements import estimate_release
 
-    allowed = ("spec", "out", "workers", "measurements", "quiet", "verbose", "json")
+    allowed = ("spec", "out", "workers", "measurements", "json")
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":

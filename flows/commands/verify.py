@@ -15,10 +15,8 @@ from pipeline.execution.options import (
     JsonOption,
     KeyOption,
     Output,
-    QuietOption,
     ReleaseArgument,
     SignedByOption,
-    VerboseOption,
     WorkersOption,
 )
 
@@ -58,8 +56,6 @@ def verify(
     ] = None,
     key: KeyOption = None,
     workers: WorkersOption = None,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Check that a release is complete and unchanged, and that every number follows from its noisy measurements.
@@ -96,7 +92,7 @@ def verify(
 
         spinewise verify releases/rhode-island --records --data persons.parquet
     """
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     if records:
         _refuse({"--constraints": constraints or None, "--signed-by": signed_by, "--central": central}, "--records")
         from pipeline.confidential.custody import given_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as library
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,17 +76,13 @@ CentralOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")
-]
-VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print a line for each step, with its time and memory, and the log.")
-]
 
 
 @dataclass(frozen=True)
 class Output:
     """How much a command prints, and in which form. Results go to stdout, everything else to stderr.
+
+    `--quiet` and `--verbose` are options of the program, before the command: what they say is the context's object.
 
     Raises:
         InputError: both quiet and verbose output are requested.
@@ -103,6 +99,13 @@ class Output:
             raise InputError("found --quiet and --verbose; one of the two is allowed")
         if self.verbose:
             logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+
+    @classmethod
+    def of(cls, context: typer.Context, *, json: bool = False) -> Output:
+        """That of a command."""
+        asked = context.obj
+        assert isinstance(asked, cls)
+        return replace(asked, json=json)
 
     def progress(self) -> Progress:
         """Shows the progress of the command, as the options request."""

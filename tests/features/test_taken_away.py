@@ -155,7 +155,7 @@ def _python_names(root: Path) -> set[str]:
 
 def _made(root: Path, spec: Path, out: Path) -> Path:
     """A release that is made and verified with the packages of a folder."""
-    release = Path(_command(root, "run", spec, "--out", out, "--no-prefect", "--quiet").strip())
+    release = Path(_command(root, "--quiet", "run", spec, "--out", out, "--no-prefect").strip())
     _command(root, "verify", release)
     return release
 

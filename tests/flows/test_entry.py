@@ -56,7 +56,7 @@ def test_a_run_says_on_a_terminal_that_it_starts_before_any_library_is_loaded() 
     ("words", "terminal"),
     [
         (("run", "nothing.toml"), False),
-        (("run", "nothing.toml", "--quiet"), True),
+        (("--quiet", "run", "nothing.toml"), True),
         (("verify", "nothing"), True),
     ],
 )

@@ -155,7 +155,7 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
     pq.write_table(people, tmp_path / "a:in" / "some.parquet")
     plain = run(Path("a:in/release.toml"), Path("out"))
-    status, printed = spinewise("run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--quiet")
+    status, printed = spinewise("--quiet", "run", "a:in/release.toml", "--out", "a:out", "--no-prefect")
     assert status == 0, printed
     root = Path("a:out/town")
     assert public_bytes(root) == public_bytes(plain)
@@ -174,8 +174,8 @@ def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("import", "table", "a:in/persons.csv", "--out", "a:table", *stated),
         ("import", "table", "a:in/some.parquet", "--out", "a:other", *stated),
         ("key", "new", "a:key"),
-        ("ledger", "open", "persons", "--population", "all", "--rho", "3", "--ledger", "a:ledger.sqlite"),
-        ("ledger", "verify", root, "--ledger", "a:ledger.sqlite"),
+        ("ledger", "--ledger", "a:ledger.sqlite", "open", "persons", "--population", "all", "--rho", "3"),
+        ("ledger", "--ledger", "a:ledger.sqlite", "verify", root),
     ]
     layouts = ("csv", "parquet", "nmf", "xlsx", "duckdb", "sdmx")
     lines += [("export", root, "--format", layout, "--out", f"a:{layout}") for layout in layouts]

@@ -102,7 +102,7 @@ def _environment(folder: Path, project: Path) -> Mapping[str, str]:
 
 
 def _run(spec: str, out: str = "out", *more: str) -> Command:
-    return ("run", spec, "--out", out, "--no-prefect", "--workers", "1", "--quiet", *more)
+    return ("--quiet", "run", spec, "--out", out, "--no-prefect", "--workers", "1", *more)
 
 
 def _one(name: str, write: Callable[[Path], object], spec: str, out: str) -> SmallRelease:
@@ -179,9 +179,9 @@ def _opened(dataset: str, rho: str) -> Command:
 
 
 def _ask(questions: Sequence[tuple[str, str]]) -> list[Command]:
-    more = ("--key", f"file:{_KEY}", "--out", "answers", "--quiet")
+    more = ("--key", f"file:{_KEY}", "--out", "answers")
     return [
-        ("ask", "in/release.toml", text, "--rho", rho, "--name", f"q{number}", *more)
+        ("--quiet", "ask", "in/release.toml", text, "--rho", rho, "--name", f"q{number}", *more)
         for number, (text, rho) in enumerate(questions)
     ]
 
@@ -195,7 +195,7 @@ def _answers() -> SmallRelease:
 def _updated() -> SmallRelease:
     asked = _ask(QUESTIONS)
     used = [word for number in range(len(QUESTIONS)) for word in ("--with", f"answers/q{number}")]
-    update = ("update", "out/work", *used, "--out", "updated", "--workers", "1", "--quiet")
+    update = ("--quiet", "update", "out/work", *used, "--out", "updated", "--workers", "1")
     commands = (_opened("workers", "9"), _run("in/release.toml", "out", "--key", f"file:{_KEY}"), *asked, update)
     return SmallRelease("updated", _charged, commands, ("out/work", "updated/work"), charged=True)
 

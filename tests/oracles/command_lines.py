@@ -38,8 +38,6 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "timeout": ("-1", "0", "5", "nan", "x"),
     "seed": ("-1", "0", "1", "99999999999", "x"),
 }
-#: Options that are left out: they change the user's shell.
-_LEFT_OUT = {"install_completion", "show_completion"}
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def command_line(rng: random.Random, places: Places) -> list[str]:
     line = list(words)
     for parameter in command.params:
         is_option = parameter.param_type_name == "option"
-        if parameter.name in _LEFT_OUT or rng.random() < (0.75 if is_option else 0.05):
+        if rng.random() < (0.75 if is_option else 0.05):
             continue
         line += _parameter(rng, parameter, places)
     if words == ("run",):

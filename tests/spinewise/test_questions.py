@@ -76,7 +76,7 @@ def test_the_command_explains_answers_and_verifies(ledger: Path, tmp_path: Path)
     spec, out = tmp_path / "release.toml", tmp_path / "out"
     question = "mean wages by county where age >= 18"
     assert "rho = 1 is left of 'workers'" in printed("ask", spec, question, "--rho", "1/4", "--explain")
-    root = Path(printed("ask", spec, question, "--rho", "1/4", "--out", out, "--name", "pay", "--quiet").strip())
+    root = Path(printed("--quiet", "ask", spec, question, "--rho", "1/4", "--out", out, "--name", "pay").strip())
     assert root == out / "pay"
     assert spent(ledger) == Fraction(1, 4)
     assert "verified; its numbers follow from its measurements" in printed("verify", root)

@@ -10,10 +10,8 @@ import typer
 from pipeline.execution.options import (
     JsonOption,
     Output,
-    QuietOption,
     ReleaseArgument,
     SignedByOption,
-    VerboseOption,
     WorkersOption,
 )
 
@@ -24,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def update(
+    context: typer.Context,
     release: ReleaseArgument,
     answers: Annotated[
         list[Path] | None,
@@ -43,8 +42,6 @@ def update(
     out: Annotated[Path, typer.Option(help="Folder in which to create the new version's directory.")] = Path("updated"),
     signed_by: SignedByOption = None,
     workers: WorkersOption = None,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
     """Make a new version of a finished release, with answers or with corrected texts; print its directory.
@@ -82,7 +79,7 @@ def update(
     from pipeline.signatures.statement import is_signed
 
     stopping_loses_nothing()
-    output = Output(quiet, verbose, json)
+    output = Output.of(context, json=json)
     progress = output.progress()
     try:
         settings = load_settings(workers=workers)

@@ -78,7 +78,7 @@ def test_sums_have_no_target_of_shares_of_people(release: Path) -> None:
 
 @needs("fitness")
 def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(release: Path) -> None:
-    printed("fitness", release, "--truth", "--compare", "--workers", "1", "--quiet")
+    printed("--quiet", "fitness", release, "--truth", "--compare", "--workers", "1")
     data = json.loads((release / "restricted/fitness.json").read_text("utf-8"))
     codes, units = (
         pd.read_parquet(release / f"restricted/{folder}histograms/block.parquet").astype({"geocode": str})

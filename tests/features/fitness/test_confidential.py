@@ -26,7 +26,7 @@ def judged(town: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     folder = tmp_path_factory.mktemp("judged")
     root = folder / "town"
     shutil.copytree(town, root)
-    said = printed("fitness", root, "--truth", "--compare", "--threshold", "60", "--workers", "1", "--quiet")
+    said = printed("--quiet", "fitness", root, "--truth", "--compare", "--threshold", "60", "--workers", "1")
     assert said == f"{root / 'restricted' / 'fitness.html'}\n"
     return root, json.loads((root / "restricted" / "fitness.json").read_text())
 

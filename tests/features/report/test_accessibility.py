@@ -140,7 +140,7 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     )
     assert judged.exit_code == 0, judged.output
     shutil.copytree(town, tmp_path / "town")
-    restricted = CliRunner().invoke(app, ["fitness", str(tmp_path / "town"), "--truth", "--compare", "--quiet"])
+    restricted = CliRunner().invoke(app, ["--quiet", "fitness", str(tmp_path / "town"), "--truth", "--compare"])
     assert restricted.exit_code == 0, restricted.output
     pages = (
         tmp_path / "compare.html",

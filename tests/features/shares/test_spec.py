@@ -148,7 +148,7 @@ def test_a_run_with_workers_of_its_own_is_the_same(tmp_path: Path) -> None:
         folder = tmp_path / str(count)
         folder.mkdir()
         spec = write_shared_town(folder)
-        done = spinewise("run", spec, "--out", folder / "out", "--no-prefect", "--quiet", "--workers", count)
+        done = spinewise("--quiet", "run", spec, "--out", folder / "out", "--no-prefect", "--workers", count)
         public = Path(done.stdout.strip()) / "public"
         made.append({path.relative_to(public): path.read_bytes() for path in public.rglob("*.parquet")})
     assert made[0] == made[1]

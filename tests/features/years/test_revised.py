@@ -169,7 +169,7 @@ def test_commands(own_series: Made, tmp_path: Path) -> None:
     assert [one["period"] for one in report["periods"]] == list(YEARS)
     assert report["rho"] == "2"
     folder = Path(spinewise("series", "revise", own_series.out, "--out", tmp_path / "a").strip())
-    again = Path(spinewise("series", "revise", own_series.out, "-q", "--out", tmp_path / "b").strip())
+    again = Path(spinewise("-q", "series", "revise", own_series.out, "--out", tmp_path / "b").strip())
     files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     assert Path("changes/sex/tract.parquet") in files
     assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)

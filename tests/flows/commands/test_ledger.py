@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands.ledger import app
+from flows.cli import app
 from pipeline.errors import InputError
 from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
@@ -24,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def call(*arguments: str, answer: str | None = None) -> Result:
-    return CliRunner().invoke(app, list(arguments), input=answer)
+    return CliRunner().invoke(app, ["ledger", *arguments], input=answer)
 
 
 def said(*arguments: str, answer: str | None = None) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.commands.ledger import app
+from flows.cli import app
 from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
 
@@ -43,7 +43,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def _run(*arguments: str) -> str:
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(app, ["ledger", *arguments])
     assert result.exit_code == 0, (result.output, result.exception)
     assert not _MISSING.findall(result.output), result.output
     return result.output

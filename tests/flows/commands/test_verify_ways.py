@@ -10,7 +10,7 @@ from releases.command import spinewise
 
 
 def test_records_as_json(town: Path) -> None:
-    done = spinewise("verify", town, "--records", "--json", "--quiet")
+    done = spinewise("--quiet", "verify", town, "--records", "--json")
     found = json.loads(done.stdout)
     assert found["same"] is True
     assert found["problems"] == []

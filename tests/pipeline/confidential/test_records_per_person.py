@@ -39,7 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         exact = [
             word for subject in (UNITS_EXACT if "units" in name else PEOPLE_EXACT) for word in ("--exact", subject)
         ]
-        told("ledger", "open", name, "--population", "people", "--rho", rho, "--ledger", ledger, *exact)
+        told("ledger", "--ledger", ledger, "open", name, "--population", "people", "--rho", rho, *exact)
     told("run", str(spec), "--out", str(folder / "out"), "--ledger", ledger, "--no-prefect")
     return folder / "out" / "town"
 
@@ -55,7 +55,7 @@ def test_the_noise_on_file_is_for_eight(root: Path) -> None:
 @pytest.mark.slow
 def test_a_person_is_charged_the_whole_budget_and_promised_the_sum(root: Path) -> None:
     ledger = str(root.parents[1] / "ledger.db")
-    shown = json.loads(told("ledger", "show", "--ledger", ledger, "--json"))
+    shown = json.loads(told("ledger", "--ledger", ledger, "show", "--json"))
     assert {one["dataset"]: Fraction(one["spent"]) for one in shown} == {"town": 2, "units": 1}
     joint = read_manifest(root / "public" / "manifest.json").joint
     assert joint is not None

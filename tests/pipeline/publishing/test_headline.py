@@ -61,13 +61,13 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, dict[str, 
     spec = write_town(folder, *CHANGES, spec=SPEC.split("[companions.units]", maxsplit=1)[0])
     ledger = str(folder / "ledger.db")
     exact = [word for subject in PEOPLE_EXACT for word in ("--exact", subject)]
-    told("ledger", "open", "town", "--population", "people", "--rho", "2", "--ledger", ledger, *exact)
+    told("ledger", "--ledger", ledger, "open", "town", "--population", "people", "--rho", "2", *exact)
     ran = told("run", str(spec), "--out", str(folder / "out"), "--ledger", ledger, "--no-prefect")
     root = folder / "out" / "town"
     outputs = {
         "run": ran,
         "plan": told("plan", str(spec)) if is_installed("plan") else "",
-        "ledger": told("ledger", "show", "--ledger", ledger),
+        "ledger": told("ledger", "--ledger", ledger, "show"),
         "compare": told("compare", str(root), str(root)),
         "report": (root / "public" / "report.html").read_text() if is_installed("report") else "",
     }

@@ -28,7 +28,7 @@ def ledger(tmp_path: Path) -> Path:
     """A ledger in one file, with two datasets of both frameworks and runs of them."""
     path = tmp_path / "ledger.sqlite"
     for name, unit in (("persons", "--rho"), ("units", "--epsilon")):
-        status, printed = spinewise("ledger", "open", name, "--population", "all", unit, "7/2", "--ledger", path)
+        status, printed = spinewise("ledger", "--ledger", path, "open", name, "--population", "all", unit, "7/2")
         assert status == 0, printed
     with Ledger.open(str(path)) as opened:
         runs: tuple[tuple[str, str, MechanismName], ...] = (
@@ -65,7 +65,7 @@ def _lines(rng: random.Random, path: Path, out: Path) -> tuple[object, ...]:
             ("open", "third", "--population", "p", "--rho", "1"),
         )
     )
-    return ("ledger", *line, "--ledger", path)
+    return ("ledger", "--ledger", path, *line)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -102,7 +102,7 @@ def test_ledgers(sizes: dict[str, int], ledger: Path, tmp_path: Path) -> None:
 def test_exported_ledgers(sizes: dict[str, int], ledger: Path, tmp_path: Path) -> None:
     """By JSON value and byte; what is accepted has the events of the original."""
     path = tmp_path / "exported.json"
-    assert spinewise("ledger", "export", path, "--ledger", ledger)[0] == 0
+    assert spinewise("ledger", "--ledger", ledger, "export", path)[0] == 0
     good = path.read_bytes()
     events = json.loads(good)["events"]
 

@@ -274,5 +274,5 @@ def test_the_command_finds_it_soon(copied: Path, engine: list[str]) -> None:
     assert not any("tabulate" in line for line in said)
     assert "pipeline.runs.finished" in imported
     assert imported & {"prefect", "dask", "distributed", "cvxpy"} == set()
-    quiet = spinewise(*command, "--quiet", cwd=copied)
+    quiet = spinewise("--quiet", *command, cwd=copied)
     assert (quiet.stdout, quiet.stderr.count("nothing was")) == (done.stdout, 0)
