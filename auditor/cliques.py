@@ -68,7 +68,6 @@ class CliqueChoice:
     attributes: tuple[tuple[str, tuple[str, ...]], ...]
     cliques: tuple[tuple[str, ...], ...]
     weights: Mapping[Pair, int]
-    most_cells: int
     zcdp: bool
     neighbours: str
     records: int
@@ -81,6 +80,7 @@ class CliqueChoice:
     stated: Mapping[str, Any]
     further: int | None = None
     all_cells: int = 65_536
+    most_cells: int = 65_536
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -265,7 +265,6 @@ def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice
         attributes=tuple((name, values[name]) for name in names),
         cliques=tuple(tuple(map(str, clique)) for clique in section["cliques"]),
         weights=weights,
-        most_cells=int(stated["most_cells"]),
         zcdp=privacy["framework"] == "zcdp",
         neighbours=privacy["neighbours"],
         records=int(spec.get("records_per_person") or 1),

@@ -101,7 +101,7 @@ geography = {{ file = "areas.csv", levels = ["region", "district"] }}
 schema.attributes.sex = ["female", "male"]
 strategy = {{ queries = {{ sex = "1" }}, levels = {{ region = "1/2", district = "1/2" }} }}
 input = {{ file = "{records}", form = "microdata", geocode = "district" }}
-[questions.columns.income]
+[questions.income]
 column = "employee_income"
 between = ["0", "60000"]
 unit = "100"

@@ -29,7 +29,7 @@ class JoinedGroup:
     """A group of persons, and how many of them are members of one household.
 
     Attributes:
-        join: what the spec calls the join.
+        join: its companion and form.
         label: of the group.
         persons: `(n_cells,)` True for the cells of persons in the group.
         least: `(n_cells,)` members of one household in each cell of households, at least.
@@ -53,7 +53,7 @@ def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) ->
     try:
         if form is None:
             raise ValueError(f"it has none of the keys {', '.join(_FORMS)}")
-        name = str(join.get("name") or f"{join['companion']} {' and '.join(join.get('present', [form]))}")
+        name = f"{join['companion']} {' and '.join(join.get('present', [form]))}"
         groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)

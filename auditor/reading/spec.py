@@ -194,7 +194,6 @@ def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
         shares={
             name: (_level(section["level"], levels), len(set(_pairs(section.get("columns", [])).values())) or 1)
             for name, section in _pairs(spec.get("postprocess", {}).get("shares", [])).items()
-            if section["use"]
         },
         marginals=None if spec.get("marginals") is None else _texts(spec["marginals"]["attributes"]),
         amounts={

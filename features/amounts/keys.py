@@ -42,7 +42,6 @@ _SHAPE = '["0", { answer = "answers/NAME" }]'
 _NOT_OF_AMOUNTS = {
     "invariants": "sums of an amount are never published exactly",
     "structural_zeros": "where the release's own counts are impossible, so are the sums",
-    "impossible": "where the release's own counts are impossible, so are the sums",
     "bounds": "the sums are bounded by the release's own counts",
     "select": "versions are chosen by numbers of persons",
 }
@@ -301,8 +300,6 @@ def amount_records(keys: AmountKeys, scope: MeasureScope, own: UniverseSections)
             column_key,
             f'only for records of the form "microdata", a row each; that of the release is {own.input.form!r}',
         )
-    if (own.input.decimal or ".") != ".":
-        problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
     source = own.input.source()
     if keys.count_clipped is None:
         source = keys.measure().reading(source)

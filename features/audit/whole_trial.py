@@ -107,7 +107,6 @@ _SERIES: Final = """
 name = "tried"
 from = 2031
 to = 2032
-noise = "spells"
 spells = 2
 [strategy.queries]
 total = "1/2"

@@ -67,8 +67,7 @@ def write_years(folder: Path, years: int, *, people: int = 100_000, seed: int = 
         for name, table in zip(records, register(spine, years, people, seed), strict=True):
             pq.write_table(table, local_name(folder / name), compression="zstd")
         spec = spec.replace("@FIRST@", str(FIRST_YEAR)).replace("@LAST@", str(last))
-        noise = 'noise = "spells"' if 1 < years <= 20 else 'noise = "independent"'  # more are not mixed
-        spec = spec.replace("@NOISE@", noise).replace("@SPELLS@", "spells = 2" if 1 < years <= 20 else "# spells = 2")
+        spec = spec.replace("@SPELLS@", "spells = 2" if 1 < years <= 20 else "# spells = 2")  # more are not mixed
         (folder / "release.toml").write_text(spec, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error

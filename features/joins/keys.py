@@ -334,15 +334,15 @@ def resolve_joins(
     before = len(problems.lines)
     for number, section in enumerate(sections):
         part = problems.at(f"join[{number}]")
-        if (other := titles.setdefault(section.title, number)) != number:
-            part.add("name", f"join[{other}] is called {section.title!r}, too; names must differ")
+        title = section.title if section.title not in titles else f"{section.title} (join[{number}])"
+        titles[title] = number
         if section.companion not in companions:
             part.add("companion", unknown("companion", section.companion, companions, are="the companions are"))
         elif section.companion in known and not known[section.companion].measure.counts:
             part.add("companion", f"{section.companion!r} holds sums of an amount; its records are no households")
         elif "" in known and section.companion in known:
             schemas = known[""].schema, known[section.companion].schema
-            if (join := JoinForms(section, *schemas, part).stated()) is not None:
+            if (join := JoinForms(section, *schemas, part, title).stated()) is not None:
                 stated[section.companion].append(join)
     if len(problems.lines) == before and "" in known:
         for name, joins in stated.items():

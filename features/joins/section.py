@@ -53,9 +53,6 @@ Members = Annotated[tuple[int, ...], PlainValidator(_members, json_schema_input_
 class JoinSection(Section):
     """What a household of each kind implies for the persons in it; one of four forms."""
 
-    name: str | None = Field(
-        default=None, min_length=1, description="the name of the join in messages; default: the companion and form"
-    )
     companion: str = Field(description="the companion whose records are the households")
     where: Table[Annotated[Values, Field(min_length=1)]] = Field(
         default={},
@@ -148,8 +145,8 @@ class JoinSection(Section):
 
     @property
     def title(self) -> str:
-        """Its name; the companion and what is joined where it has none."""
-        return self.name or f"{self.companion} {' and '.join(self.present) if self.present else self.form}"
+        """The companion and what is joined, for messages."""
+        return f"{self.companion} {' and '.join(self.present) if self.present else self.form}"
 
 
 class HouseholdTableSection(Section):
@@ -195,10 +192,14 @@ class JoinForms:
         persons: schema of the release's own universe.
         households: schema of the companion.
         problems: of the section.
+        title: of the join, for messages.
     """
 
-    def __init__(self, section: JoinSection, persons: Schema, households: Schema, problems: Problems) -> None:
+    def __init__(
+        self, section: JoinSection, persons: Schema, households: Schema, problems: Problems, title: str
+    ) -> None:
         self.section = section
+        self.title = title
         self.persons = persons
         self.households = households
         self.problems = problems
@@ -368,7 +369,7 @@ class JoinForms:
         """Args: `limits` are least and most, `(2, persons.size, households.size)`; `expected` can be broadcast."""
         section = self.section
         return Join(
-            name=section.title,
+            name=self.title,
             companion=section.companion,
             persons=persons,
             households=households,

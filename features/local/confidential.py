@@ -265,9 +265,10 @@ def count_reports(
     Raises:
         RecordsError: the file cannot be read, or lacks a column.
     """
-    report, mechanism = records.report or "report", collected.mechanism
-    cohort = (records.cohort or "cohort") if mechanism.n_cohorts > 1 else None
-    columns = [records.geocode, report, *(column for column in (cohort, records.respondent) if column is not None)]
+    report, mechanism = records.columns.get("report", "report"), collected.mechanism
+    cohort = records.columns.get("cohort", "cohort") if mechanism.n_cohorts > 1 else None
+    respondent = records.columns.get("respondent")
+    columns = [records.geocode, report, *(column for column in (cohort, respondent) if column is not None)]
     file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
@@ -288,10 +289,10 @@ def count_reports(
         outside = leaves < 0
         faults = np.where(outside, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
-        if records.respondent is not None:
-            who = _texts(chunk.column(records.respondent))
+        if respondent is not None:
+            who = _texts(chunk.column(respondent))
             sent = _sent(geocodes, leaves, texts, cohorts)
-            _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
+            _note_respondents(who, sent, faults, drawing, respondent, first_row, log)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
         sums.add(decoded.reports[used], leaves[decodable[used]])

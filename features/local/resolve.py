@@ -35,8 +35,8 @@ def resolve_survey(section: CollectSection, scope: SourceScope) -> Survey | None
     collected = _collected(section, schema, problems.at("collect"))
     if collected is None:
         return None
-    if collected.mechanism.n_cohorts == 1 and sections.input is not None and sections.input.cohort:
-        problems.add("input.cohort", f"{collected.mechanism.name} has no cohorts; leave it out")
+    if collected.mechanism.n_cohorts == 1 and sections.input is not None and "cohort" in sections.input.columns:
+        problems.add("input.columns.cohort", f"{collected.mechanism.name} has no cohorts; leave it out")
     if scope.strategy is not None:
         _check_measured(scope.strategy, sections, schema, problems)
     central = None
@@ -115,7 +115,6 @@ def _note_others(sections: UniverseSections, problems: Problems) -> None:
         ("bounds", "nothing is known of the true answers by which a bound could be checked"),
         ("select", "a private choice is made by true counts"),
         ("structural_zeros", "a respondent whose answer is impossible would be found in no cell"),
-        ("impossible", "a respondent whose answer is impossible would be found in no cell"),
     ):
         if getattr(sections, key):
             problems.add(key, f"{_ALONE}{why}")

@@ -6,9 +6,10 @@ Its part [collect.central] has counts that a central release has measured of tho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from pipeline.model.exact import sum_text
 from pipeline.spec.fields import Budget, File, Misfit, QueryShare, Section, Table
@@ -21,21 +22,27 @@ class CentralSection(Section):
         description="the directory of the release, relative to the spec; a plan does not need it yet. It has to be "
         "charged to a ledger, with no companions and nothing exact but totals, and of the very persons who sent reports"
     )
-    framework: Literal["zcdp", "pure"] = Field(default="zcdp", description="that of the release")
-    rho: Budget | None = Field(default=None, description="the release's whole budget, with framework zcdp")
-    epsilon: Budget | None = Field(default=None, description="the release's whole budget, with framework pure")
+    #: That of the release, which its budget says; stated in published specs alone.
+    framework: SkipJsonSchema[Literal["zcdp", "pure"]] = "zcdp"
+    rho: Budget | None = Field(default=None, description="the release's whole budget, where its framework is zcdp")
+    epsilon: Budget | None = Field(default=None, description="the same, where its framework is pure")
     levels: Table[QueryShare] = Field(
         description="each level whose measurement of all attributes together is used, and its share of the budget: the "
         "level's share times the query's"
     )
 
+    of_runs: ClassVar[tuple[str, ...]] = ("framework",)
+
+    @classmethod
+    def stated_by_runs(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `Section.stated_by_runs`."""
+        return {"framework": "zcdp" if "rho" in stated else "pure"}
+
     @model_validator(mode="after")
     def _one_budget(self) -> CentralSection:
-        needed, other = ("rho", "epsilon") if self.framework == "zcdp" else ("epsilon", "rho")
-        if getattr(self, other) is not None:
-            raise Misfit((other, f'the budget of framework "{self.framework}" is {needed}'))
-        if getattr(self, needed) is None:
-            raise Misfit((needed, f'missing; the whole budget of the release, with framework "{self.framework}"'))
+        if (self.rho is None) == (self.epsilon is None):
+            found = "neither" if self.rho is None else "both"
+            raise Misfit(("rho", f"found {found} of rho and epsilon; the release's whole budget is one of the two"))
         if not self.levels:
             raise Misfit(("levels", "is empty; name the levels whose measurements are used"))
         if sum(self.levels.values()) > 1:

@@ -253,7 +253,7 @@ class ChoiceTerms:
     def __post_init__(self) -> None:
         if not self._pairs.possible:
             raise InputError(
-                f"choose.most_cells: found {self.stated.most_cells}; the table of no pair of attributes is so small"
+                f"choose: the table of each pair of attributes has more than {self._pairs.most_cells:,} cells"
             )
         if self.stated.share + self.stated.attributes_share >= 1:
             raise InputError(
@@ -291,7 +291,6 @@ class ChoiceTerms:
         return Pairs(
             self.domain,
             weights=weights,
-            most_cells=self.stated.most_cells,
             further=self.stated.further or 0,
             all_cells=self.stated.all_cells or Pairs.all_cells,
         )
@@ -404,10 +403,11 @@ class ChoiceTerms:
 
     def fingerprint(self) -> str:
         """SHA-256 over all that the distribution of the choice and of its noisy tables depends on."""
-        stated, names = self.stated, ("share", "attributes_share", "most_cells")
+        stated = self.stated
         privacy = [self.framework, self.neighbours, self.records, str(self.budget)]
         weights = sorted([*pair, weight] for pair, weight in self.pairs.weights.items())
-        scored = [*(str(getattr(stated, name)) for name in names), weights, str(self.pairs.penalty)]
+        shares = [str(stated.share), str(stated.attributes_share)]
+        scored = [*shares, str(self._pairs.most_cells), weights, str(self.pairs.penalty)]
         attributes = [[name, *values] for name, values in self.attributes.items()]
         content: list[object] = ["spinewise choice of cliques 1", *privacy, *scored, self.top, attributes]
         content += [["further", self._pairs.further, self._pairs.all_cells]] if stated.further is not None else []

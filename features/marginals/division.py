@@ -29,7 +29,7 @@ from pipeline.errors import SpecError
 from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
-from pipeline.spec.fields import FilledTable, FilledValues, Misfit, Section, Sentences, Table
+from pipeline.spec.fields import Misfit, Section, StructuralZeros, Table
 from pipeline.spec.input.section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -174,9 +174,9 @@ def _of_cliques(
 
 
 #: Keys of [strategy] besides `levels`, in specs without cliques.
-_OF_STRATEGY: Final = ("preset", "queries", "derived_from")
+_OF_STRATEGY: Final = ("preset", "queries")
 #: What a spec says of all records: it is divided, too.
-_KNOWN: Final = ("invariants", "structural_zeros", "impossible")
+_KNOWN: Final = ("invariants", "structural_zeros")
 #: Tables of a spec that are read before anything is divided.
 _READ: Final[tuple[tuple[str, type[BaseModel]], ...]] = (
     ("marginals", MarginalsSection),
@@ -193,8 +193,7 @@ class _KnownSections(Section):
     """The keys of a spec that say what is known of all records, see `UniverseSections`."""
 
     invariants: Table[tuple[str, ...]] = Field(default={})
-    structural_zeros: tuple[FilledTable[FilledValues], ...] = ()
-    impossible: Sentences | None = None
+    structural_zeros: StructuralZeros = ()
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> _KnownSections:
@@ -460,13 +459,12 @@ class _Division:
     def _zeros(self, problems: Problems) -> list[list[Entry]]:
         """The combinations that cannot occur in each bag."""
         chosen = self.stated.choose is not None
-        stated = self.known.structural_zeros, self.known.impossible or ()
-        entries = stated_entries(*stated, self.attributes, self.tree, problems, chosen=chosen)
+        stated = self.known.structural_zeros
+        entries = stated_entries(stated, self.attributes, self.tree, problems, chosen=chosen)
         try:
             return [] if problems.lines else carried(self.tree, self.attributes, entries)
         except InputError as error:
-            key = "structural_zeros" if self.known.structural_zeros else "impossible"
-            problems.add(key, str(error).partition(": ")[2])
+            problems.add("structural_zeros", str(error).partition(": ")[2])
             return []
 
     # -- its universes ------------------------------------------------------------------------------------------------

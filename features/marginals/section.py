@@ -148,9 +148,6 @@ class ChooseSection(Section):
     attributes_share: QueryShare = Field(
         description="the part of the whole budget for noisy tables of each attribute at the top, to score pairs by"
     )
-    most_cells: Annotated[StrictInt, Field(ge=1, le=1 << 22)] = Field(
-        default=1 << 16, description="of the table of a pair; larger ones are not chosen"
-    )
     further: Annotated[StrictInt, Field(ge=1, le=1000)] | None = Field(
         default=None,
         description="pairs that are chosen, so many at most, once each of the others would close a cycle; wider tables "

@@ -11,14 +11,14 @@ impossible cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 
 from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, marginal, needed
 from geography.errors import InputError
-from pipeline.spec.edit_rules import RuleError, impossible_by
+from pipeline.spec.edit_rules import combinations_of
 from pipeline.spec.problems import Problems, dotted, unknown
 from postprocess.arrays import BoolArray
 
@@ -65,8 +65,7 @@ Entry = Mapping[str, Sequence[str]]
 
 
 def stated_entries(
-    zeros: Iterable[Entry],
-    rules: Sequence[str],
+    zeros: Sequence[Entry | str],
     attributes: Mapping[str, Sequence[str]],
     tree: JunctionTree,
     problems: Problems,
@@ -76,23 +75,15 @@ def stated_entries(
     """The combinations of a spec that is not divided yet, edit rules as what they mean; what does not fit is noted.
 
     Args:
-        zeros: as stated.
-        rules: sentences about one record.
+        zeros: as stated, combinations and edit rules.
         attributes: all, with their values.
         tree: of the cliques.
         problems: takes what does not fit.
         chosen: whether a run chooses the cliques, so that those of the tree are not the ones that will be.
     """
-    found: list[tuple[str, Entry]] = [(f"structural_zeros[{n}]", entry) for n, entry in enumerate(zeros)]
-    for number, rule in enumerate(rules):
-        key = "impossible" if len(rules) == 1 else f"impossible[{number}]"
-        try:
-            found += [(key, entry) for entry in impossible_by(rule, attributes)]
-        except RuleError as error:
-            problems.add(key, f"{rule!r}: {error}")
     told: set[tuple[str, Clique]] = set()
     kept = []
-    for key, entry in found:
+    for key, entry in combinations_of(zeros, attributes, problems):
         before = len(problems.lines)
         for name, values in entry.items():
             if name not in attributes:

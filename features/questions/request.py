@@ -17,7 +17,7 @@ from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
+from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.publishing.provenance import check_provenance, from_records
@@ -144,12 +144,6 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     question = resolve(asked, domain, whole=whole)
     if question.level == EVERYWHERE:
         raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
-    if (records.decimal or ".") != "." and any(
-        isinstance(one.attribute, AmountAttribute | ClippedAttribute | ListedAttribute) for one in question.axes
-    ):
-        raise InputError(
-            f"question: the records have the decimal mark {records.decimal!r}; amounts are read with '.' alone"
-        )
     source = source_for(records, question, domain)
     if not isinstance(source.file, Path):
         raise InputError("questions need records in a file; the spec's are a table in memory")
@@ -268,17 +262,17 @@ def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
     files: dict[str, str] = {}
     texts: dict[str, dict[str, str]] = {}
     keys = spec.part(QuestionsPart)
-    stated = {} if keys is None or keys.questions is None else keys.questions.columns
+    stated = {} if keys is None or keys.questions is None else keys.questions
     taken = {*schema.names, *(recode.name for recode in schema.recodes), *spec.geography.level_names}
     for name, section in stated.items():
         if name in taken:
             raise SpecError(
-                f"{spec.source}: questions.columns.{name}: found the name of an attribute, a recode or a level; a "
+                f"{spec.source}: questions.{name}: found the name of an attribute, a recode or a level; a "
                 "further column needs a name of its own"
             )
         if section.ends == "total" and spec.privacy.unit is None:
             raise SpecError(
-                f"{spec.source}: questions.columns.{name}.ends: found 'total', and no units: say in [privacy] which "
+                f"{spec.source}: questions.{name}.ends: found 'total', and no units: say in [privacy] which "
                 "column has them (unit), and how many records of each are counted (at_most)"
             )
         if section.values is None:

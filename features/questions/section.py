@@ -66,14 +66,6 @@ class QuestionColumnSection(Section):
         return AmountAttribute.of(name, low, high, parse_exact(self.unit or ""), missing, total=self.ends == "total")
 
 
-class QuestionsSection(Section):
-    """What questions on the records may name beyond the attributes; nothing of a release depends on it."""
-
-    columns: NamedTable[Name, QuestionColumnSection] = Field(
-        default={}, description="further columns of the records, by the name that questions use"
-    )
-
-
 class QuestionsPart(FeatureKeys):
     """The section [questions]; `keys.QuestionsKeys` says what comes with it."""
 
@@ -81,6 +73,8 @@ class QuestionsPart(FeatureKeys):
     after: ClassVar[str] = "provenance"
     is_published: ClassVar[bool] = False
 
-    questions: QuestionsSection | None = Field(
-        default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
+    questions: NamedTable[Name, QuestionColumnSection] | None = Field(
+        default=None,
+        description="columns of the records that `spinewise ask` may name beyond the attributes, by the name that "
+        "questions use; no release depends on it",
     )

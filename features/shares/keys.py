@@ -90,7 +90,7 @@ class SharesKeys(FeatureKeys):
     )
 
     def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[SharedByNumbers, ...]:
-        """See `pipeline.spec.resolve.StatesFacts`: those that are in use."""
+        """See `pipeline.spec.resolve.StatesFacts`."""
         from features.shares.public_share import resolve_shares
 
         found = resolve_shares(self.shares or {}, schema, level_names, problems.at("shares"))
@@ -100,7 +100,7 @@ class SharesKeys(FeatureKeys):
         """See `pipeline.inputs.public_input.HasInputs`."""
         from features.shares.files import SharesInput
 
-        return (SharesInput(named=any(one.use for one in (self.shares or {}).values())),)
+        return (SharesInput(named=bool(self.shares)),)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:

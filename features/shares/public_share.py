@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, model_validator
 
 from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Universe
-from pipeline.spec.fields import File, FilledTable, Misfit, Section, Value
+from pipeline.spec.fields import File, FilledTable, Misfit, Section
 from pipeline.spec.problems import Problems, dotted, unknown
 
 
@@ -77,28 +77,22 @@ class SharesSection(Section):
     geocode: str = Field(default="geocode", description="the file's column of geocodes")
     query: str = Field(default="total", description="the query whose answers are shared")
     column: str | None = Field(default=None, description="the file's column of numbers, the same for all answers")
-    answers: Annotated[tuple[Value, ...], Field(min_length=1)] | None = Field(
-        default=None, description="with `column`: only these answers of the query; default: all"
-    )
     columns: FilledTable[str] | None = Field(
-        default=None, description="in place of `column`: a table from answers of the query to columns of their own"
+        default=None, description="in place of `column`: a table from some answers of the query to the column of each"
     )
-    use: StrictBool = Field(default=True, description="false turns it off, and nothing is read")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> SharesSection:
         if (self.column is None) == (self.columns is None):
             found = "neither" if self.column is None else "both"
             raise Misfit(("column", f"found {found} of column and columns; one of the two is needed"))
-        if self.columns is not None and self.answers is not None:
-            raise Misfit(("answers", "only with column; the table columns names its answers"))
         return self
 
 
 def resolve_shares(
     sections: Mapping[str, SharesSection], schema: Schema, level_names: Sequence[str], problems: Problems
 ) -> tuple[PublicShare, ...]:
-    """The public shares of a release; those that are turned off are checked, too, and left out."""
+    """The public shares of a release."""
     found = []
     folded: dict[str, str] = {}
     for name, section in sections.items():
@@ -106,7 +100,7 @@ def resolve_shares(
         if (other := folded.setdefault(name.casefold(), name)) != name:
             own.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         share = _resolved(name, section, schema, level_names, own)
-        if share is not None and section.use:
+        if share is not None:
             found.append(share)
     return tuple(found)
 
@@ -150,12 +144,9 @@ def _columns(section: SharesSection, query: Query, problems: Problems) -> dict[i
     """The file's column of each answer, by the answer's number and in their order."""
     labels = query.answer_labels()
     if section.columns is None:
-        column = str(section.column)
-        stated = dict.fromkeys(labels if section.answers is None else section.answers, column)
-        place = "answers"
-    else:
-        stated, place = dict(section.columns), "columns"
+        return dict.fromkeys(range(len(labels)), str(section.column))
+    stated = section.columns
     for label in stated:
         if label not in labels:
-            problems.add(place, unknown(f"answer of {query.name!r}", label, labels))
+            problems.add("columns", unknown(f"answer of {query.name!r}", label, labels))
     return {number: stated[label] for number, label in enumerate(labels) if label in stated}

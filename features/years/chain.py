@@ -52,11 +52,6 @@ def refuse_untried(section: SeriesSection, universe: Universe, sections: Univers
     for text, found in untried.items():
         if found:
             problems.add("", f"not with {text}")
-    if section.change is not None and spec is not None:
-        below = spec.geography.level_names[1:]
-        for level in section.change.levels or ():
-            if level not in below:
-                problems.add("change.levels", f"found {level!r}; allowed are levels below the top: {', '.join(below)}")
     if section.spells is not None and len(section.series.periods) > LONGEST:
         problems.add("to", f"found {len(section.series.periods)} periods; at most {LONGEST} can be mixed")
 
@@ -172,9 +167,7 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
     stated = part.series
     if stated is None:
         return spec
-    if period is not None and stated.period is not None and period != stated.period:
-        raise InputError(f"{spec.source}: series.period: found {stated.period}, and --period {period}")
-    chosen, series = period or stated.period, stated.series
+    chosen, series = period, stated.series
     if chosen is None:
         raise InputError(
             f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "

@@ -175,9 +175,8 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     plain = histories(spine, design, measured, None, exact)
     modelled: Sequence[LevelHistory] = plain
     changes: list[ChangeModel | None] = [None] * spine.n_levels
-    asked = releases[-1].section.change
-    if (model or asked is not None) and len(releases) > 1:
-        precisions, changes = change_precisions(spine, plain, None if asked is None else asked.levels)
+    if model and len(releases) > 1:
+        precisions, changes = change_precisions(spine, plain)
         modelled = histories(spine, design, measured, precisions, exact)
     whole = whole_histories(spine, modelled, last.spec.postprocess.seed, exact, kept)
     return Revision(tuple(releases), universe, spine, possible, plain, modelled, changes, whole)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from features.years.series import IndependentTerms, Series, StatedTerms, terms_of
 from geography.errors import InputError
 from pipeline.model.series import Loss, SeriesTerms
-from pipeline.spec.fields import Misfit, Name, Section, is_public
+from pipeline.spec.fields import Misfit, Name, Section
 from pipeline.spec.slots import FeatureKeys
 
 
@@ -40,16 +41,6 @@ class TermsSection(Section):
         return StatedTerms(spells, self.design, Fraction(self.distance), losses)
 
 
-class ChangeSection(Section):
-    """A model of change for histories; a table without keys asks for it at all levels below the top."""
-
-    levels: tuple[str, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="levels whose numbers are expected to grow as those of the area above; default: all below the top",
-    )
-
-
 class SeriesSection(Section):
     """Releases of the same people over time, one of which is run at a time, with --period."""
 
@@ -61,44 +52,35 @@ class SeriesSection(Section):
     step: Literal["year", "quarter", "month", "day"] = Field(
         default="year", description="the time from one period to the next: year, quarter, month or day"
     )
-    noise: Literal["independent", "spells"] = Field(
-        default="independent",
-        description='"independent": each period has noise of its own; "spells": noise is correlated over the periods, '
-        "so that people with at most so many spells lose no more than the budget, and changes are known better",
-    )
+    #: Whether noise is correlated over the periods, which `spells` says; stated in published specs alone.
+    noise: SkipJsonSchema[Literal["independent", "spells"]] = "independent"
     spells: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None,
-        description='with noise = "spells": in how many different answers, one after the other, a person may be',
+        description="in how many different answers, one after the other, a person may be: noise is correlated over the "
+        "periods, so that people with at most so many spells lose no more than the budget, and changes are known "
+        "better; default: each period has noise of its own",
     )
     records: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None,
-        description='with noise = "independent": in how many periods a person may have a record, such as a positive '
-        "test; who has more loses more; default: in all of them",
+        description="in place of `spells`: in how many periods a person may have a record, such as a positive test; "
+        "who has more loses more; default: in all of them",
     )
-    change: ChangeSection | None = Field(
-        default=None,
-        description="asks for a model of change in histories (`series revise`, `query --change`); their intervals do "
-        "not trust it, and no noise depends on it",
-    )
-    period: PeriodName | None = Field(
-        default=None, description="the period that is released; usually given with --period"
-    )
-    #: The hash of the release before, and how numbers are mixed; in published specs alone.
+    #: The period, the hash of the release before, and how numbers are mixed; in published specs alone.
+    period: SkipJsonSchema[PeriodName | None] = None
     predecessor: SkipJsonSchema[str | None] = None
     terms: SkipJsonSchema[TermsSection | None] = None
 
+    of_runs: ClassVar[tuple[str, ...]] = ("noise", "period", "predecessor", "terms")
+
+    @classmethod
+    def stated_by_runs(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See `Section.stated_by_runs`."""
+        return {"noise": "independent" if stated.get("spells") is None else "spells"}
+
     @model_validator(mode="after")
-    def _fits(self, info: ValidationInfo) -> SeriesSection:
-        if not is_public(info):
-            for name in ("predecessor", "terms"):
-                if getattr(self, name) is not None:
-                    raise Misfit((name, "is stated by a run, in what it publishes; leave it out"))
-        if self.noise == "spells" and self.spells is None:
-            raise Misfit(("spells", 'missing; noise = "spells" needs a number, such as spells = 2'))
-        if self.noise == "independent" and self.spells is not None:
-            raise Misfit(("spells", 'only with noise = "spells"; with independent noise all lose the same'))
-        if self.noise == "spells" and self.records is not None:
-            raise Misfit(("records", 'only with noise = "independent"; leave it out'))
+    def _fits(self) -> SeriesSection:
+        if self.spells is not None and self.records is not None:
+            raise Misfit(("records", "not with spells, by which noise is correlated; leave one of the two out"))
         try:
             series = self.series
             if self.period is not None:

@@ -100,7 +100,7 @@ def revise(
         typer.Option(
             "--model-of-change",
             help="Expect areas to change as the area above them does; the intervals do not rely on it. For series "
-            "with very many areas; the spec asks for it with [series.change].",
+            "with very many areas.",
         ),
     ] = False,
 ) -> None:

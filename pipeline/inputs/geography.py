@@ -43,8 +43,7 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
         InputError: the file cannot be read, or has no area of the kinds; SpineError: a leaf is not on the spine.
     """
     kinds, codes, leaves = (
-        text_array(column)
-        for column in _text_columns(section.file, ["kind", "code", section.leaf], "the file of areas")
+        text_array(column) for column in _text_columns(section.file, ["kind", "code", "geocode"], "the file of areas")
     )
     if spine.left_out is not None:
         inside = spine.find_leaves(leaves) >= 0
@@ -93,7 +92,7 @@ def _whole_list(geography: GeographySection) -> Spine:
             (codes,) = _text_columns(path, [str(geography.column)], text=text)
             return spine_from_prefixes(text_array(codes), geography.prefix_lengths)
         if geography.form == "pairs":
-            child, parent = _text_columns(path, [str(geography.child), str(geography.parent)], text=text)
+            child, parent = _text_columns(path, [str(geography.column), str(geography.parent)], text=text)
             return spine_from_pairs(text_array(child), text_array(parent), geography.level_names)
         columns = _text_columns(path, geography.level_names, text=text)
         table = pa.table(dict(zip(geography.level_names, columns, strict=True)))

@@ -144,14 +144,14 @@ def _rows(geography: GeographySection, level: str, section: NamesSection) -> _Ro
     key, wanted = f"geography.names.{level}", list(section.name.values())
     if section.file is not None:
         path: Source = section.file
-        codes, *columns = _texts(key, path, [str(section.code), *wanted], section.text_format)
+        codes, *columns = _texts(key, path, [str(section.code), *wanted], geography.text_format)
         return _Rows(key, path, codes, dict(zip(section.name, columns, strict=True)), own=True)
     path, text = geography.file, geography.text_format
     if geography.form == "prefixes":
         codes, *columns = _texts(key, path, [str(geography.column), *wanted], text)
         codes = pc.utf8_slice_codeunits(codes, 0, geography.prefix_lengths[level])
     elif geography.form == "pairs":
-        codes, *columns = _texts(key, path, [str(geography.child), *wanted], text)
+        codes, *columns = _texts(key, path, [str(geography.column), *wanted], text)
     else:
         above = geography.level_names[: geography.level_names.index(level) + 1]
         found = _texts(key, path, [*above, *wanted], text)

@@ -48,13 +48,12 @@ class RecordSource:
             row a report that was randomised where it was made).
         geocode: the column of leaf codes.
         count: the column of counts, form long only.
-        columns: attribute -> its column; by default the attribute's name.
+        columns: attribute -> its column; by default the attribute's name. Form reports: `report`, `cohort` and
+            `respondent` -> the columns of what was sent, of the cohort beside it, and of who sent it.
         coded: whether the columns hold the values' numbers, from 0 in the schema's order.
         values: attribute -> value in the file, or a range of whole numbers -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
-        separator, encoding, decimal: how a CSV file is written, where it is not as usual.
-        report, cohort, respondent: form reports: the columns of what was sent, of the cohort beside it, and of who
-            sent it; None for none.
+        separator, encoding: how a CSV file is written, where it is not as usual.
         bad_reports: form reports: whether reports that cannot be used stop the run, or are counted and left out.
         unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
@@ -77,12 +76,8 @@ class RecordSource:
     cells: tuple[Mapping[str, str], ...] = ()
     separator: str | None = None
     encoding: str | None = None
-    decimal: str | None = None
     repeated: Literal["add"] | None = None
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    report: str | None = None
-    cohort: str | None = None
-    respondent: str | None = None
     bad_reports: BadReports | None = None
     unit: str | None = None
     at_most: int | None = None
@@ -94,7 +89,7 @@ class RecordSource:
     @property
     def text_format(self) -> TextFormat:
         """How a CSV file is written."""
-        return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
+        return TextFormat(self.separator or ",", self.encoding or "utf-8")
 
     def reading(self, names: Iterable[str]) -> list[object]:
         """What the rows stand for where these attributes are looked at, as JSON; not which file it is.
@@ -111,5 +106,5 @@ class RecordSource:
         cells = [sorted(cell.items()) for cell in self.cells]
         one_row = [self.form, self.geocode, self.count, self.repeated, cells, rows]
         # With the usual ones CSV and Parquet of the same columns are read alike.
-        written = codecs.lookup(self.text_format.encoding).name, self.text_format.decimal
-        return [*one_row, self.unit, self.at_most, attributes, *([] if written == ("utf-8", ".") else [written])]
+        encoding = codecs.lookup(self.text_format.encoding).name
+        return [*one_row, self.unit, self.at_most, attributes, *([] if encoding == "utf-8" else [(encoding, ".")])]

@@ -1,4 +1,4 @@
-"""The format of a table's text file: field separator, encoding, decimal mark."""
+"""The format of a table's text file: field separator and encoding."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ class TextFormat:
     Attributes:
         separator: the one character between fields.
         encoding: a name that Python knows, such as "utf-8", "cp1252" or "utf-16".
-        decimal: "." or ",", in counts that are written with decimals.
     """
 
     separator: str = ","
     encoding: str = "utf-8"
-    decimal: str = "."
 
     @property
     def text_encoding(self) -> str:

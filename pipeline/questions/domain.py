@@ -79,7 +79,7 @@ class Domain:
         has = f"the amounts are {', '.join(amounts)}" if amounts else "there are no amounts"
         what = "is an attribute and no amount" if found is not None else "is no amount"
         raise word.refused(
-            f"it {what}; {has}: declare it in the spec under [questions.columns.NAME] with between and unit, or ask "
+            f"it {what}; {has}: declare it in the spec under [questions.NAME] with between and unit, or ask "
             "with --between LOW HIGH --unit UNIT"
         )
 

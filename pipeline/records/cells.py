@@ -220,7 +220,7 @@ def _counter(records: RecordSource, skip: Collection[str]) -> CountReader | Amou
     if records.amount is not None:
         return None if records.amount.name in skip else AmountReader.of(records.amount)
     column = records.count or "count"
-    return CountReader(column, records.text_format.decimal) if records.form == "long" and column not in skip else None
+    return CountReader(column) if records.form == "long" and column not in skip else None
 
 
 def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDArray[np.bool_]:
@@ -287,7 +287,7 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
     """The wide form: one leaf a row, one sum of columns a cell."""
     cells = expand_cells(records.cells, schema, coded=records.coded, values=records.values)
     text = records.text_format
-    readers = {name: CountReader(name, text.decimal) for cell in cells for _, name in cell.terms}
+    readers = {name: CountReader(name) for cell in cells for _, name in cell.terms}
     file = open_records(
         records.file,
         [records.geocode, *readers],

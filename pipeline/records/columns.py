@@ -180,12 +180,11 @@ class CountReader:
     """Reads a column of counts, each a whole number of persons from 0 to LARGEST_COUNT."""
 
     column: str
-    decimal: str = "."
 
     def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
-        counts = distinct.spread(np.array([self._count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
+        counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
         if counts.size and counts.min() < 0:
             for problem, description in _COUNT_PROBLEMS.items():
                 rows = np.flatnonzero(counts == problem)
@@ -204,13 +203,6 @@ class CountReader:
         """As `read`, whichever rows are counted, and which of these are right."""
         counts = self.read(column, first_row, log)
         return counts, counted & (counts >= 0)
-
-    def _count(self, value: object) -> int:
-        if self.decimal != "." and isinstance(value, str):
-            if "." in value:
-                return NOT_A_NUMBER
-            value = value.replace(self.decimal, ".")
-        return parse_count(value)
 
 
 def parse_count(value: object) -> int:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
 from pipeline.model.schema import Schema
-from pipeline.spec.problems import unknown
+from pipeline.spec.problems import Problems, unknown
 
 #: Attribute or recode -> those of its values that are meant, as positions.
 Box: TypeAlias = dict[str, frozenset[int]]
@@ -70,6 +70,28 @@ def impossible_by(rule: str, values: Mapping[str, Sequence[str]]) -> list[dict[s
     if not boxes:
         raise RuleError("is true of no record: it says nothing")
     return [{term: tuple(values[term][place] for place in sorted(box[term])) for term in box} for box in boxes]
+
+
+def combinations_of(
+    stated: Sequence[Mapping[str, Sequence[str]] | str], values: Mapping[str, Sequence[str]], problems: Problems
+) -> Iterator[tuple[str, Mapping[str, Sequence[str]]]]:
+    """The combinations that the entries of structural_zeros mean, each with the entry's key.
+
+    Args:
+        stated: combinations and edit rules.
+        values: attribute or recode -> its values in the schema's order.
+        problems: of the universe; takes what is no rule.
+    """
+    for number, entry in enumerate(stated):
+        key = f"structural_zeros[{number}]"
+        if not isinstance(entry, str):
+            yield key, entry
+            continue
+        try:
+            for combination in impossible_by(entry, values):
+                yield key, combination
+        except RuleError as error:
+            problems.add(key, f"{entry!r}: {error}")
 
 
 class _Reader:

@@ -18,7 +18,10 @@ from pydantic import (
     PlainValidator,
     StrictInt,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
+    model_validator,
 )
 
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
@@ -50,11 +53,28 @@ class Section(BaseModel):
 
     Attributes:
         unknown_key: what messages say of another key, where this is the whole file.
+        of_runs: keys that a run states in what it publishes, and no user.
     """
 
     unknown_key: ClassVar[str] = "unknown key;"
+    of_runs: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stated_by_users(cls, stated: Any, info: ValidationInfo) -> Any:
+        if cls.of_runs and isinstance(stated, Mapping) and not is_public(info):
+            if found := [key for key in cls.of_runs if key in stated]:
+                raise Misfit((found[0], "is stated by a run, in what it publishes; leave it out"))
+            return {**stated, **cls.stated_by_runs(stated)}
+        return stated
+
+    @classmethod
+    def stated_by_runs(cls, stated: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Those of the keys of runs that follow from what a user has stated."""
+        del stated
+        return {}
 
 
 def is_public(info: ValidationInfo) -> bool:
@@ -178,6 +198,10 @@ def pairs_of(value: Sequence[object], needed: str, once: str) -> dict[str, objec
     return table
 
 
+def _rule_or_table(value: object, table: ValidatorFunctionWrapHandler) -> object:
+    return value if isinstance(value, str) else table(value)
+
+
 def _as_list(value: object) -> object:
     return value if isinstance(value, list | tuple | Mapping) else [value]
 
@@ -263,14 +287,23 @@ Values = Annotated[tuple[Value, ...], BeforeValidator(_as_list, json_schema_inpu
 FilledValues = Annotated[
     tuple[Value, ...], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=str | list[str])
 ]
-#: A sentence or several of them.
-Sentences = Annotated[tuple[str, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 #: A table whose keys the user names; their order is kept.
 Table = Annotated[dict[str, T], BeforeValidator(_from_pairs)]
 #: The same with at least one entry.
 FilledTable = Annotated[dict[str, T], Field(min_length=1), BeforeValidator(_from_pairs)]
 #: The same with checked keys.
 NamedTable = Annotated[dict[K, T], BeforeValidator(_from_pairs)]
+#: Impossible records: each a combination of values, or an edit rule, which is a sentence.
+StructuralZeros = Annotated[
+    tuple[
+        Annotated[
+            FilledTable[FilledValues],
+            WrapValidator(_rule_or_table, json_schema_input_type=str | FilledTable[FilledValues]),
+        ],
+        ...,
+    ],
+    BeforeValidator(_as_list, json_schema_input_type=str | list[str | FilledTable[FilledValues]]),
+]
 #: A file, made absolute against the spec's folder.
 File = Annotated[
     Path,

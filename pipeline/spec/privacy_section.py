@@ -96,9 +96,13 @@ def _check_local(section: PrivacySection) -> None:
 class CompanionPrivacySection(Section):
     """A companion's own budget; framework, delta and neighbours are the release's."""
 
-    rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
+    rho: Budget | None = Field(
+        default=None,
+        description='the total budget of framework zcdp as exact text, such as "2.56"; default: the preset\'s',
+    )
     epsilon: Budget | None = Field(
-        default=None, description="its total budget, with framework pure; default: its preset's, if it has one"
+        default=None,
+        description='the total budget of framework pure as exact text, such as "1"; default: a preset\'s that has one',
     )
     unit: str | None = Field(
         default=None,

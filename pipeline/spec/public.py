@@ -16,14 +16,12 @@ from pydantic import BaseModel
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Table, Universe
-from pipeline.spec.edit_rules import impossible_by, values_of
+from pipeline.spec.edit_rules import combinations_of, values_of
+from pipeline.spec.problems import Problems
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import stated_in
 
-_RESOLVED = (
-    *("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess"),
-    "impossible",  # is written as structural zeros
-)
+_RESOLVED = (*("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess"),)
 
 
 def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
@@ -61,11 +59,10 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         for recode in universe.schema.recodes
     ]
     labels = sections.schema_section.labels
-    values = values_of(universe.schema)
-    zeros = [entry for rule in sections.impossible or () for entry in impossible_by(rule, values)]
+    zeros = combinations_of(sections.structural_zeros, values_of(universe.schema), Problems(""))
     return {
         **encode(sections, without=_RESOLVED),
-        "structural_zeros": encode((*sections.structural_zeros, *zeros)),
+        "structural_zeros": [encode(combination) for _, combination in zeros],
         "schema": {
             "attributes": [[a.name, list(a.values)] for a in universe.schema.attributes],
             "recodes": recodes,

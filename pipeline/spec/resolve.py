@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol, TypedDict, runtime_checkable
@@ -23,7 +23,7 @@ from pipeline.model.universe import Bound, Table, TableFact, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
-from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
+from pipeline.spec.edit_rules import combinations_of, values_of
 from pipeline.spec.input.section import check_input
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -455,12 +455,10 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
     before = len(problems.lines)
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)
     terms = [*schema.names, *(recode.name for recode in schema.recodes)]
-    by_rules = list(_by_rules(sections, schema, problems))
-    problems = problems.at("structural_zeros" if sections.structural_zeros or not by_rules else "impossible")
-    for number, combination in enumerate([*sections.structural_zeros, *by_rules]):
+    for entry, combination in combinations_of(sections.structural_zeros, values_of(schema), problems):
         cells = np.ones(schema.n_cells, dtype=np.bool_)
         for term, values in combination.items():
-            key = f"[{number}].{dotted([term])}"
+            key = f"{entry}.{dotted([term])}"
             if term not in terms:
                 problems.add(key, unknown("attribute or recode", term, terms))
                 continue
@@ -472,18 +470,8 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
             cells &= np.isin(query.cell_answer, [labels.index(value) for value in values if value in labels])
         impossible |= cells
     if impossible.all() and len(problems.lines) == before:
-        problems.add("", "every cell is impossible; at least one must be possible")
+        problems.add("structural_zeros", "every cell is impossible; at least one must be possible")
     return impossible
-
-
-def _by_rules(sections: UniverseSections, schema: Schema, problems: Problems) -> Iterator[Mapping[str, Sequence[str]]]:
-    """The entries of structural_zeros that the edit rules mean."""
-    rules, values = sections.impossible or (), values_of(schema)
-    for number, rule in enumerate(rules):
-        try:
-            yield from impossible_by(rule, values)
-        except RuleError as error:
-            problems.add("impossible" if len(rules) == 1 else f"impossible[{number}]", f"{rule!r}: {error}")
 
 
 def _bound(section: BoundSection, schema: Schema, level_names: Sequence[str], problems: Problems) -> Bound | None:

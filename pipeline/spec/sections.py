@@ -6,6 +6,7 @@ import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from pipeline.model.text_format import TextFormat
 from pipeline.spec.fields import (
@@ -20,9 +21,9 @@ from pipeline.spec.fields import (
     NamedTable,
     QueryShare,
     Section,
-    Sentences,
     Separator,
     Share,
+    StructuralZeros,
     Table,
     TableName,
     Value,
@@ -45,9 +46,9 @@ class RegroupSection(Section):
     """Units above the leaves made anew, so that areas off the spine are unions of few of them."""
 
     file: File = Field(
-        description="the CSV or Parquet file of areas, one row per area and leaf: kind, code and the leaf's geocode"
+        description="the CSV or Parquet file of areas, one row per area and leaf: kind, code and the leaf's geocode, "
+        "in columns of these names"
     )
-    leaf: str = Field(default="geocode", description="the file's column of leaf geocodes")
     kinds: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None, description="only areas of these kinds; default: all"
     )
@@ -66,11 +67,13 @@ class GeographySection(Section):
     levels: Levels = Field(
         description="the levels from top to bottom: names with prefix lengths if `column` holds leaf codes, else names"
     )
-    column: str | None = Field(default=None, description="the column of leaf codes, when levels gives prefix lengths")
-    child: str | None = Field(
-        default=None, description="the column of children, when the file holds child-parent pairs"
+    column: str | None = Field(
+        default=None,
+        description="the column of codes: of leaves, when levels gives prefix lengths; of all areas, with `parent`",
     )
-    parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    parent: str | None = Field(
+        default=None, description="the column of each area's parent (empty at the top), where each area has a row"
+    )
     separator: Separator | None = Field(
         default=None, description='the field separator of a CSV file, such as ";" or "\\t"; default ","'
     )
@@ -105,7 +108,7 @@ class GeographySection(Section):
         """How the file states the spine."""
         if isinstance(self.levels, dict):
             return "prefixes"
-        return "table" if self.child is None else "pairs"
+        return "table" if self.parent is None else "pairs"
 
     @property
     def text_format(self) -> TextFormat:
@@ -147,15 +150,18 @@ class GeographySection(Section):
         if self.form == "prefixes":
             if self.column is None:
                 raise Misfit(("column", "missing; with prefix lengths in levels, name the column of leaf codes"))
-            if extra := [key for key in ("child", "parent") if getattr(self, key) is not None]:
-                raise Misfit((extra[0], "not allowed with prefix lengths in levels; give levels as a list for pairs"))
-        elif self.column is not None:
+            if self.parent is not None:
+                raise Misfit(("parent", "not allowed with prefix lengths in levels; give levels as a list for pairs"))
+        elif self.form == "table" and self.column is not None:
             raise Misfit(
-                ("column", "only for levels with prefix lengths, { county = 5, block = 15 }; levels is a list here")
+                (
+                    "column",
+                    "only for levels with prefix lengths, { county = 5, block = 15 }, or with `parent`; levels is a "
+                    "list here",
+                )
             )
-        elif (self.child is None) != (self.parent is None):
-            absent, present = ("child", "parent") if self.child is None else ("parent", "child")
-            raise Misfit((absent, f"missing; {present} is given, and pairs need both columns"))
+        elif self.form == "pairs" and self.column is None:
+            raise Misfit(("column", "missing; parent is given, and pairs need both columns"))
         return self
 
 
@@ -221,9 +227,9 @@ class StrategySection(Section):
     levels: Table[Annotated[LevelSection, BeforeValidator(_as_share, json_schema_input_type=str | LevelSection)]] = (
         Field(default={}, description="share of each level, or a table with share and queries")
     )
-    derived_from: str | None = Field(
-        default=None, description="the preset or file that this table was copied from; for information only"
-    )
+    #: The preset that a table is of; in published specs alone.
+    derived_from: SkipJsonSchema[str | None] = None
+    of_runs: ClassVar[tuple[str, ...]] = ("derived_from",)
 
 
 class BoundSection(Section):
@@ -375,13 +381,10 @@ class UniverseSections(SlottedSection):
         description="how many of these records a change of one person alters at most; 2 for households, one of which a "
         "person leaves for another",
     )
-    structural_zeros: tuple[FilledTable[FilledValues], ...] = Field(
-        default=(), description="impossible combinations: attribute or recode -> value or values"
-    )
-    impossible: Sentences | None = Field(
-        default=None,
-        description="the same as edit rules: a sentence about one record, or a list of them, such as "
-        "'age < 15 and marital != single'; the release's public spec has them as structural zeros",
+    structural_zeros: StructuralZeros = Field(
+        default=(),
+        description="impossible records: combinations, attribute or recode -> value or values, or edit rules, "
+        "sentences about one record such as 'age < 15 and marital != single'",
     )
     bounds: tuple[BoundSection, ...] = Field(default=(), description="public counts that bound groups of cells")
     input: InputSpec | None = Field(

@@ -16,15 +16,18 @@ SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
 ROOT = "ReleaseSpec"
 
 _BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n\n)(?:\|.*\n)*")
-#: From so many keys on that a model has in common with the top level, they share a row.
-_SHARED = 4
+#: Model -> the one of which it has keys as they are there, and what that is called; these keys share a row.
+_AS_IN = {
+    "CompanionSection": (ROOT, "the top level"),
+    "CompanionPrivacySection": ("PrivacySection", "privacy"),
+    "InputSpec": ("GeographySection", "geography"),
+}
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "none"}
 #: Model -> anchor of the section of the page that has its table.
 ANCHORS = {
     ROOT: "the-top-level",
     "PrivacySection": "privacy",
     "SeriesSection": "series",
-    "ChangeSection": "serieschange",
     "GeographySection": "geography",
     "RegroupSection": "geographyregroup",
     "NamesSection": "geographynameslevel",
@@ -54,8 +57,7 @@ ANCHORS = {
     "HouseholdTableSection": "household_tablesname",
     "MarginalsSection": "marginals",
     "ChooseSection": "marginalschoose",
-    "QuestionsSection": "questions",
-    "QuestionColumnSection": "questionscolumnsname",
+    "QuestionColumnSection": "questionsname",
 }
 
 
@@ -78,17 +80,14 @@ def tables_of(page: str) -> list[str]:
 
 
 def _table(name: str, known: dict[str, dict[str, Any]]) -> str:
-    """The keys of a model; those of a companion that are as at the top level share a row."""
+    """The keys of a model; those of a companion that are as those of the release share a row."""
     rows = _rows(known[name])
-    as_at_the_top = [key for key, row in rows.items() if row == _rows(known[ROOT]).get(key)] if name != ROOT else []
+    other, called = _AS_IN.get(name, ("", ""))
+    shared = [key for key, row in rows.items() if row == _rows(known[other]).get(key)] if other else []
     lines = ["| key | what it holds | default | meaning |", "|---|---|---|---|"]
-    if len(as_at_the_top) < _SHARED:
-        as_at_the_top = []
-    lines += [row for key, row in rows.items() if key not in as_at_the_top]
-    if as_at_the_top:
-        lines.append(
-            f"| {', '.join(f'`{key}`' for key in as_at_the_top)} | | | as at [the top level](#{ANCHORS[ROOT]}) |"
-        )
+    lines += [row for key, row in rows.items() if key not in shared]
+    if shared:
+        lines.append(f"| {', '.join(f'`{key}`' for key in shared)} | | | as at [{called}](#{ANCHORS[other]}) |")
     return "\n".join(lines) + "\n"
 
 

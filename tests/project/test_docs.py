@@ -119,19 +119,18 @@ def test_tables_of_keys() -> None:
     assert sorted(tables_of(page)) == sorted(models())
 
 
-def _program_options() -> dict[str, set[str]]:
-    """Commands of the program, also those below others ("ledger open"), each with its options."""
+def test_there_is_no_more_to_learn_of_a_spec() -> None:
+    """The rows of docs/spec.md, and its lines; a key that is new needs another that goes."""
+    lines = SPEC_PAGE.read_text("utf-8").splitlines()
+    assert sum(line.startswith("| `") for line in lines) <= 200
+    assert len(lines) <= 900
+
+
+def _program() -> Any:
+    """The program as a group of commands."""
     import typer.main
 
-    group: Any = typer.main.get_command(app)
-    commands = {name: command for name, command in group.commands.items() if not command.hidden}
-    for name, command in list(commands.items()):
-        below = getattr(command, "commands", {})
-        commands |= {f"{name} {word}": one for word, one in below.items() if not one.hidden}
-    return {
-        name: {option for parameter in command.params for option in parameter.opts}
-        for name, command in commands.items()
-    }
+    return typer.main.get_command(app)
 
 
 def _check_command(words: list[str], block: object) -> None:
@@ -139,10 +138,15 @@ def _check_command(words: list[str], block: object) -> None:
     if words[0] == "make":
         subprocess.run(["make", "--dry-run", *words[1:]], cwd=PROJECT, check=True, capture_output=True)
     elif words[0].endswith("spinewise"):
-        options = _program_options()
-        assert words[1] in options, f"{block}: no command {words[1]}"
-        name = " ".join(words[1:3]) if " ".join(words[1:3]) in options else words[1]
-        assert {word for word in words[2:] if word.startswith("--")} <= options[name], f"{block}: {words}"
+        command = _program()
+        for before, word in pairwise(words):
+            below = {name: one for name, one in getattr(command, "commands", {}).items() if not one.hidden}
+            if word.startswith("--"):
+                options = {option for parameter in command.params for option in parameter.opts}
+                assert word in options, f"{block}: {words}: no option {word}"
+            elif below and (word in below or not before.startswith("--") or before in ("--quiet", "--verbose")):
+                assert word in below, f"{block}: no command {word}"
+                command = below[word]
     else:
         raise AssertionError(f"{block}: {words[0]} is not known to this test")
 
@@ -174,7 +178,7 @@ def test_commands_of_readme() -> None:
         for heading, names in re.findall(r"^- \*\*([^*]+)\*\*: (.*)$", text, re.MULTILINE)
     }
     assert listed == {heading: tuple(names) for heading, names in GROUPS.items()}
-    shown = {name for name in _program_options() if " " not in name}
+    shown = {name for name, command in _program().commands.items() if not command.hidden}
     assert sorted(name for names in listed.values() for name in names) == sorted(shown)
     assert set(re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)) <= shown
 

@@ -51,12 +51,12 @@ tract = "1/2"
 file = "workers.csv"
 form = "microdata"
 geocode = "area"
-[questions.columns.wages]
+[questions.wages]
 column = "pay"
 between = ["0", "60000"]
 unit = "100"
 missing = "0"
-[questions.columns.shift]
+[questions.shift]
 values = ["day", "night"]
 """
 

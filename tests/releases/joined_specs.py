@@ -46,7 +46,6 @@ CHILDREN = WHERE + 'present = { children = ["one", "more"] }\nmembers = { child 
 NO_LONE_CHILD = '{ size = "1", children = ["one", "more"] }'
 TABLE = """
 companion = "homes"
-name = "children of a size"
 persons = "child * place"
 households = "size * children"
 [join.table."child * household"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from releases.command import module_in_a_fork
-from releases.small import run
+from releases.small import run, run_period
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -46,15 +46,15 @@ class Killer(Silent):
         self.happens(f"finish {step.name}")
 
 
-def kill_at(spec: Path, out: Path, event: str, number: int) -> bool:
+def kill_at(spec: Path, out: Path, event: str, number: int, period: str = "") -> bool:
     """Run in a process of its own and be killed; False if the run ended before."""
-    ended = module_in_a_fork("releases.killed", spec, out, event, number, timeout=120)
+    ended = module_in_a_fork("releases.killed", spec, out, event, number, period, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     return ended.returncode != 0
 
 
 def main() -> None:
-    spec, out, event, number = sys.argv[1:]
+    spec, out, event, number, period = sys.argv[1:]
     killer = Killer(event, int(number))
     sync = os.fsync
 
@@ -63,7 +63,10 @@ def main() -> None:
         sync(fd)
 
     os.fsync = counted_sync
-    run(Path(spec), Path(out), progress=killer)
+    if period:
+        run_period(Path(spec), Path(out), period, progress=killer)
+    else:
+        run(Path(spec), Path(out), progress=killer)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ respondents = 50
 file = "reports.csv"
 form = "reports"
 geocode = "leaf"
-respondent = "respondent"
+columns = { respondent = "respondent" }
 [schema.attributes]
 answer = ["never", "once", "often"]
 """

@@ -23,7 +23,6 @@ key = "insecure-test:1"
 name = "padron"
 from = 2031
 to = 2033
-noise = "spells"
 spells = 2
 
 [geography]
@@ -62,7 +61,7 @@ unbiased = true
 """
 
 #: Of a spec whose periods have noise of their own.
-INDEPENDENT = (('noise = "spells"\nspells = 2\n', ""),)
+INDEPENDENT = (("spells = 2\n", ""),)
 
 
 def write_series_town(folder: Path, *changes: tuple[str, str], seed: int = 7, spec: str = SPEC) -> Path:

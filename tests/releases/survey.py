@@ -26,7 +26,7 @@ respondents = 20
 file = "reports.csv"
 form = "reports"
 geocode = "block"
-respondent = "who"
+columns = {{ respondent = "who" }}
 
 [geography]
 file = "blocks.csv"

@@ -17,17 +17,21 @@ from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separat
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
-#: Keys of the form "reports".
-_OF_REPORTS = ("report", "cohort", "respondent", "bad_reports")
+#: What `columns` names of the form "reports".
+_OF_REPORTS = ("report", "cohort", "respondent")
 
 
 def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
     """What only reports have, and what they do not have."""
     if section.form != "reports":
-        stated = [name for name in _OF_REPORTS if getattr(section, name) is not None]
-        return [(name, f'only for the form "reports"; the form is {section.form!r}') for name in stated]
-    stated = [name for name in ("columns", "values", "coded", "rows", "expect") if getattr(section, name)]
-    return [(name, 'not for the form "reports", whose values only the mechanism can tell') for name in stated]
+        why = f'only for the form "reports"; the form is {section.form!r}'
+        return [] if section.bad_reports is None else [("bad_reports", why)]
+    strange = [name for name in section.columns if name not in _OF_REPORTS]
+    stated = [name for name in ("values", "coded", "rows", "expect") if getattr(section, name)]
+    return [
+        *(("columns", unknown("column of reports", name, _OF_REPORTS)) for name in strange),
+        *((name, 'not for the form "reports", whose values only the mechanism can tell') for name in stated),
+    ]
 
 
 class ExpectSection(Section):
@@ -47,7 +51,12 @@ class InputSpec(Section):
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')
-    columns: Table[str] = Field(default={}, description="attribute -> its column; default: the attribute's name")
+    columns: Table[str] = Field(
+        default={},
+        description="attribute -> its column; default: the attribute's name. Form reports: `report`, what respondents "
+        "sent, and `cohort`, which was sent beside it by mechanisms that have cohorts; default: these names. And "
+        "`respondent`, who sent it, of whom one report is used; default: not kept",
+    )
     coded: StrictBool = Field(
         default=False, description="the columns hold the values' numbers, from 0 in the schema's order"
     )
@@ -65,9 +74,6 @@ class InputSpec(Section):
     encoding: Encoding | None = Field(
         default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
     )
-    decimal: Literal[".", ","] | None = Field(
-        default=None, description='the decimal mark of counts that are written with decimals; default "."'
-    )
     repeated: Literal["add"] | None = Field(
         default=None, description='form long only: "add" where a cell may stand in several rows; default: refused'
     )
@@ -84,18 +90,6 @@ class InputSpec(Section):
         'charged. "unproved" has to be filled in first. Not published',
     )
 
-    report: str | None = Field(
-        default=None, description='form reports only: the column of what respondents sent; default "report"'
-    )
-    cohort: str | None = Field(
-        default=None,
-        description="form reports only, of a mechanism with cohorts: the column of the cohort that was sent beside the "
-        'report; default "cohort"',
-    )
-    respondent: str | None = Field(
-        default=None,
-        description="form reports only: the column of who sent a report, of whom one report is used; default: not kept",
-    )
     bad_reports: BadReports | None = Field(
         default=None,
         description='form reports only: "refuse" the run where a report cannot be used, or "count" them and leave them '
@@ -109,7 +103,7 @@ class InputSpec(Section):
             return {"count": "count", **section}
         if isinstance(section, dict) and section.get("form") == "reports":
             stated = {key: value for key, value in section.items() if value is not None}
-            return {"report": "report", "bad_reports": "refuse", **stated}
+            return {"bad_reports": "refuse", **stated}
         return section
 
     @model_validator(mode="after")
@@ -186,7 +180,7 @@ def _check_ranges(values: Mapping[str, str], problems: Problems) -> None:
 def check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
     """Note what in [input] does not fit the schema; `problems` are the universe's."""
     input_problems, before = problems.at("input"), len(problems.lines)
-    for name in section.columns:
+    for name in section.columns if section.form != "reports" else ():
         if name not in schema.names:
             input_problems.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
     for name, values in section.values.items():

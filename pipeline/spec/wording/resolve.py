@@ -32,10 +32,8 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
 def _note_file(section: NamesSection, problems: Problems) -> None:
     if section.file is not None and section.code is None:
         problems.add("code", "missing; with a file, name its column of geocodes")
-    if section.file is None:
-        for key in ("code", "separator", "encoding"):
-            if getattr(section, key) is not None:
-                problems.add(key, "only with a file; the names stand beside the codes in geography.file")
+    if section.file is None and section.code is not None:
+        problems.add("code", "only with a file; the names stand beside the codes in geography.file")
 
 
 def note_language(

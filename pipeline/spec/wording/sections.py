@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from pipeline.model.text_format import TextFormat
-from pipeline.spec.fields import Encoding, File, Section, Separator, Table
+from pipeline.spec.fields import File, Section, Table
 from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
 
 
@@ -16,18 +15,13 @@ class NamesSection(Section):
 
     name: Texts = Field(description="the column of names; of several languages a table, { en = ..., es = ... }")
     file: File | None = Field(
-        default=None, description="the CSV or Parquet file with the names; default: the list of leaves itself"
+        default=None,
+        description="the CSV or Parquet file with the names, separated and encoded as the list of leaves; default: "
+        "that list itself",
     )
     code: str | None = Field(
         default=None, description="the file's column of geocodes; only with `file`, and needed there"
     )
-    separator: Separator | None = Field(default=None, description='as in [geography], of `file`; default ","')
-    encoding: Encoding | None = Field(default=None, description='as in [geography], of `file`; default "utf-8"')
-
-    @property
-    def text_format(self) -> TextFormat:
-        """How the file is written."""
-        return TextFormat(self.separator or ",", self.encoding or "utf-8")
 
 
 def _as_names(value: object) -> object:

@@ -194,7 +194,6 @@ def test_a_join_that_cannot_be_understood_is_a_problem(copy: Path, damage: dict[
 TABLE = """
 [[join]]
 companion = "homes"
-name = "a table"
 persons = "residence"
 households = "head * size"
 [join.table.household]
@@ -211,7 +210,7 @@ households = "head * size"
 
 def test_both_readings_of_a_spec_say_the_same(tmp_path: Path) -> None:
     """The program's reading, answer by answer, and the checker's, cell by cell."""
-    exact = '\n[[join]]\nname = "heads"\ncompanion = "homes"\nwhere = { residence = "household" }\n'
+    exact = '\n[[join]]\ncompanion = "homes"\nwhere = { residence = "household" }\n'
     exact += 'householder = { age = "head" }\nexactly = true\n'
     # The sixth join contradicts the others, so two specs are read.
     for text in (SPEC, SPEC[: SPEC.index("[[join]]")] + TABLE, SPEC[: SPEC.index("[[join]]")] + exact):

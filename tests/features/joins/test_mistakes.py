@@ -113,10 +113,6 @@ def test_several_open_sizes() -> None:
     assert problems(SIZE, base=base) == ["join[0].most: 'size' has no open label such as \"7+\"; leave it out"]
 
 
-def test_two_joins_differ_in_name() -> None:
-    assert problems(SIZE, SIZE) == ["join[1].name: join[0] is called 'homes size', too; names must differ"]
-
-
 def test_queries_that_cross_are_refused() -> None:
     old = WHERE + 'present = { head_age = "65+" }\nmembers = { old = "old" }\n'
     (said,) = problems(CHILDREN, old)

@@ -109,7 +109,7 @@ def test_present_finds_the_recode_of_a_group_of_values() -> None:
 
 def test_a_table_states_each_number() -> None:
     join = only(TABLE + ROWS)
-    assert join.name == "children of a size"
+    assert join.name == "homes table"
     rows = dict(zip(join.persons.answer_labels(), range(join.persons.size), strict=True))
     household, dorm = rows["child * household"], rows["child * dorm"]
     assert np.flatnonzero(join.inside).tolist() == [household, dorm]

@@ -55,7 +55,7 @@ def twelve() -> CollectedAnswers:
 
 def written(path: Path) -> RecordSource:
     pd.DataFrame(ROWS, columns=["block", "report", "who"]).to_csv(path, index=False)
-    return RecordSource(path, "reports", "block", report="report", respondent="who", bad_reports="refuse")
+    return RecordSource(path, "reports", "block", columns={"respondent": "who"}, bad_reports="refuse")
 
 
 def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
@@ -101,7 +101,7 @@ def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: CollectedAns
 
 
 def test_without_respondents_every_good_report_counts(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
-    source = replace(written(tmp_path / "r.csv"), respondent=None)
+    source = replace(written(tmp_path / "r.csv"), columns={})
     found = count_reports(source, twelve, spine, KEY)
     assert found.reports.tolist() == [4, 1, 0]
     assert found.unused["second report of a respondent"] == found.unused["missing respondent"] == 0
@@ -119,7 +119,7 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve:
     found = []
     for order in (rows, rows.sort_values("report"), rows.sample(frac=1, random_state=3)):
         order.to_parquet(tmp_path / "r.parquet")
-        source = RecordSource(tmp_path / "r.parquet", "reports", "block", report="report", respondent="who")
+        source = RecordSource(tmp_path / "r.parquet", "reports", "block", columns={"respondent": "who"})
         found += [count_reports(source, twelve, spine, KEY, chunk_rows=size) for size in (1000, 7)]
     assert all(np.array_equal(found[0].totals, other.totals) for other in found)
     assert all(np.array_equal(found[0].reports, other.reports) for other in found)
@@ -152,11 +152,11 @@ def test_with_cohorts_one_report_of_each_respondent_is_used_whatever_the_order(t
         f"A{rng.integers(1, 4)},{rng.integers(1 << 32):08x},{rng.integers(16)},id-{rng.integers(100)}"
         for _ in range(300)
     ]
-    source = RecordSource(tmp_path / "r.csv", "reports", "block", report="report", respondent="who")
+    source = RecordSource(tmp_path / "r.csv", "reports", "block", columns={"respondent": "who"})
     found = []
     for ordered in (rows, sorted(rows)):
         source.file.write_text("\n".join(["block,report,cohort,who", *ordered]))  # type: ignore[union-attr]
         found.append(count_reports(source, collected, spine, KEY))
     assert np.array_equal(found[0].totals, found[1].totals)
     assert found[0].reports.sum() == len({row.split(",")[-1] for row in rows})
-    assert count_reports(replace(source, respondent=None), collected, spine, KEY).reports.sum() == 300
+    assert count_reports(replace(source, columns={}), collected, spine, KEY).reports.sum() == 300

@@ -388,8 +388,8 @@ def test_verify_compares_it_with_the_central_release(
         ('tract = "1/4" }', 'block = "1/4" }', "collect.central.levels.block: the leaves have reports"),
         ('tract = "1/4" }', 'tracts = "1/4" }', "collect.central.levels: 'tracts' is not a level above the leaves"),
         ('tract = "1/4" }', 'tract = "3/4" }', "collect.central.levels: the shares add up to"),
-        ('rho = "1/10"', 'epsilon = "1"', 'the budget of framework "zcdp" is rho'),
-        ('rho = "1/10"\n', "", "collect.central.rho: missing"),
+        ('rho = "1/10"', 'rho = "1/10"\nepsilon = "1"', "found both of rho and epsilon"),
+        ('rho = "1/10"\n', "", "collect.central.rho: found neither of rho and epsilon"),
     ],
 )  # fmt: skip
 def test_a_spec_that_does_not_fit_is_refused(mixed: MixedSurvey, tmp_path: Path, old: str, new: str, says: str) -> None:

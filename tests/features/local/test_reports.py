@@ -143,7 +143,7 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
     refusal = (tmp_path / "refused" / "survey" / "restricted" / "refused.txt").read_text()
     assert "what is no report of the mechanism in 1 row" in refusal
     assert "someone" not in refusal
-    spec.write_text(spec.read_text().replace('respondent = "who"', 'respondent = "who"\nbad_reports = "count"'))
+    spec.write_text(spec.read_text().replace('form = "reports"', 'form = "reports"\nbad_reports = "count"'))
     counted = RunDirectory(run(spec, tmp_path / "counted"))
     found = json.loads(counted.reports.read_text())
     assert found["not used"]["not a report of the mechanism"] == found["not used"]["geocode that is not a leaf"] == 1
@@ -182,8 +182,9 @@ def test_a_plan_needs_the_number_of_respondents(survey: Survey, tmp_path: Path) 
         ("direct_encoding", "randomised_response", "for 2 values; the schema has 4 cells"),
         ('epsilon = "1"', 'epsilon = "-2"', "collect.parameters.epsilon: found '-2'"),
         ("direct_encoding", "rappor", "collect.parameters.epsilon: rappor has no such parameter"),
-        ('respondent = "who"', 'cohort = "c"', "input.cohort: direct_encoding has no cohorts"),
-        ('form = "reports"', 'form = "microdata"', "input.respondent: only for the form"),
+        ('respondent = "who"', 'cohort = "c"', "input.columns.cohort: direct_encoding has no cohorts"),
+        ('respondent = "who"', 'person = "who"', "input.columns: 'person' is not a column of reports"),
+        ('form = "reports"', 'form = "microdata"\nbad_reports = "count"', "input.bad_reports: only for the form"),
         ("[publish]", '[invariants]\nblock = ["answer"]\n\n[publish]', "the number of reports of each leaf is what is"),
         ("[publish]", '[strategy]\nqueries = { answer = "1" }\nlevels = { county = "0", tract = "1/2", block = "1/2" }'
          "\n\n[publish]", "strategy: not with [collect]"),

@@ -186,7 +186,7 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_pat
     assert "column 'cohort': a cohort that the mechanism does not have in 2 rows" in refusal
     assert "whole numbers from 0 to 15 are allowed" in refusal
     assert "person-0" not in refusal
-    spec.write_text(spec.read_text().replace('respondent = "who"', 'respondent = "who"\nbad_reports = "count"'))
+    spec.write_text(spec.read_text().replace('form = "reports"', 'form = "reports"\nbad_reports = "count"'))
     counted = RunDirectory(run(spec, tmp_path / "counted"))
     found = json.loads(counted.reports.read_bytes())
     assert found["not used"] == {

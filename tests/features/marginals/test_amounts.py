@@ -554,7 +554,7 @@ def test_bins_can_be_impossible_together_with_other_values(tmp_path: Path) -> No
     """No wages without work: of the truth, and so of whole records."""
     zeros = (
         'name = "wide"',
-        'name = "wide"\nimpossible = \'work == no and wages != "0..0"\'',
+        'name = "wide"\nstructural_zeros = \'work == no and wages != "0..0"\'',
     )
     root = run(write(tmp_path / "in", zeros), tmp_path / "out")
     table = pq.read_table(root / "public" / "microdata.parquet").to_pandas()

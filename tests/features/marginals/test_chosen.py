@@ -117,11 +117,10 @@ def _terms(
     neighbours: Neighbours,
     records: int = 1,
     weight: int = 1,
-    cells: int = 100,
     further: int | None = None,
 ) -> ChoiceTerms:
     weights = {} if weight == 1 else {"a * b": weight}
-    section = ChooseSection(share="1/7", attributes_share="1/9", most_cells=cells, weights=weights, further=further)  # type: ignore[arg-type]
+    section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]
     return ChoiceTerms(
         section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3)
     )
@@ -129,16 +128,14 @@ def _terms(
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
-@pytest.mark.parametrize(
-    ("records", "weight", "cells", "further"), [(1, 1, 100, None), (3, 2, 100, None), (1, 3, 4, None), (3, 2, 100, 2)]
-)
+@pytest.mark.parametrize(("records", "weight", "further"), [(1, 1, None), (3, 2, None), (1, 3, None), (3, 2, 2)])
 def test_statement_ledger_and_declared_budget_agree(
-    framework: Framework, neighbours: Neighbours, records: int, weight: int, cells: int, further: int | None
+    framework: Framework, neighbours: Neighbours, records: int, weight: int, further: int | None
 ) -> None:
     """The ledger's price of each part is what the account says of it, all of them are the cost; all else is left."""
-    terms = _terms(framework, neighbours, records, weight, cells, further)
+    terms = _terms(framework, neighbours, records, weight, further)
     moved, several = MOVED[neighbours], records ** (2 if framework == "zcdp" else 1)
-    assert terms.rounds == (3 if cells == 100 else 2) + (further or 0)
+    assert terms.rounds == 3 + (further or 0)
     prices = []
     for one in terms.earlier.uses:
         query = one.query + by_losses(max(1, one.weight * moved)) + per_person(records)
@@ -271,11 +268,9 @@ def test_a_finished_release_is_not_taken_for_one_of_other_terms(tmp_path: Path) 
     changed = (root / "public" / "manifest.json").stat().st_mtime_ns
     again()
     assert (root / "public" / "manifest.json").stat().st_mtime_ns == changed
-    for other in ('weights = { "age * car" = 2 }', "most_cells = 20"):
-        terms = CHOSEN[1].replace(" }", f", {other} }}")
-        write_wide(tmp_path / "in", (DECLARED, terms))
-        with pytest.raises(InputError, match="holds another run"):
-            again()
+    write_wide(tmp_path / "in", (DECLARED, CHOSEN[1].replace(" }", ', weights = { "age * car" = 2 } }')))
+    with pytest.raises(InputError, match="holds another run"):
+        again()
     write_wide(tmp_path / "in", (DECLARED, f"{CHOSEN[1]}\nalike = false"))
     with pytest.raises(InputError, match="holds another run"):
         again()
@@ -574,7 +569,6 @@ def test_choices_by_noise_that_is_too_wide_for_the_second_program_are_not_tested
         ([(DECLARED, "")], "marginals.cliques: found neither of cliques and choose; one of the two is needed"),
         ([(DECLARED, f"{DECLARED}\n{CHOSEN[1]}")], "marginals.cliques: found both of cliques and choose"),
         ([(DECLARED, 'choose = { share = "1/2", attributes_share = "1/2" }')], "add up to 1; the cliques need some"),
-        ([(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", most_cells = 3 }')], "choose.most_cells"),
         (
             [(DECLARED, 'choose = { share = "1/9", attributes_share = "1/9", weights = { "age * colour" = 2 } }')],
             "marginals.choose.weights: found 'age * colour'; two of the attributes are needed, as in 'age * sex'",

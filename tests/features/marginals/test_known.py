@@ -40,8 +40,8 @@ KNOWN = """name = "wide"
 structural_zeros = [
     { age = ["child", "young", "middle", "old"], school = "third" },
     { work = "no", car = "yes" },
+    "age in (middle, old) and school == none",
 ]
-impossible = "age in (middle, old) and school == none"
 """
 #: Two attributes at the top, one of them below, and how many there are in each block.
 EXACT = '[invariants]\ncounty = ["tenure * rooms"]\ntract = ["tenure"]\nblock = ["total"]\n[publish]'
@@ -285,7 +285,7 @@ def test_one_that_the_ledger_does_not_allow_as_often_is_refused(
 
 
 def test_records_that_cannot_be_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    zeros = 'name = "wide"\nimpossible = "age == child and school == first"\n'
+    zeros = 'name = "wide"\nstructural_zeros = "age == child and school == first"\n'
     spec = write_wide(tmp_path / "in", ('name = "wide"\n', zeros))
     with pytest.raises(RefusedError) as refused:
         run(spec, tmp_path / "out")
@@ -379,12 +379,12 @@ _ADDED = ('rho = "3"', 'rho = "3"\nneighbours = "add-remove"')
     ("known", "exact", "changes", "told"),
     [
         (
-            'impossible = "age == child and car == yes"',
+            'structural_zeros = "age == child and car == yes"',
             "",
             (),
-            f"impossible: {_AGES}so records would be drawn that have it: .* work x tenure x car, {_NEEDED}, with ",
+            rf"structural_zeros\[0\]: {_AGES}so records would be drawn that have it: .* work x tenure x car, {_NEEDED}",
         ),
-        ('impossible = "agee == child"', "", (), "impossible: 'agee == child': 'agee' is not an attribute"),
+        ('structural_zeros = "agee == child"', "", (), r"structural_zeros\[0\]: 'agee == child': 'agee' is not an"),
         ('structural_zeros = [{ agee = "x" }]', "", (), r"structural_zeros\[0\]\.agee: 'agee' is not an attribute;"),
         ('structural_zeros = [{ age = "kid" }]', "", (), r"structural_zeros\[0\]\.age: 'kid' is not a value of age;"),
         ('structural_zeros = [{ sex = ["f", "m"] }]', "", (), "structural_zeros: no record is possible; at least"),

@@ -315,9 +315,8 @@ def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_tabl
         *(
             ("[strategy.levels]", f"[strategy]\n{key} = {value}\n[strategy.levels]", f"strategy{told}")
             for key, value, told in (
-                ("foo", "3", ".foo: unknown key; allowed here are preset, queries, levels, derived_from"),
+                ("foo", "3", ".foo: unknown key; allowed here are preset, queries, levels"),
                 ("tables", "{}", ".tables: unknown key; tables = ... stands before the first [table], or as a [tab"),
-                ("derived_from", '"x"', ": with [marginals] it has the share of each level and nothing else"),
                 ("preset", '""', ": with [marginals] it has the share of each level and nothing else"),
                 ("queries", "{}", ": with [marginals] it has the share of each level and nothing else"),
             )

@@ -25,7 +25,7 @@ def test_ends_of_an_amount(between: str, says: str) -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(SPEC.replace('["0", "60000"]', between), "a.toml", Path())
     lines = str(error.value).splitlines()
-    assert any(line.startswith("a.toml: questions.columns.wages.between") and says in line for line in lines), lines
+    assert any(line.startswith("a.toml: questions.wages.between") and says in line for line in lines), lines
 
 
 def test_keys_that_are_not_published_are_in_no_public_spec() -> None:
@@ -33,7 +33,7 @@ def test_keys_that_are_not_published_are_in_no_public_spec() -> None:
     part = spec.part(QuestionsPart)
     assert part is not None
     assert part.questions is not None
-    assert sorted(part.questions.columns) == ["shift", "wages"]
+    assert sorted(part.questions) == ["shift", "wages"]
     without = parse_spec(SPEC[: SPEC.index("[questions.")], "a.toml", Path())
     assert spec.public_dict() == without.public_dict()
     assert "questions" not in spec.public_dict()

@@ -114,7 +114,7 @@ def test_without_a_guess_it_says_that_the_gain_is_unknown(spec: Path) -> None:
     shown = " ".join(printed("plan", spec, "--shares-spread", "homes: persons = 2.5, relative = 0.2").split())
     assert "rho for that without" in shown
     assert "not known before the run" not in shown
-    spec.write_text(SPEC.replace('column = "homes"', 'column = "homes"\nuse = false'))
+    spec.write_text(SPEC[: SPEC.index("[postprocess.shares")])
     assert "hares" not in printed("plan", spec)
 
 
@@ -144,7 +144,7 @@ def test_a_guess_that_cannot_be_read_is_refused(spec: Path, text: str, message: 
 
 
 def test_a_guess_without_shares_is_refused(spec: Path, tmp_path: Path) -> None:
-    spec.write_text(SPEC.replace('column = "homes"', 'column = "homes"\nuse = false'))
+    spec.write_text(SPEC[: SPEC.index("[postprocess.shares")])
     with pytest.raises(InputError, match="--shares-spread is for specs that use shares"):
         plan_release(spec, None, 1, SharesGuess(STATED))
     assert plan_release(spec, None, 1, SharesGuess(None, tmp_path)).shared == ()  # a release is named for other reasons

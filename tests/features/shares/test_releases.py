@@ -12,7 +12,7 @@ import pytest
 from releases.again import computed_again
 from releases.command import needs
 from releases.mutant import resealed
-from releases.shared_town import write_shared_town
+from releases.shared_town import SHARES, write_shared_town
 from releases.small import public_bytes, request_of, run
 
 from auditor.check.release import check_release
@@ -26,6 +26,9 @@ from pipeline.release.manifest import read_manifest
 from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
 
+#: In place of SHARES.
+_WITHOUT = '[postprocess]\nsolver = "batched"\n\n[companions.units]'
+
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -34,7 +37,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_blocks_are_nearer_to_the_truth_and_the_counties_the_same(shared: Path, tmp_path: Path) -> None:
-    plain = run(write_shared_town(tmp_path, *_off()), tmp_path / "out")
+    plain = run(write_shared_town(tmp_path, (SHARES, _WITHOUT)), tmp_path / "out")
     errors = []
     for root in (shared, plain):
         released = pq.read_table(root / "public/tables/total/block.parquet").to_pandas()
@@ -48,12 +51,6 @@ def test_the_blocks_are_nearer_to_the_truth_and_the_counties_the_same(shared: Pa
         assert measured[0] == measured[1]
     assert not (plain / "public" / "shares").exists()
     assert "shares" not in str(read_manifest(RunDirectory(plain).manifest).solver)
-
-
-def _off() -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (f"[postprocess.shares.{name}]", f"[postprocess.shares.{name}]\nuse = false") for name in ("beds", "quarters")
-    )
 
 
 def test_an_independent_check_knows_the_public_numbers(shared: Path, tmp_path: Path) -> None:

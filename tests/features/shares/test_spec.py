@@ -17,7 +17,7 @@ from features.shares.keys import SharesKeys
 from features.shares.public_share import shares_of
 from pipeline.errors import SpecError
 from pipeline.estimation.known import Known, told_apart_by_inputs
-from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_of, named_inputs
+from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_of
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.spec.slots import Slots
 
@@ -42,11 +42,11 @@ level = "block"
     ("keys", "lines"),
     [
         (
-            'levels = ["state", "street"]\ncolumn = "homes"\nquery = "sex"\nanswers = ["c"]',
+            'levels = ["state", "street"]\nquery = "sex"\ncolumns = { c = "homes" }',
             [
                 "homes.levels: found 'state'; the file's numbers, of level 'block', tell the shares of 'block'",
                 "homes.levels: 'street' is not a level; the levels are state, block",
-                "homes.answers: 'c' is not an answer of 'sex'; allowed are a, b",
+                "homes.columns: 'c' is not an answer of 'sex'; allowed are a, b",
             ],
         ),
         ("", ["homes.column: found neither of column and columns; one of the two is needed"]),
@@ -62,7 +62,7 @@ level = "block"
             'colum = "homes"',
             [
                 "homes.colum: unknown key; did you mean 'column'? allowed here are file, level, levels, geocode, "
-                "query, column, answers, columns, use"
+                "query, column, columns"
             ],
         ),
     ],
@@ -91,14 +91,6 @@ def test_without_the_feature_they_are_refused_in_one_sentence() -> None:
     with pytest.raises(SpecError) as error:
         ReleaseSpec.from_public_dict(parse_spec(text).public_dict(), "manifest", without)
     assert str(error.value) == f"manifest: {sentence}"
-
-
-def test_those_that_are_turned_off_say_nothing() -> None:
-    spec = parse_spec(SPEC + 'column = "homes"\nuse = false')
-    assert spec.postprocess.part(SharesKeys) is not None
-    (universe,) = spec.universes()
-    assert universe.facts == ()
-    assert [one.name for one in named_inputs(spec)] == ["geography", "schema"]
 
 
 def _stated(spec: ReleaseSpec) -> tuple[list[str], list[tuple[str, tuple[str, ...]]], bool]:

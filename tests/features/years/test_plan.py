@@ -76,7 +76,7 @@ def test_what_cannot_be_planned_is_refused(tmp_path: Path, town_spec: Path) -> N
     daily = write_series_town(
         tmp_path / "daily",
         ("from = 2031\nto = 2033", 'from = "2031-01-01"\nto = "2031-12-31"\nstep = "day"'),
-        ('noise = "spells"\nspells = 2\n', ""),
+        ("spells = 2\n", ""),
     )
     plan = series_plan(daily)
     assert [one.spells for one in plan.designs] == [None]

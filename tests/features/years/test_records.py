@@ -29,7 +29,7 @@ from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
 
 RECORDS = (
-    ('noise = "spells"\nspells = 2\n', "records = 2\n"),
+    ("spells = 2\n", "records = 2\n"),
     ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1'),
 )
 
@@ -109,7 +109,7 @@ def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
 )
 def test_periods_of_one_series_promise_the_same(tmp_path: Path, first: str, then: str, message: str) -> None:
     """As many records as periods have the same noise as none that are stated, and another sentence."""
-    old = ('noise = "spells"\nspells = 2\n', first)
+    old = ("spells = 2\n", first)
     spec = write_series_town(tmp_path / "in", old, RECORDS[1])
     run_period(spec, tmp_path / "out", "2031")
     spec = write_series_town(tmp_path / "in", (old[0], then), RECORDS[1])

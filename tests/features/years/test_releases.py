@@ -198,8 +198,8 @@ def test_independent_periods_are_usual_measurements_with_a_part_of_the_budget(tm
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ((('spells = 2\n', ""),), "series.spells: missing; noise = \"spells\" needs a number"),
-        ((('noise = "spells"\n', ""),), 'series.spells: only with noise = "spells"'),
+        ((('spells = 2\n', 'noise = "spells"\n'),), "series.noise: is stated by a run"),
+        ((('spells = 2\n', 'period = "2032"\n'),), "series.period: is stated by a run"),
         ((("to = 2033", "to = 2030"),), "series: series 'padron': found 2030 as its last period, before 2031"),
         ((("to = 2033", 'to = "2033-Q1"'),), "series: period: found '2033-Q1'; a year of series 'padron' is written"),
         ((("to = 2033", "to = 2060"),), "series.to: found 30 periods; at most 20 can be mixed"),
@@ -216,7 +216,7 @@ def test_independent_periods_are_usual_measurements_with_a_part_of_the_budget(tm
               'share = "1/10"\nchoice_share = "1/2"\n\n[tables]'),),
             "series: not with [select]",
         ),
-        ((("spells = 2\n", "spells = 2\nrecords = 2\n"),), 'series.records: only with noise = "independent"'),
+        ((("spells = 2\n", "spells = 2\nrecords = 2\n"),), 'series.records: not with spells'),
         (
             (INDEPENDENT[0], ("to = 2033\n", "to = 2033\nrecords = 4\n")),
             "series.records: found 4; the series has 3 periods",
@@ -257,7 +257,7 @@ def test_a_period_that_cannot_be_released_is_refused(tmp_path: Path, period: str
 
 def test_a_period_of_a_spec_of_one_release_is_refused(tmp_path: Path) -> None:
     alone = write_series_town(tmp_path / "in", ('[series]\nname = "padron"\nfrom = 2031\nto = 2033\n', "[series]\n"))
-    alone.write_text(alone.read_text().replace('[series]\nnoise = "spells"\nspells = 2\n', ""))
+    alone.write_text(alone.read_text().replace("[series]\nspells = 2\n", ""))
     with pytest.raises(InputError, match=r"--period 2031: the spec has no \[series\], so it is of one release"):
         run_period(alone, tmp_path / "out", "2031")
 
@@ -480,9 +480,7 @@ def test_a_period_that_is_killed_is_resumed_to_the_same_bytes(
     whole = public_bytes(own_series.release("2032"))
     shutil.rmtree(own_series.release("2033"))
     shutil.rmtree(own_series.release("2032"))
-    spec = write_series_town(
-        tmp_path / "in", ("spells = 2", 'spells = 2\nperiod = "2032"'), ("persons-2031.csv", "persons-2032.csv")
-    )
-    assert kill_at(spec, own_series.out, event, number)
+    spec = write_series_town(tmp_path / "in", ("persons-2031.csv", "persons-2032.csv"))
+    assert kill_at(spec, own_series.out, event, number, "2032")
     run_period(spec, own_series.out, "2032")
     assert public_bytes(own_series.release("2032")) == whole

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Protocol
@@ -14,21 +13,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import spinewise as run_command
-from releases.series_town import INDEPENDENT, SPEC, YEARS, true_counts, write_series_town
+from releases.series_town import INDEPENDENT, YEARS, true_counts, write_series_town
 from releases.small import public_bytes, run_period
 
-from auditor.program import audit
 from features.years.design import Design
 from features.years.revision import Revision, periods_of, revised, series_at
 from features.years.vintage import write_revision
 from geography.errors import InputError
-from pipeline.errors import ReleaseError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.errors import ReleaseError
 from pipeline.reading.compare import compare
 from pipeline.reading.reader import open_reader
-from pipeline.release.layout import RunDirectory
-from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import parse_spec
 
 LEVELS = ("county", "tract", "block")
 
@@ -126,39 +120,6 @@ def test_fewer_periods_and_independent_ones_have_a_history_too(own_series: Made,
     with_model = revised(series_at(tmp_path / "apart"), model=True)
     assert with_model.changes[1] is not None
     assert with_model.changes[0] is None
-
-
-def test_the_spec_asks_for_the_model_of_change(town_series: Made, tmp_path: Path) -> None:
-    """Published, and used without an option, at the levels that it names; the noise is the same as without."""
-    asked = ("spells = 2\n", 'spells = 2\n\n[series.change]\nlevels = ["block"]\n')
-    spec = write_series_town(tmp_path / "in", asked)
-    for year in YEARS[:2]:
-        release = run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
-    stated = json.loads((release / "public" / "manifest.json").read_text("utf-8"))["spec"]["series"]
-    assert stated["change"] == {"levels": ["block"]}
-    whole = parse_spec(SPEC.replace(asked[0], "spells = 2\n\n[series.change]\n")).public_dict()
-    assert whole["series"]["change"] == {}
-    assert verify_release(RunDirectory(release), 1, Silent()) == []
-    assert [one for one in audit(release) if not one.passed] == []
-    first = [folder / "padron-2031" / "public" / "measurements" for folder in (tmp_path / "out", town_series.out)]
-    for path in first[1].rglob("*.parquet"):
-        assert (first[0] / path.relative_to(first[1])).read_bytes() == path.read_bytes()
-    history = revised(series_at(tmp_path / "out"))
-    assert [change is not None for change in history.changes] == [False, False, True]
-    again = revised(series_at(tmp_path / "out"), model=True)
-    assert history.changes == again.changes
-
-
-@pytest.mark.parametrize(
-    ("levels", "message"),
-    [
-        ('["county"]', "series.change.levels: found 'county'; allowed are levels below the top: tract, block"),
-        ("[]", "series.change.levels: found an empty list"),
-    ],
-)
-def test_a_model_of_change_of_no_level_is_refused(levels: str, message: str) -> None:
-    with pytest.raises(SpecError, match=re.escape(message)):
-        parse_spec(SPEC.replace("spells = 2\n", f"spells = 2\n\n[series.change]\nlevels = {levels}\n"))
 
 
 def test_commands(own_series: Made, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_three_forms_of_a_geography_give_the_same_spine(tmp_path: Path, suff
     )
     children = [*"AB", "A01", "A02", "B01", *blocks]
     parents = ["", "", "A", "A", "B", *(b[:3] for b in blocks)]
-    pairs = spine({"of": parents, "code": children}, child="code", parent="of", levels=["county", "tract", "block"])
+    pairs = spine({"of": parents, "code": children}, column="code", parent="of", levels=["county", "tract", "block"])
     assert prefixes.fingerprint() == table.fingerprint() == pairs.fingerprint()
 
 

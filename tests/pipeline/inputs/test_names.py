@@ -78,6 +78,6 @@ def test_names_in_a_table_of_levels_and_of_pairs(tmp_path: Path) -> None:
     assert spine.level("block").geocodes.tolist() == ["7", "2"]
     assert found["block"].in_language() == found["tract"].in_language() == ["One", "Two"]
     pairs = "child,parent,called\n1,,Top\n11,1,Left\n12,1,Right\n"
-    section = {"levels": ["county", "block"], "child": "child", "parent": "parent"}
+    section = {"levels": ["county", "block"], "column": "child", "parent": "parent"}
     _, found = names(pairs, **section, names={"county": "called", "block": "called"})
     assert [found[level].in_language() for level in ("county", "block")] == [["Top"], ["Left", "Right"]]

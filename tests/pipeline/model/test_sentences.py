@@ -83,7 +83,7 @@ age = ["young", "old", "older"]
 CENTRALS = (
     "",
     '[collect.central]\nrelease = "homes"\nrho = "1/7"\nlevels = { county = "1/3" }',
-    '[collect.central]\nrelease = "homes"\nframework = "pure"\nepsilon = "2"\nlevels = { county = "1" }',
+    '[collect.central]\nrelease = "homes"\nepsilon = "2"\nlevels = { county = "1" }',
 )
 KEPT = (
     "",

@@ -431,17 +431,6 @@ def test_values_that_the_spec_puts_together_may_have_a_row_each(tmp_path: Path) 
     assert "a cell that an earlier row has in 1 row (row 3)" in fails(spec(path, "long", values=values))
 
 
-def test_counts_with_a_decimal_comma(tmp_path: Path) -> None:
-    """ "12,0" is 12 where the spec says so; a point is then no decimal mark."""
-    path = tmp_path / "a.csv"
-    path.write_text("block;age;race;n\n01200;adult;black;12,0\n01200;adult;white;3\n")
-    given = {"count": "n", "separator": ";"}
-    assert tabulate(spec(path, "long", decimal=",", **given), SCHEMA, SPINE).sum() == 15
-    assert "a count that is not a number in 1 row (row 1; line 2): found '12,0'" in fails(spec(path, "long", **given))
-    path.write_text("block;age;race;n\n01200;adult;black;1.200\n")
-    assert "a count that is not a number" in fails(spec(path, "long", decimal=",", **given))
-
-
 WIDE = [{"counts": "a_{race}", "age": "adult"}, {"counts": "t_{race} - a_{race}", "age": "minor"}]
 
 

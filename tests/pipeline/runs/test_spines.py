@@ -77,9 +77,6 @@ def test_areas_that_do_not_fit_are_told(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in", 'file = "areas.csv", kinds = ["school"]')
     with pytest.raises(InputError, match=r"has no area of kind 'school'; its kinds are 'place', 'reservation'"):
         read_spine(load_spec(spec).geography)
-    spec = town_with_areas(tmp_path / "in", 'file = "areas.csv", leaf = "block"')
-    with pytest.raises(InputError, match=r"areas\.csv.*'block'"):
-        read_spine(load_spec(spec).geography)
     spec = town_with_areas(tmp_path / "in")
     areas = tmp_path / "in" / "areas.csv"
     areas.write_text(areas.read_text() + "place,1,Z9999\n")
@@ -97,7 +94,7 @@ rho = "1"
 key = "insecure-test:1"
 [geography]
 file = "areas.csv"
-child = "code"
+column = "code"
 parent = "part_of"
 levels = ["nation", "province", "district", "village"]
 bypass = true

@@ -148,7 +148,7 @@ block = "1/2"
 
 def test_a_release_has_them_as_structural_zeros() -> None:
     """The public spec is that of the zeros written by hand, so that every judge of it knows them."""
-    rules = parse_spec(SPEC.replace("RULE", 'impossible = ["age < 2 and sex == m", "grown == no and age == 1"]'))
+    rules = parse_spec(SPEC.replace("RULE", 'structural_zeros = ["age < 2 and sex == m", "grown == no and age == 1"]'))
     zeros = parse_spec(
         SPEC.replace("RULE", 'structural_zeros = [{ age = ["0", "1"], sex = "m" }, { grown = "no", age = "1" }]')
     )
@@ -161,12 +161,15 @@ def test_a_release_has_them_as_structural_zeros() -> None:
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
-        ('"age < 9"', "impossible: 'age < 9': '9' is not a value of age; allowed are 0, 1, 2, 3"),
-        ('["age < 2", "sex = m"]', "impossible[1]: 'sex = m': found = at character 5 where == is needed; " + EXAMPLE),
-        ('["age < 2", "grown == yes"]', "impossible: every cell is impossible; at least one must be possible"),
+        ('"age < 9"', "structural_zeros[0]: 'age < 9': '9' is not a value of age; allowed are 0, 1, 2, 3"),
+        (
+            '["age < 2", "sex = m"]',
+            "structural_zeros[1]: 'sex = m': found = at character 5 where == is needed; " + EXAMPLE,
+        ),
+        ('["age < 2", "grown == yes"]', "structural_zeros: every cell is impossible; at least one must be possible"),
     ],
 )
 def test_a_spec_names_its_key(rule: str, said: str) -> None:
     with pytest.raises(SpecError) as raised:
-        parse_spec(SPEC.replace("RULE", f"impossible = {rule}")).universes()
+        parse_spec(SPEC.replace("RULE", f"structural_zeros = {rule}")).universes()
     assert str(raised.value).splitlines() == [f"spec: {said}"]

@@ -35,7 +35,7 @@ neighbours = "change-one"
 key = "insecure-test:7"
 [geography]
 file = "areas/blocks.csv"
-child = "id"
+column = "id"
 parent = "up"
 levels = ["state", "block"]
 [schema.attributes]
