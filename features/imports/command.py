@@ -141,9 +141,6 @@ def table(
     household_attributes: Annotated[
         str | None, _option("household-attributes", "COLUMNS", "Columns to count households by. [default: size]")
     ] = None,
-    weights: Annotated[
-        str | None, _option("weights", "COLUMN", "A column of survey weights: refused, with the reason.")
-    ] = None,
     separator: Annotated[str | None, _option("separator", "MARK", "Separator of a CSV file; tab for tabs.")] = None,
     encoding: Annotated[str | None, _option("encoding", "NAME", "Encoding of a CSV file, such as cp1252.")] = None,
     name: Annotated[str | None, _option("name", "NAME", "The release's name. [default: that of the file]")] = None,
@@ -177,12 +174,6 @@ def table(
     from features.imports.tables.statement import Statement, read_recipe
     from pipeline.errors import InputError
 
-    if weights is not None:
-        raise InputError(
-            f"--weights {weights}: weighted counts cannot be protected as counts of persons: a person of weight 250 "
-            "would change a cell by 250. Expand the records beforehand (as many rows as the weight, for an example "
-            "only), or release the respondents themselves: leave out --weights"
-        )
     stated: dict[str, Any] = {
         "query": query, "geography": geography, "count": count, "records": records, "wide": wide,
         "attributes": attributes, "schema": schema, "level": level, "drop_level": drop_level, "levels": levels,

@@ -134,7 +134,6 @@ def validate(
     data: Path | None,
     spec_file: Path,
     *,
-    people: int | None = None,
     periods_before: Sequence[Path] = (),
     i_know: bool = False,
 ) -> Validation:
@@ -145,7 +144,6 @@ def validate(
     Args:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         spec_file: the release spec.
-        people: how many persons the release's own records must count; None if the user has not stated it.
         periods_before: of a release in a series, the records of the periods before, first to last.
         i_know: what is beyond the usual limits is meant, as for a run.
     """
@@ -177,12 +175,9 @@ def validate(
     for universe in universes:
         with result.noted("records"):
             (supplied,) = with_data([universe], data)
-            before = result.n_counted
             linked = [query for link, checks in links for query in checks.queries(link, universe.name)]
             facilities = () if spine is None else inputs.of(BOUNDS)[universe.name]
             answers[universe.name] = _check_records(supplied, spine, linked, facilities, result)
-            if people is not None and not universe.name:
-                _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
         _check_links(links, spine, answers, result)
         with result.noted("records"):
@@ -319,16 +314,6 @@ def _over_periods(own: Sequence[Universe], spine: Spine, files: Sequence[Path | 
     if missing := [file for file in before if not file.is_file()]:
         raise InputError(f"--before {missing[0]}: no such file")
     return part.over_periods([supplied for file in files for supplied in with_data(own, file)], spine)
-
-
-def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:
-    """A finding if the number of the release's records is not the one that the user stated."""
-    if counted == people:
-        return
-    difference = f"{abs(counted - people):,} {'more' if counted > people else 'fewer'}"
-    file = str(universe.require_input().file)
-    message = f"{counted:,} are counted, but --people expects {people:,} ({difference})"
-    result.findings.append(Finding("records", f"{file}: {message}", file, problem="another number of people"))
 
 
 def _note_person_numbers(records: RecordSource, result: Validation) -> None:

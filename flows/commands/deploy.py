@@ -46,7 +46,6 @@ def deploy(
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="With --audit: half a minute instead of several.")] = False,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag of its runs; may be given several times.")] = None,
     work_pool: Annotated[str | None, typer.Option(help="Work pool; created if needed. [default: spinewise]")] = None,
     retries: Annotated[
         int, typer.Option(min=0, max=20, help="Retries of a step that failed for lack of disk, memory or a worker.")
@@ -54,7 +53,6 @@ def deploy(
     retry_delay: Annotated[
         float, typer.Option(min=0, help="Seconds before the first retry, doubled for each further one.")
     ] = 30.0,
-    timeout: Annotated[float | None, typer.Option(help="Seconds after which a run is stopped.")] = None,
 ) -> None:
     """Deploy a release or the audit on the Prefect server that PREFECT_API_URL names.
 
@@ -88,8 +86,6 @@ def deploy(
 
         part_of("audit", "scheduled")
     settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
-    if timeout is not None and timeout <= 0:
-        raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")
     from flows.orchestration.deployments import Plan, check_cron
     from flows.orchestration.deployments import deploy as deploy_flow
     from flows.orchestration.probe import ONE_WRITER, check_server, may_keep_in_sqlite
@@ -130,7 +126,7 @@ def deploy(
             _paths(spec=spec, out=settings.out, data=data, key_file=key_file, arrival=wait_for)
             | {"workers": processes, "period": period},
             queue_of(datasets, settings.out / stated.name),
-            ("release", *(f"dataset:{one}" for one in sorted(set(datasets))), *(tag or ())),
+            ("release", *(f"dataset:{one}" for one in sorted(set(datasets)))),
             description=f"{what} {called} of {spec.resolve()}.",
             specs=folders,
             outputs=(str(settings.out.resolve()),),
@@ -139,7 +135,7 @@ def deploy(
             pool=settings.work_pool,
             retries=retries,
             retry_delay=retry_delay,
-            timeout=timeout,
+            timeout=settings.timeout,
         )
     else:
         from flows.orchestration.audit_flows import audit as flow  # type: ignore[assignment]
@@ -148,7 +144,7 @@ def deploy(
             name or "installed",
             _paths(out=out or Path("audit")) | {"quick": quick, "workers": processes},
             "audit",
-            ("audit", *(tag or ())),
+            ("audit",),
             description="The audit of what is installed on the worker's machine.",
             outputs=(str((out or Path("audit")).resolve()),),
             cron=cron,
@@ -156,7 +152,7 @@ def deploy(
             pool=settings.work_pool,
             retries=retries,
             retry_delay=retry_delay,
-            timeout=timeout,
+            timeout=settings.timeout,
         )
     full_name = asyncio.run(deploy_flow(flow, plan))
     typer.echo(f"deployed: {full_name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline.confidential.steps import Measured
     from pipeline.execution.progress import Progress
-    from pipeline.runs.request import CheckedRequest, EngineName
+    from pipeline.runs.request import CheckedRequest
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,11 +46,12 @@ def run(
     key: KeyOption = None,
     sign_key: SignKeyOption = None,
     ledger: LedgerOption = None,
-    engine: Annotated[
-        str, typer.Option(help="Where the parts of a large spine are computed: local, or dask (a cluster).")
-    ] = "local",
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Address of the Dask scheduler, such as tcp://10.0.0.5:8786.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Have a Dask cluster compute the parts of a large spine: its scheduler, such as tcp://10.0.0.5:8786.",
+        ),
     ] = None,
     scratch: Annotated[
         str | None,
@@ -135,7 +136,7 @@ def run(
     source = configured_source(spec, settings) if key is None else given_source(key)
     signer = signing_key(settings, sign_key)
     count = settings.workers or default_workers()
-    way = Engine(engine, scheduler, scratch)
+    way = Engine(scheduler, scratch)
     request = Request(spec, settings.out, data, count, source, way, i_know, period)
     checked = check_request(request)  # before an engine is started
     stated = context.get_parameter_source("ledger")
@@ -220,7 +221,6 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
             data=request.data,
             workers=request.workers,
             key_file=request.key.file,
-            engine=cast("EngineName", request.engine.name),
             scheduler=request.engine.scheduler,
             scratch=request.engine.scratch,
             i_know=request.i_know,

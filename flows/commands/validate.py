@@ -27,10 +27,6 @@ def validate(
             show_default=False,
         ),
     ] = None,
-    people: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="The number of persons to be counted, without companions."),
-    ] = None,
     before: Annotated[
         list[Path] | None,
         typer.Option(
@@ -66,7 +62,7 @@ def validate(
 
         spinewise validate release.toml
 
-        spinewise validate release.toml persons.parquet --people 1052567
+        spinewise validate release.toml persons.parquet
 
         spinewise validate --schema > release.schema.json
     """
@@ -85,7 +81,7 @@ def validate(
 
     if data is not None and data.suffix == ".toml" and spec.suffix != ".toml":
         spec, data = data, spec
-    validation = check(data, spec, people=people, periods_before=before or (), i_know=i_know)
+    validation = check(data, spec, periods_before=before or (), i_know=i_know)
     if json:
         import json as text
 

@@ -36,7 +36,7 @@ from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.measured import measured_apart  # noqa: E402
-from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
+from pipeline.runs.request import Engine, Request, check_request  # noqa: E402
 from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release, signature_of  # noqa: E402
@@ -83,7 +83,6 @@ def release(  # noqa: PLR0913 - a flow has its parameters
     data: Path | None = None,
     workers: WorkerCount | None = None,
     key_file: Path | None = None,
-    engine: EngineName = "local",
     scheduler: str | None = None,
     scratch: str | None = None,
     i_know: bool = False,
@@ -100,8 +99,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         data: Records to use instead of the spec's; a file, or a folder.
         workers: Number of processes; by default that of the worker's settings, or all cores.
         key_file: Path of the master key; by default that of the worker's settings, or the run draws and keeps its own.
-        engine: Who works on the parts of a large spine: this machine, or a Dask cluster.
-        scheduler: Address of the Dask scheduler.
+        scheduler: Address of a Dask scheduler, whose cluster works on the parts of a large spine; else this machine.
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
         i_know: Run although delta, the budget or the invariants are beyond the usual limits.
         period: Which release of the spec's series; its predecessors are in the same folder.
@@ -119,7 +117,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         data=data,
         workers=default_workers() if settings.workers is None else settings.workers,
         key=key,
-        engine=Engine(engine, scheduler, scratch),
+        engine=Engine(scheduler, scratch),
         i_know=i_know,
         period=period,
     )

@@ -238,7 +238,7 @@ def _connect(scheduler: str) -> Client:
         import fsspec  # noqa: F401
     except ImportError as error:
         raise InputError(
-            f"--engine dask needs the package {error.name}, which is not installed: "
+            f"--scheduler needs the package {error.name}, which is not installed: "
             f"{install_command('distributed', 'fsspec')}"
         ) from None
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
@@ -31,32 +31,23 @@ from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.local_name import is_file
 
-EngineName = Literal["local", "dask"]
-ENGINES: tuple[str, ...] = get_args(EngineName)
-
 
 @dataclass(frozen=True)
 class Engine:
     """What works on the parts of a large spine; the release does not depend on it.
 
     Attributes:
-        name: "local", or "dask".
-        scheduler: address of the Dask scheduler.
+        scheduler: address of the Dask scheduler; None for this machine.
         scratch: folder, path or fsspec address, that this process and all Dask workers can reach; the run's own
             directory by default.
     """
 
-    name: str = "local"
     scheduler: str | None = None
     scratch: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in ENGINES:
-            raise InputError(f"--engine: found {self.name!r}; allowed are {' and '.join(ENGINES)}")
-        if self.name == "dask" and self.scheduler is None:
-            raise InputError("--engine dask needs --scheduler ADDRESS, such as tcp://10.0.0.5:8786")
-        if self.name != "dask" and (self.scheduler or self.scratch):
-            raise InputError("--scheduler and --scratch are for --engine dask")
+        if self.scratch is not None and self.scheduler is None:
+            raise InputError("--scratch is for a Dask cluster: give --scheduler, too")
 
 
 @dataclass(frozen=True)
@@ -71,7 +62,7 @@ class Request:
         key: where the master key is; nowhere if the run is to have its own.
         engine: what works on the parts of a large spine.
         i_know: run although something is beyond `pipeline.privacy.limits`.
-        period: of a series, which one is released; None of a release that is alone, and where the spec says it.
+        period: of a series, which one is released; None of a release that is alone.
     """
 
     spec: Path
@@ -131,7 +122,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     if request.engine.scheduler is not None and any(universe.strategy.where_positive for universe in universes):
         raise InputError(
             f'{spec.source}: strategy: where = "parent positive": what is drawn at a level follows from the level '
-            "above, so that parts of the spine cannot be worked on elsewhere; run it without --engine dask"
+            "above, so that parts of the spine cannot be worked on elsewhere; run it without --scheduler"
         )
     return CheckedRequest(request, spec, universes)
 

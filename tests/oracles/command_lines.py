@@ -24,13 +24,11 @@ _WORDS = (
 #: Options whose values must not be drawn at random: what they do costs the machine, or reads the tests' own files.
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "people": ("-1", "0", "40", "x", "1.5", "1" + "0" * 21),
-    "rows": ("-1", "0", "3", "x", "1" + "0" * 21),
     "workers": ("-1", "0", "1", "x", "1e3"),
     "key": (
         *("", "x", "file:", "file:/dev/null", "fd:-1", "fd:700001", "fd:1000000000000", "fd:x", "command:"),
         *("command:false", "command:echo key", "command:/nothing", "command:'", "command:cat /dev/null"),
     ),
-    "engine": ("local", "dask", "x"),
     "scheduler": ("", "x", "tcp://127.0.0.1:1"),
     "estimator": ("full", "topdown", "x"),
     "solver": ("descent", "cvxpy", "x"),

@@ -47,7 +47,7 @@ def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = spinewise(
-        *("run", town_spec, "--out", tmp_path, "--engine", "dask", "--scheduler", cluster.scheduler_address),
+        *("run", town_spec, "--out", tmp_path, "--scheduler", cluster.scheduler_address),
         *("--scratch", f"file://{scratch}"),
         PREFECT_HOME=str(prefect_home),
     )
@@ -76,7 +76,7 @@ class Reaper(Silent):
 def test_a_worker_that_is_killed_in_the_middle_does_not_show(
     cluster: LocalCluster, town_spec: Path, tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
-    engine = Engine("dask", cluster.scheduler_address)
+    engine = Engine(cluster.scheduler_address)
     reaper = Reaper(cluster)
     root = run_release(check_request(Request(town_spec, tmp_path, None, 1, engine=engine)), reaper)
     assert reaper.killed
@@ -91,7 +91,7 @@ def test_simulated_runs_of_a_sample(
     for module in ("ranges", "intervals"):  # a town is too small for more errors of each size
         monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     found = {}
-    for name, engine in (("there", Engine("dask", cluster.scheduler_address)), ("here", Engine())):
+    for name, engine in (("there", Engine(cluster.scheduler_address)), ("here", Engine())):
         request = Request(town_spec, tmp_path / name, None, 1, engine=engine)
         found[name] = public_bytes(run_release(check_request(request), Silent()))
     assert found["there"] == found["here"]
@@ -104,9 +104,7 @@ def test_simulated_runs_of_a_sample(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--engine", "spark"), "--engine: found 'spark'; allowed are local and dask"),
-        (("--engine", "dask"), "--engine dask needs --scheduler ADDRESS"),
-        (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler and --scratch are for --engine dask"),
+        (("--scratch", "memory://scratch"), "--scratch is for a Dask cluster: give --scheduler, too"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_begun(
@@ -120,7 +118,7 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(
 
 def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
-    engine = Engine("dask", "tcp://127.0.0.1:1")
+    engine = Engine("tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="no Dask scheduler answers there"):
         run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 
@@ -128,7 +126,7 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
 def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
     # Each process has a memory of its own.
-    engine = Engine("dask", cluster.scheduler_address, "memory://scratch")
+    engine = Engine(cluster.scheduler_address, "memory://scratch")
     with pytest.raises(InputError, match="cannot read what is written there"):
         run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 

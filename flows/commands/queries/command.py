@@ -54,14 +54,6 @@ def query(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="A published table, unchanged; requires --at.")
     ] = None,
-    household_size: Annotated[
-        bool,
-        typer.Option("--average-household-size", help="Persons per household; with --at, --area or --areas."),
-    ] = False,
-    means: Annotated[
-        bool,
-        typer.Option("--means", help="Sums and means of an amount; with --companion, --table and --at."),
-    ] = False,
     show: Annotated[
         Show,
         typer.Option(help="The counts, or what is derived from them; see above."),
@@ -76,10 +68,9 @@ def query(
     companion: Annotated[
         str, typer.Option(metavar="NAME", help="Numbers of this companion instead of the release's own.")
     ] = "",
-    rows: Annotated[
-        int, typer.Option(min=1, max=10**9, help="The most rows to print as text; other formats print all.")
-    ] = 50,
-    form: Annotated[Form, typer.Option("--format", help="How to print the numbers.")] = Form.text,
+    form: Annotated[
+        Form, typer.Option("--format", help="How to print the numbers: as text the first 50 rows, else all.")
+    ] = Form.text,
     tidy: Annotated[
         bool, typer.Option("--tidy", help="One row a number: value, low, high; with --format csv, json or markdown.")
     ] = False,
@@ -100,9 +91,9 @@ def query(
     --change 2031..2033: for a release of a series: how much each number changed between two periods, and whether it
     rose or fell. The releases of the series have to be in the same folder.
 
-    --companion NAME: numbers of what was released together with the persons, such as households. --means: for a
-    companion that holds an amount, such as wages: sums, records and means. --average-household-size: persons per
-    household, where the two are joined.
+    --companion NAME: numbers of what was released together with the persons, such as households. --show means: of a
+    table of a companion that holds an amount, such as wages: sums, records and means. --show household-sizes: persons
+    per household, where the two are joined, without a query.
 
     Example:
 
@@ -138,10 +129,7 @@ def query(
         area=tuple(area or ()),
         areas=areas,
         table=table,
-        household_size=household_size,
-        means=means,
         show=show,
-        rows=rows,
         form=form,
         tidy=tidy,
     )
@@ -151,10 +139,10 @@ def query(
     if change is not None:
         _show_changes(opened, release, change, options)
         return
-    if household_size:
+    if show is Show.household_sizes:
         show_derived(opened, _household_sizes(opened, options), options)
         return
-    if means:
+    if show is Show.means:
         show_derived(opened, Release(opened).means(str(table), str(at)), options)
         return
     if question is None and table is None:
@@ -253,7 +241,7 @@ def _what_there_is(directory: Path, opened: Reader) -> str:
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
     lines += [f"  {begin} {attribute} --at {level} --format csv"]
     if opened.joined:
-        lines += [f"  {begin} --average-household-size --at {level}"]
+        lines += [f"  {begin} --show household-sizes --at {level}"]
         lines += [f"  {begin} --table {shlex.quote(one.name)} --at {level}" for one in opened.linked_tables[:1]]
     return "\n".join(lines)
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+#: Rows that are printed as text.
+MOST_ROWS = 50
+
 
 class Show(StrEnum):
     """What is shown of the numbers of a query."""
@@ -17,6 +20,8 @@ class Show(StrEnum):
     cumulative = "cumulative"
     ranks = "ranks"
     difference = "difference"
+    means = "means"
+    household_sizes = "household-sizes"
 
 
 class Form(StrEnum):
@@ -38,17 +43,14 @@ class QueryOptions:
     area: tuple[str, ...]
     areas: Path | None
     table: str | None
-    household_size: bool
-    means: bool
     show: Show
-    rows: int
     form: Form
     tidy: bool = False
 
     @property
     def most(self) -> int:
         """The most rows that are printed."""
-        return self.rows if self.form is Form.text else 10**9
+        return MOST_ROWS if self.form is Form.text else 10**9
 
     @property
     def is_text(self) -> bool:
@@ -66,12 +68,12 @@ def check(options: QueryOptions) -> None:
     places = [name for name, value in given if value]
     if options.tidy and options.form is Form.text:
         raise InputError("--tidy: one row a number is for --format csv, json or markdown")
-    if options.household_size:
-        _check_household_size(options, places)
+    if options.show is Show.household_sizes:
+        _check_household_sizes(options, places)
         return
-    if options.means and (table is None or options.show is not Show.counts):
-        raise InputError("--means shows sums and means of a table as they were published: it requires --table and --at")
-    as_published = table is not None and options.show is Show.cumulative
+    if options.show is Show.means and table is None:
+        raise InputError("--show means: those of a table as they were published; --table and --at are needed")
+    as_published = table is not None and options.show in (Show.cumulative, Show.means)
     if question is None and options.show is not Show.counts and not as_published:
         raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
     if table is not None and question is not None:
@@ -87,17 +89,16 @@ def check(options: QueryOptions) -> None:
         raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
 
 
-def _check_household_size(options: QueryOptions, places: Sequence[str]) -> None:
+def _check_household_sizes(options: QueryOptions, places: Sequence[str]) -> None:
     from pipeline.errors import InputError
 
     others = (
         ("a query", options.question),
         ("--table", options.table),
         ("--where", options.where),
-        ("--show", options.show is not Show.counts),
     )
     if given := [name for name, value in others if value]:
-        raise InputError(f"found --average-household-size and {given[0]}; one of the two is allowed")
+        raise InputError(f"found --show household-sizes and {given[0]}; one of the two is allowed")
     if len(places) != 1:
         found = " and ".join(places) or "no areas"
-        raise InputError(f"--average-household-size: found {found}; one of --at, --area and --areas is needed")
+        raise InputError(f"--show household-sizes: found {found}; one of --at, --area and --areas is needed")

@@ -42,7 +42,7 @@ def show_derived(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, c
     if options.show is Show.median:
         titles = _titles(opened, options)
         numbers = numbers.map(lambda value: titles.get(value, value))
-    forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
+    forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.show is Show.household_sizes else {})
     cells = [
         [_with_interval(forms[label], row, label) for label in labels]
         for _, row in numbers.head(options.most).iterrows()
@@ -149,7 +149,7 @@ def _remarks(opened: Reader, options: QueryOptions) -> list[str]:
     """What is said of the numbers, and of the microdata of the attributes that are shown or are conditions."""
     from pipeline.model.query import terms_of
 
-    said = [] if options.means else [opened.universe.measure.remark]
+    said = [] if options.show is Show.means else [opened.universe.measure.remark]
     if (together := opened.universe.together) is None or not opened.spec.publish.microdata:
         return list(filter(None, said))
     shown = [table.query.terms for table in opened.universe.tables if table.name == options.table]
@@ -320,7 +320,7 @@ def _with_names(opened: Reader, numbers: pd.DataFrame, options: QueryOptions) ->
 
 def _titles(opened: Reader, options: QueryOptions) -> dict[str, str]:
     """Column of the numbers -> its label for people."""
-    if options.household_size or options.table in [one.name for one in opened.linked_tables]:
+    if options.show is Show.household_sizes or options.table in [one.name for one in opened.linked_tables]:
         return {}
     if options.table is not None:
         query = next(table.query for table in opened.universe.tables if table.name == options.table)

@@ -121,15 +121,16 @@ def test_query_prints_sums_and_means(release: Path) -> None:
         "total",
         "--at",
         "tract",
-        "--means",
+        "--show",
+        "means",
         "--format",
         "csv",
     ]
     lines = CliRunner().invoke(app, asked).output.splitlines()
     assert lines[0].startswith("geocode,total:sum,")
     assert len(lines) == 1 + 4
-    refused = CliRunner().invoke(app, [*asked[:2], "--means"])
-    assert "it requires --table and --at" in str(refused.exception)
+    refused = CliRunner().invoke(app, [*asked[:2], "--show", "means"])
+    assert "--table and --at are needed" in str(refused.exception)
 
 
 def _copy(release: Path, tmp_path: Path) -> Path:

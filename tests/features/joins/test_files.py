@@ -271,22 +271,22 @@ def test_the_page_lists_them_as_it_lists_other_tables(released: Path) -> None:
 
 def test_query_shows_both(released: Path, release: Release) -> None:
     sizes = release.household_sizes("block")
-    printed = _printed(released, "--average-household-size", "--at", "block")
+    printed = _printed(released, "--show", "household-sizes", "--at", "block")
     value, low, high = (
         float(sizes["average" + end].to_numpy()[sizes["households"].argmax()]) for end in ("", ":low90", ":high90")
     )
     assert f"{value:.2f} ({low:.2f} to {high:.2f})" in printed
     assert printed.count("no households") == int(sizes["average"].isna().sum())
-    rows = json.loads(_printed(released, "--average-household-size", "--at", "block", "--format", "json"))
+    rows = json.loads(_printed(released, "--show", "household-sizes", "--at", "block", "--format", "json"))
     assert [row["average"] is None for row in rows] == sizes["average"].isna().tolist()
-    csv = _printed(released, "--average-household-size", "--at", "block", "--format", "csv")
+    csv = _printed(released, "--show", "household-sizes", "--at", "block", "--format", "csv")
     assert "nan" not in csv.lower()
     assert "inf" not in csv.lower()
-    assert "two" in _printed(released, "--average-household-size", "--area", "two=A01,B02")
+    assert "two" in _printed(released, "--show", "household-sizes", "--area", "two=A01,B02")
     table = _printed(released, "--table", "age_by_size", "--at", "county")
     assert "they have no margin; none of them is exact" in table
     assert f"{int(release.household_table('age_by_size', 'county')['adult * 2'].iloc[0]):,}" in table
-    assert "--average-household-size" in _printed(released)
+    assert "--show household-sizes" in _printed(released)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_query_shows_both(released: Path, release: Release) -> None:
     ],
 )
 def test_query_refuses_what_makes_no_sense(released: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = CliRunner().invoke(app, ["query", str(released), "--average-household-size", *arguments])
+    result = CliRunner().invoke(app, ["query", str(released), "--show", "household-sizes", *arguments])
     assert isinstance(result.exception, InputError)
     assert message in str(result.exception)
 

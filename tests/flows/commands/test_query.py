@@ -73,7 +73,7 @@ def test_values_have_their_labels_whatever_is_shown(town: Path, monkeypatch: pyt
     assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--format", "csv")
 
 
-def test_areas(town: Path, tmp_path: Path) -> None:
+def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Areas on the command line and in a file; a long answer says how much is left."""
     release = open_release(town)
     first, second, third = reader_of(release).spine.leaf_level.geocodes[[0, 1, -1]].tolist()
@@ -84,7 +84,8 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     assert invoke(town, "sex", "--areas", file, "--format", "csv") == found
-    assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+    monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 3)
+    assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block")
     alone = pd.read_csv(io.StringIO(invoke(town, "sex", "--area", first, "--format", "csv")), index_col="area")
     assert alone.index.tolist() == [first]  # called by what it was asked for by
 
@@ -314,10 +315,11 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         assert {*tidy[heads[0] if first != "area" else first]} == {*names[first]}
 
 
-def test_markdown_says_what_the_text_says(town: Path) -> None:
-    """Every row of it, whatever --rows is; the legend and the status are below."""
+def test_markdown_says_what_the_text_says(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every row of it, however many; the legend and the status are below."""
     text = invoke(town, "age * sex", "--at", "tract")
-    lines = invoke(town, "age * sex", "--at", "tract", "--rows", "1", "--format", "markdown").splitlines()
+    monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 1)
+    lines = invoke(town, "age * sex", "--at", "tract", "--format", "markdown").splitlines()
     heads, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
     assert rule == ["---", *["---:"] * 7]
     release = open_release(town).query("age * sex").at("tract")

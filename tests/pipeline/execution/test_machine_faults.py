@@ -167,7 +167,6 @@ def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.
     [
         (["run", "{spec}", "--no-prefect", "--key", "fd:1000000000000"], "--key"),
         (["example", "{new}", "--people", "1000000000000000000000"], "--people"),
-        (["query", "{new}", "total", "--at", "block", "--rows", "1000000000000000000000"], "--rows"),
     ],
 )
 def test_a_number_that_nothing_can_hold(words: list[str], option: str, tmp_path: Path) -> None:

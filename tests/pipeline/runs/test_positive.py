@@ -252,8 +252,8 @@ def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], me
 
 def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
     spec = write_positive(tmp_path)
-    with pytest.raises(InputError, match="run it without --engine dask"):
-        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("dask", "tcp://127.0.0.1:1")))
+    with pytest.raises(InputError, match="run it without --scheduler"):
+        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
     with pytest.raises(InputError, match="which answers these are follows from the release"):
         estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
 

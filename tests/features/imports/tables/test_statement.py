@@ -310,12 +310,6 @@ def test_unproved_is_refused_until_it_is_proved(tmp_path: Path) -> None:
     assert run(spec, tmp_path / "out").is_dir()
 
 
-def test_weights_are_refused(tmp_path: Path) -> None:
-    status, told = command(tmp_path / "p.csv", "--weights", "w")
-    assert status == 2
-    assert "--weights w: weighted counts cannot be protected" in told
-
-
 def test_a_file_is_described_and_nothing_is_written(tmp_path: Path) -> None:
     """In lines of at most 79 characters; the command that is proposed, its blanks filled in, reads the file right."""
     table = persons().assign(person_id=range(80))
