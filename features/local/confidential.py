@@ -273,7 +273,7 @@ def count_reports(
         cohorts = None if cohort is None else _texts(chunk.column(cohort))
         decoded = mechanism.decode(texts, cohorts)
         faults = decoded.faults.astype(np.int64)
-        _note(log, report, faults, first_row, _of_texts(mechanism), texts)
+        _note(log, report, faults, first_row, _text_mistakes(mechanism), texts)
         if cohort is not None and cohorts is not None:
             allowed = f"whole numbers from 0 to {mechanism.n_cohorts - 1} are allowed"
             wrong = {COHORT: ("a cohort that the mechanism does not have", allowed)}
@@ -289,7 +289,7 @@ def count_reports(
                     faults[row] = NOBODY
                 elif not drawing.add(who[row], sent[row]):
                     faults[row] = AGAIN
-            _note(log, respondent, faults, first_row, _OF_RESPONDENTS)
+            _note(log, respondent, faults, first_row, _RESPONDENT_MISTAKES)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
         found.add(collected, decoded.reports[used], leaves[decodable[used]])
@@ -300,7 +300,7 @@ def count_reports(
     return found
 
 
-def _of_texts(mechanism: Mechanism) -> Mapping[int, tuple[str, str]]:
+def _text_mistakes(mechanism: Mechanism) -> Mapping[int, tuple[str, str]]:
     """What is wrong with reports that cannot have been made by the mechanism, and what is allowed."""
     length = mechanism.report_length
     wanted = f"a report of {mechanism.name} has {length} character{'s' if length > 1 else ''}, such as {'0' * length!r}"
@@ -312,7 +312,7 @@ def _of_texts(mechanism: Mechanism) -> Mapping[int, tuple[str, str]]:
 
 
 #: The same of respondents.
-_OF_RESPONDENTS: Final = {
+_RESPONDENT_MISTAKES: Final = {
     NOBODY: ("a missing respondent", "each report needs the respondent who sent it"),
     AGAIN: ("a respondent with a report above", "one report of each respondent is allowed"),
 }
@@ -342,7 +342,7 @@ def _texts(column: pa.Array) -> list[str]:
 # -- one report of each respondent ------------------------------------------------------------------------------------
 
 #: All that says what was sent, and from where: its leaf, its text, its cohort.
-Sent = tuple[str, ...]
+ReportRow = tuple[str, ...]
 
 
 class Deduplicator:
@@ -360,10 +360,10 @@ class Deduplicator:
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._first: dict[str, Sent] = {}
-        self._more: dict[str, list[Sent]] = {}
+        self._first: dict[str, ReportRow] = {}
+        self._more: dict[str, list[ReportRow]] = {}
 
-    def add(self, who: str, sent: Sent) -> bool:
+    def add(self, who: str, sent: ReportRow) -> bool:
         """Whether this is the first row of the respondent; rows are given as they stand."""
         if who not in self._first:
             self._first[who] = sent
@@ -371,13 +371,13 @@ class Deduplicator:
         self._more.setdefault(who, []).append(sent)
         return False
 
-    def exchanged(self) -> list[tuple[Sent, Sent]]:
+    def exchanged(self) -> list[tuple[ReportRow, ReportRow]]:
         """The first report of a respondent, and the one that is used in its place; of those for whom they differ."""
         pairs = ((self._first[who], self._drawn(who, [self._first[who], *more])) for who, more in self._more.items())
         return [(first, drawn) for first, drawn in pairs if first != drawn]
 
-    def _drawn(self, who: str, reports: list[Sent]) -> Sent:
-        above: Counter[Sent] = Counter()
+    def _drawn(self, who: str, reports: list[ReportRow]) -> ReportRow:
+        above: Counter[ReportRow] = Counter()
         numbers = []
         for sent in reports:
             numbers.append((self._number(who, *sent, str(above[sent])), sent))

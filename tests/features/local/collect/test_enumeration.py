@@ -1,4 +1,4 @@
-"""Bounds, probabilities and covariances by enumerating every number that a randomiser can draw."""
+"""Bounds, probabilities and variances by enumerating every number that a randomiser can draw."""
 
 from __future__ import annotations
 
