@@ -17,8 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
+from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
-from auditor.release import Release, sha256
+from auditor.release import Release
 
 _PACKAGES: Final = {
     "babel", "clarabel", "cryptography", "cvxpy", "dp-accounting", "jinja2", "numpy", "ortools", "pandas", "prefect",

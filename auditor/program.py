@@ -24,10 +24,10 @@ from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, publishe
 from auditor.ledger import Read, ledger_findings, read_ledger
 from auditor.noise import exceedances, positive_findings, positive_residuals, redrawn
 from auditor.reading.counts import impossible_sums
-from auditor.reading.files import Places
+from auditor.reading.files import Places, sha256
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.spec import read_json
-from auditor.release import Release, sha256
+from auditor.release import Release
 from auditor.statements import parts_findings, statement_findings, together_findings
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from auditor.form import Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
-from auditor.reading.files import Files, Places
+from auditor.reading.files import Files, Places, sha256
 from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
@@ -224,9 +223,3 @@ def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fractio
                 paid[mine[0]][mine[1]] += shares[number]
         owner = own
     return paid
-
-
-def sha256(path: Path) -> str:
-    """Of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -57,13 +57,9 @@ def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], 
     path = run.names(level.name)
     name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]
     with findings.noting_errors():
-        table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
-        geounits = numbers_of(table, "geocode", level.codes, name)
+        table, geounits = _one_row_each(files, path, level, columns, findings)
         strange = findings.check(name, f"rows of no {level.name}")
         strange.add(geounits < 0, lambda row: f"row {row + 1:,} is of no {level.name} of the spine")
-        times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
-        once = findings.check(name, f"{level.name}s that do not have one row")
-        once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
         named = findings.check(name, "names that are empty")
         for column in columns:
             texts = np.array([text or "" for text in table.column(column).to_pylist()], dtype=np.str_)
@@ -74,6 +70,18 @@ def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], 
                 first[geounit] = text or ""
         level = replace(level, names=tuple(first))
     return level
+
+
+def _one_row_each(
+    files: Files, path: Path, level: Level, columns: list[str], findings: Findings
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """A file with a row for each geounit of a level, and the number of each row's; -1 where it is of none."""
+    table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
+    geounits = numbers_of(table, "geocode", level.codes, files.name(path))
+    times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
+    once = findings.check(files.name(path), f"{level.name}s that do not have one row")
+    once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
+    return table, geounits
 
 
 def _check_texts(check: Check, empty: NDArray[np.bool_], column: str) -> None:
@@ -93,11 +101,7 @@ def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Leve
 def _check(files: Files, run: Places, share: str, level: Level, n_columns: int, findings: Findings) -> None:
     path = run.universe("").shares(share)
     name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
-    table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
-    geounits = numbers_of(table, "geocode", level.codes, name)
-    times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
-    once = findings.check(name, f"{level.name}s that do not have one row")
-    once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
+    table, _ = _one_row_each(files, path, level, columns, findings)
     counted = findings.check(name, "numbers that are none, or negative")
     for column in columns:
         values = table.column(column)

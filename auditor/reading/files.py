@@ -47,7 +47,7 @@ class Files:
         return [
             f"{self.name(found[name])} was changed: its hash is not the one in the manifest"
             for name in sorted(found)
-            if found[name].is_file() and _sha256(found[name]) != (listed.get(name) or {}).get("sha256")
+            if found[name].is_file() and sha256(found[name]) != (listed.get(name) or {}).get("sha256")
         ]
 
     def name(self, path: Path) -> str:
@@ -95,7 +95,8 @@ class Files:
                 yield part
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
