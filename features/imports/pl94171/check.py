@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from features.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS, line_name
-from features.imports.pl94171.summary_file import SummaryFile
+from features.imports.pl94171.summary_file import BLOCK, GEO_LEVELS, SPINE_LEVELS, SummaryFile, line_name
 from pipeline.exchange.pl94171_tables import LINES, race_sums
 
 #: Of a side of a rule: sign, table, its line, and the last of several lines.

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from features.imports.folder import Imported, ImportFolder, import_folder
 from features.imports.pl94171.check import Mismatches, check_summary, mismatch_messages
-from features.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS
 from features.imports.pl94171.spec_text import spec_text
-from features.imports.pl94171.summary_file import SummaryFile, find_files, read_summary
+from features.imports.pl94171.summary_file import BLOCK, GEO_LEVELS, SPINE_LEVELS, SummaryFile, find_files, read_summary
 from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import race_lines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from features.imports.pl94171.layout import SPINE_LEVELS
+from features.imports.pl94171.summary_file import SPINE_LEVELS
 from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.exchange.pl94171_tables import QUARTERS, RACES
 from pipeline.spec.preset import load_preset

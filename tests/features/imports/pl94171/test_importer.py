@@ -14,9 +14,8 @@ from oracles.summary_files import State, made_up_state, write_2010, write_2020
 
 from features.imports.pl94171.check import check_summary
 from features.imports.pl94171.importer import import_pl94171, persons_of
-from features.imports.pl94171.layout import GEO_LEVELS
 from features.imports.pl94171.spec_text import divide
-from features.imports.pl94171.summary_file import find_files, read_summary
+from features.imports.pl94171.summary_file import GEO_LEVELS, find_files, read_summary
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import RACES
 from pipeline.inputs.geography import read_spine
