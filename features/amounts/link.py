@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.source import OWN_NOISE
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe

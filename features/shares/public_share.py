@@ -9,10 +9,9 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.model.universe import Universe
+from pipeline.model.universe import PublicFact, Universe
 from pipeline.spec.fields import File, FilledTable, Misfit, Section
 from pipeline.spec.problems import Problems, dotted, unknown
 
@@ -51,8 +50,8 @@ class Shares(PublicFact):
 
     shares: tuple[PublicShare, ...]
 
-    def told_apart(self) -> tuple[Query, ...]:
-        """See `PublicFact.told_apart`: those whose answers are shared."""
+    def distinguished(self) -> tuple[Query, ...]:
+        """See `PublicFact.distinguished`: those whose answers are shared."""
         return tuple(share.query for share in self.shares)
 
     @property

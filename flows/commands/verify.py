@@ -173,9 +173,8 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
     from pipeline.runs.questions.public_files import form_alone, verify_answer
-    from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
-    from pipeline.signatures.statement import is_signed, signature_problems
+    from pipeline.signatures.statement import is_signed, require_signer, signature_problems
 
     key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))
@@ -264,7 +263,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.runs.record_sources import universes_to_rerun
-    from pipeline.runs.rerun import repeated_apart
+    from pipeline.runs.rerun import rerun_process
 
     if is_answer(release):
         _rerun_answer(release, given, output)
@@ -276,7 +275,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     universes_to_rerun(run, given.data, given.spec)  # before an engine is started
     context.with_resource(temporary_server())
     source = _key_of(run, given.source)
-    measured = context.with_resource(repeated_apart(run, source))
+    measured = context.with_resource(rerun_process(run, source))
     from flows.orchestration.audit_flows import repeating
     from flows.orchestration.audit_flows import rerun as rerun_flow
     from flows.orchestration.tasks import progress_of_run

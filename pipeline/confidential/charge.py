@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pipeline.confidential.binding import bound_fingerprints
+from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations
@@ -53,8 +53,8 @@ def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> t
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
-        beside = read_notes(job.run.root.parent, ledger.id).values()
-        noted = [*([] if own is None else [own]), *beside]
+        others = read_notes(job.run.root.parent, ledger.id).values()
+        noted = [*([] if own is None else [own]), *others]
         reservation = ledger.reserve(*charges, noted=noted)
         note_event(restricted, reservation.head)
         if drawn:

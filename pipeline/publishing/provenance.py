@@ -3,6 +3,8 @@
 A list of areas that was made from the records shows where somebody lives, and a list of values which answers there are;
 no noise protects what is read from them. So an input that a spec declares to be of the records is refused until the
 operator accepts it by name.
+
+What a run's release may be called.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.publishing.public_inputs import NamedInput, named_inputs
 from pipeline.release.provenance import InputProvenance
+from pipeline.release.status import Status, status
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -87,9 +90,17 @@ def check_accepted(spec: ReleaseSpec) -> None:
     if not (refused := [one for one in made if one.name not in accept]):
         return
     named = ", ".join(f'"{one.name}"' for one in made)
-    told = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
+    listed = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
     raise SpecError(
-        f"{spec.source}: provenance: made from the records, which they would give away: {told}. Put public lists in "
+        f"{spec.source}: provenance: made from the records, which they would give away: {listed}. Put public lists in "
         'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
         f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"
     )
+
+
+def status_of(spec: ReleaseSpec, *, insecure_key: bool, charged: bool) -> Status:
+    """The status of a release of `spec`, with a test key or not, charged to a ledger or not."""
+    from_records = bool(accepted_inputs(spec))
+    # Reports have spent their epsilon before they arrived: there is nothing that a ledger could count.
+    counted = charged or spec.privacy.framework == "local"
+    return status(insecure_key=insecure_key, charged=counted, purpose=spec.purpose, from_records=from_records)

@@ -28,15 +28,14 @@ from pipeline.metadata.products import level_of, order_of
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.provenance import status_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, version_differences, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.runs.decided import DecidedFirst
-from pipeline.runs.drawn_before import refuse_other_run
 from pipeline.runs.open_public import PublicSide, open_published
-from pipeline.runs.status import status_of
-from pipeline.runs.versions import version_differences
+from pipeline.runs.record_sources import refuse_other_run
 from pipeline.storage.files import sha256_file, write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
@@ -204,7 +203,7 @@ def rerun_release(
     Args:
         run: the release.
         universes: with their records; see `universes_to_rerun`.
-        measured: where the records are seen; see `repeated_apart`.
+        measured: where the records are seen; see `rerun_process`.
         workers: number of processes.
         progress: receives how far the rerun is.
         perform: performs one step.
@@ -280,7 +279,7 @@ def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: Pu
 
 
 @contextmanager
-def repeated_apart(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
+def rerun_process(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
     """A process of its own for the block, which has read the key of the release.
 
     Raises:

@@ -93,7 +93,7 @@ file = "blocks.parquet"
 column = "block"
 $levels
 
-# off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup].
+# off_spine.parquet lists the blocks of each place and American Indian area, for [geography.off_spine].
 
 $names
 [provenance.inputs]
