@@ -1,10 +1,8 @@
-"""Off-spine areas, such as places and reservations: which leaves are in them, and their distance from the spine.
+"""Off-spine areas, such as places and reservations: their leaves, distance from the spine, and units of leaves.
 
 The off-spine entity distance of an area is the least number of geounits that have to be added and subtracted to get its
 count; the noise in the count grows with it. Source: Cumings-Menon et al., "Geographic Spines in the 2020 Census
 Disclosure Avoidance System" (arXiv 2203.16654), definition 2.
-
-Regroups leaves into units like block groups, so that off-spine areas are unions of few units.
 
 Within each geounit of the level above (a tract) the leaves that lie in the same areas form one unit. Where that gives
 more units than the cap on the fan-out allows, units are joined, first those whose joining costs the areas least,

@@ -26,7 +26,7 @@ class Report:
         return PAGE, FURTHER
 
     def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
-        """See `pipeline.publishing.promises.SaysBefore`."""
+        """See `pipeline.publishing.promises.HasStatement`."""
         from features.report.page import promised
         from pipeline.model.texts.catalogue import texts_in
 

@@ -1,8 +1,7 @@
-"""How far the release is from the confidential counts: accuracy.json and accuracy.html, for the agency alone.
+"""How far the release is from the confidential counts, by level, table and size of area, for the agency alone.
 
-The release beside the truth, for the agency alone: errors by level, table and size of area.
-
-Everything here is computed from confidential counts. Its page is written to restricted/ and must not leave it.
+Everything here is computed from confidential counts. What it writes, accuracy.json and accuracy.html, is in restricted/
+and must not leave it.
 """
 
 from __future__ import annotations

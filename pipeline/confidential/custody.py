@@ -2,8 +2,6 @@
 
 It is read once, early, and passed on as an object whose text shows nothing. It is never an argument of a process or of
 a Prefect flow.
-
-Where a secret comes from: a file, a file descriptor or a command; read once, never shown, never an argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the noise of a universe is bound to: its records, by all tables that the release has of them.
-
-What a release says of its key and its records, in public.
-"""
+"""Keyed fingerprints of the records: what noise is bound to, and what a release says of key and records in public."""
 
 from __future__ import annotations
 

@@ -343,7 +343,7 @@ class MeasuringProcess:
         return DistantSteps(self, job, insecure=bool(public["insecure"]))
 
     def refuse_missing_columns(self, universes: Sequence[Universe]) -> None:
-        """See `missing_columns.refuse_missing_columns`."""
+        """Refuse records that lack a column, before anything is counted; InputError."""
         self.ask("columns", places_of(universes))
 
     def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:

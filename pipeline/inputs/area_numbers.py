@@ -1,7 +1,4 @@
-"""Public numbers of areas, from a file that a spec names with one row a geounit: facilities of bounds, and others.
-
-Reads a column of public numbers that are not counts of records: any number from 0, whole or not.
-"""
+"""Public numbers of areas, from a file that a spec names with one row a geounit: facilities of bounds, and others."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def read_spine(geography: GeographySection) -> Spine:
         InputError: a file cannot be read; SpineError: its codes are not a tree, or areas are not made of its leaves.
     """
     listed = read_listed_spine(geography)
-    if geography.off_spine is None:
+    if geography.regroup is None:
         return listed
-    section = geography.off_spine
+    section = geography.regroup
     regrouped = regroup(listed, read_off_spine(section, listed), section.fan_out, keep=section.keep)
     return replace(regrouped, left_out=listed.left_out)
 
@@ -51,7 +51,7 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
         kinds_in_file = np.unique(kinds)
         if unknown := [kind for kind in section.kinds if kind not in kinds_in_file]:
             raise InputError(
-                f"geography.off_spine.kinds: {section.file} has no area of kind {unknown[0]!r}; its kinds are "
+                f"geography.regroup.kinds: {section.file} has no area of kind {unknown[0]!r}; its kinds are "
                 f"{first_few(kinds_in_file)}"
             )
         selected = np.isin(kinds, section.kinds)
@@ -65,22 +65,22 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
 def read_listed_spine(geography: GeographySection) -> Spine:
     """The spine as the list has it, or the areas of it that the spec names; errors as `read_spine`."""
     spine = _whole_list(geography)
-    if geography.build is None:
+    if geography.within is None:
         return spine
     try:
-        return spine_within(spine, geography.build)
+        return spine_within(spine, geography.within)
     except SpineError as error:
         raise SpineError(f"geography.{error}; the list is {geography.file}") from None
 
 
 def left_out_remark(geography: GeographySection) -> str | None:
     """What a release of some areas of the list leaves out, as a sentence; None where it is of the whole list."""
-    if geography.build is None:
+    if geography.within is None:
         return None
     areas = " and ".join(
-        f"{level} {first_few(np.array(codes), quoted=False)}" for level, codes in geography.build.items()
+        f"{level} {first_few(np.array(codes), quoted=False)}" for level, codes in geography.within.items()
     )
-    return f"geography.build: only areas of {areas} are released; records elsewhere on the list are left out"
+    return f"geography.within: only areas of {areas} are released; records elsewhere on the list are left out"
 
 
 def _whole_list(geography: GeographySection) -> Spine:

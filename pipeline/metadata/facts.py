@@ -1,7 +1,4 @@
-"""What every description of a release says first: whether it may be published, at what epsilon, and who says so.
-
-The terms of use as catalogues want them: an identifier of SPDX, and the address of the text.
-"""
+"""What every description of a release says: whether it may be published, at what epsilon, by whom, on which terms."""
 
 from __future__ import annotations
 

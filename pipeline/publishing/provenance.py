@@ -3,8 +3,6 @@
 A list of areas that was made from the records shows where somebody lives, and a list of values which answers there are;
 no noise protects what is read from them. So an input that a spec declares to be of the records is refused until the
 operator accepts it by name.
-
-What a run's release may be called.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Release:
             share: probability of the interval; 0.9 needs 19 draws at least.
 
         Raises:
-            InputError: as in `draws`, or there are too few draws, or the function's values differ in their form.
+            InputError: as in `interval_of`, or there are too few draws, or the function's values differ in their form.
         """
         names = [tables] if isinstance(tables, str) else list(tables)
         return interval_of(function, [self.draws(name, level) for name in names], share)

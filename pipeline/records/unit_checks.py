@@ -1,11 +1,8 @@
-"""Columns that look like a person's number, and so show that some persons have several records.
+"""Whether one person, household or unit may have more records than the spec says, by the columns of the records.
 
-A release protects one record. A person with several records is protected less than the privacy statement says.
-
-Units whose texts differ in blanks, capital letters or the form of a number: perhaps one unit that is written twice.
-
-Units are told apart by their exact texts. One that is written in two ways counts as two, may be in twice as many
-records, and is protected less than the privacy statement says.
+A column that looks like a person's number shows that some persons have several records. Units are told apart by their
+exact texts: one that is written in two ways, which differ in blanks, capital letters or the form of a number, counts as
+two. Either is protected less than the privacy statement says.
 """
 
 from __future__ import annotations
@@ -83,7 +80,6 @@ def _simplified(text: str) -> str:
 
 #: Distinct values that are remembered of a column; beyond that only each second of them, each fourth, ...
 _REMEMBERED = 200_000
-_CHUNK_ROWS = 500_000
 #: Distinct values for each row, at least: of any column, and of one whose name identifies it.
 _NEARLY_ONE, _NEARLY_ONE_NAMED = 0.8, 0.3
 _FEWEST_ROWS = 20

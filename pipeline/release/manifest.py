@@ -3,10 +3,6 @@
 The same inputs and key give the same bytes: there are no times, durations or host names in it. It is canonical JSON
 with a hash over all of the rest, so that any change shows, in the manifest or in a file. That guards against damage and
 slips, not against someone who rewrites both; a signature does, which is a file of its own beside it.
-
-What a manifest states of the key and the records of a run.
-
-The versions of the software that a release was made with, compared with the installed ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The birth certificate of a release's public inputs, as its manifest states it.
-
-Whether a public input is public, or was made from the records.
-"""
+"""Provenance of a release's public inputs, as its manifest states it."""
 
 from __future__ import annotations
 

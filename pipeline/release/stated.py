@@ -1,8 +1,6 @@
 """What the parts of a manifest have in common, and how files are read that state such a part alone.
 
 A field that nobody can compute again could carry a confidential number: it has a form that leaves little room for one.
-
-Exact numbers in a manifest: text, as this program writes them.
 """
 
 from __future__ import annotations

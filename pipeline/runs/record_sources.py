@@ -1,6 +1,6 @@
-"""The universes of a finished release with their records, for a rerun.
+"""The universes of a finished release with their records, for a rerun; refused if it would recompute something else.
 
-Whether what a rerun would recompute is what was run: the public side of it, see `pipeline.confidential.repeat`.
+This is the public side of it, see `pipeline.confidential.repeat`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""A user's request for a run, and the checks of it that are made before anything is read or started.
-
-Ends of amounts that a question has chosen: whether the answers that a spec names are whole, before it is run.
-
-Records that the caller supplies, in memory or as files, in place of those that a spec names.
-"""
+"""A user's request for a run, and the checks of it that are made before anything is read or started."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The strategy of a spec: its own table, a preset, or a preset with parts replaced.
+"""The strategy of a spec: its own table, a preset, or a preset with parts replaced; and its private choices.
 
-The sections [select.NAME] of a spec: tables whose detail is chosen privately in each geounit of a level.
+The sections [select.NAME] state tables whose detail is chosen privately in each geounit of a level.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class SmallNumbers:
 
     Attributes:
         moved: they are further from their unbiased estimates than their intervals allow; otherwise these hold.
-        informative: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells of the
-            table show together.
+        informative: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells
+            of the table show together.
         longer: their simulated intervals are longer than those around their unbiased estimates: of widths, few tell it.
         spread: each is the sum of so many answers of some query that persons are lost more often than those of a
             simulated run.

@@ -1,14 +1,9 @@
-"""Where a solution that takes long stands, kept so that a run which was stopped goes on there, to the same bytes.
+"""How far the solution of a large family is: kept, so that a run which was stopped goes on there, and told who waits.
 
 The methods for large families go step by step, and a step depends on nothing but the problem and the arrays that it
 begins with. These are kept as they are, from a while on and then every while, under a name that is made of the whole
 problem. Whoever solves the same problem again begins with them, and takes the steps that would have come: neither the
 solution nor the number of steps, which is published, tells that there was a stop.
-
-How far the solution of a large family is, for whoever waits for it; nothing that is solved depends on it.
-
-The solvers say where they are (`Watch.at`); what they say is passed on from a few seconds on, once a second, to the
-listener of the process, if it has one.
 """
 
 from __future__ import annotations

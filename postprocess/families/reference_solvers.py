@@ -2,9 +2,8 @@
 
 The problem of one shape is stated and compiled once, with its data as parameters, and solved again with new numbers.
 
-The constrained least squares stated for SCS: a second solver's opinion on a family, without what cvxpy takes.
-
-`cvxpy_reference` states the same problem for the same solver; to import cvxpy and to compile a problem takes longer
+The same is stated for SCS: a second solver's opinion on a family, without what cvxpy takes. `solve_with_cvxpy` states
+the same problem for the same solver; to import cvxpy and to compile a problem takes longer
 than a small release. Where SCS does not reach its tolerance cvxpy is asked, which has other solvers.
 """
 

@@ -1,14 +1,12 @@
 """The solution of families: many at once by the batched solver, each exactly or not at all; the others by cvxpy.
 
-The active set method (`active_set`) works on families of one shape together; for a family in which it gets stuck, ADMM
-(`admm`) determines which inequalities are active, or the active set method goes on one inequality at a time. The shape
-depends on the family alone, and the solution is exact, so the result for a family does not depend on which others are
-in its batch.
+The active set method (`active_set`) works on families of one shape together; for a family in which it gets stuck, the
+alternating direction method of multipliers (ADMM) determines which inequalities are active, or the active set method
+goes on one inequality at a time. The shape depends on the family alone, and the solution is exact, so the result for a
+family does not depend on which others are in its batch.
 
-One family by the alternating direction method of multipliers (ADMM), where the active set method alone got stuck.
-
-The quadratic with its equalities is solved in closed form, and the inequalities are a clip (Boyd et al. 2011, section
-5.2, with over-relaxation 3.4.3):
+In ADMM the quadratic with its equalities is solved in closed form, and the inequalities are a clip (Boyd et al. 2011,
+section 5.2, with over-relaxation 3.4.3):
 
     x_c = Q_c (linear_c + s (y_c - u_c) + s G (w_c - v_c) + nu) + q_c       nu makes the children sum to the parent
     y = clip(1.7 x - 0.7 y + u, 0, upper),   u += 1.7 x - 0.7 y_old - y,    and w, v alike for sums over groups G

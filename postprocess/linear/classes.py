@@ -40,7 +40,8 @@ class LevelClasses:
         unmeasured: the same for the directions that nothing is measured of.
         excluded: the same for the directions that the children's sum does not determine; None at the leaves.
         kind: `(n_upward,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
-        children_informative: `(n_upward,)` whether the children add information; not where the geounit stands for all below it.
+        children_informative: `(n_upward,)` whether the children add information; not where the geounit stands for
+            all below it.
         downward: `(n,)` downward class of each geounit.
         parent: `(n_downward,)` the parent's downward class; -1 at the top.
         own: `(n_downward,)` the upward class.

@@ -66,7 +66,6 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
-        "pipeline/records/record_files.py",
         "features/audit/trials.py", "features/imports/pl94171/summary_file.py",
         "features/imports/tables/databases.py", "features/imports/tables/description.py",
         "features/imports/tables/files.py", "features/imports/tables/workbook_child.py",

@@ -93,7 +93,7 @@ file = "blocks.parquet"
 column = "block"
 $levels
 
-# off_spine.parquet lists the blocks of each place and American Indian area, for [geography.off_spine].
+# off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup].
 
 $names
 [provenance.inputs]

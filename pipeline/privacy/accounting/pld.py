@@ -11,10 +11,8 @@ Pairs of neighbours that move fewer numbers are covered: leaving outcomes out is
 
 The distributions are those of dp-accounting (Google; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, arXiv
 2207.04380, "connect the dots"), that of discrete Gaussian noise computed here to the same bits
-(`losses.gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of
+(`gaussian_losses`; a test compares them). They are discretised pessimistically: apart from the rounding of
 floats, the epsilon found is an upper bound, whatever the interval. See `_allowance` for the rounding.
-
-The distribution of the sum of independent privacy losses, and the epsilon that it gives at a delta.
 
 Losses are composed by Fourier transform (Koskela, Jälkö and Honkela 2020, arXiv 1906.03049) after they are tilted:
 masses are multiplied by exp(theta l), with theta such that the sum is centred at about the epsilon that is asked for
@@ -273,7 +271,7 @@ def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | Non
 
     Returns:
         None where `delta` is below `LEAST_DELTA`, rho above `LARGEST_RHO` or a sigma^2 above `LARGEST_SIGMA2`, or where
-        floats cannot say (`losses.epsilon_of`); the bound from rho stands alone then.
+        floats cannot say (`epsilon_of`); the bound from rho stands alone then.
     """
     counts = _counted(uses)
     rho = sum((use.rho(moved) for use, moved in counts), Fraction(0))

@@ -1,7 +1,4 @@
-"""One event of the ledger: what it states, and the hash by which it is sealed to the one before.
-
-What an event says beyond the columns of the table: a canonical JSON object, empty for the first kinds of events.
-"""
+"""One event of the ledger: what it states, and the hash by which it is sealed to the one before."""
 
 from __future__ import annotations
 

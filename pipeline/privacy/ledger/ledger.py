@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import LedgerError, details_text
+from pipeline.privacy.ledger.chain import details_text
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
 from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.disclosures import Subject, undeclared

@@ -37,7 +37,6 @@ from dataclasses import fields
 
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.storage.durable import make_folder
 
 __all__ = [

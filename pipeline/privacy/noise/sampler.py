@@ -164,7 +164,7 @@ class Sampler:
 
     Attributes:
         spec: the distribution.
-        boundaries: `(2K,)` uint64, see `tails.boundaries`.
+        boundaries: `(2K,)` uint64, see `boundaries`.
         guide: `(2^g,)` int32, the outcome of all words whose first g bits are the index; `_MIXED` where a boundary is
             among them, and the boundaries must be searched.
     """

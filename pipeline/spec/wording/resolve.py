@@ -23,7 +23,7 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
     _note_alike("labels", levels, geography.labels or {}, problems)
     for level, section in (geography.names or {}).items():
         _note_file(section, problems.at(dotted(["names", level])))
-        if geography.off_spine is not None and level == levels[-2]:
+        if geography.regroup is not None and level == levels[-2]:
             problems.add(
                 dotted(["names", level]), "the units of this level are made by regroup and have no names; leave it out"
             )

@@ -240,7 +240,7 @@ def test_every_file_name_moves(tmp_path: Path) -> None:
     more = """[geography.names]
 county = { file = "names.csv", code = "code", name = "name" }
 
-[geography.off_spine]
+[geography.regroup]
 file = "areas.csv"
 
 [report.polygons.tract]

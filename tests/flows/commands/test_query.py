@@ -185,7 +185,7 @@ def test_what_cannot_be_shown_is_refused(town: Path, arguments: tuple[str, ...],
 
 
 def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Path) -> None:
-    """A list as [geography.off_spine] has it: by kind and code, with names; the numbers are those of the leaves."""
+    """A list as [geography.regroup] has it: by kind and code, with names; the numbers are those of the leaves."""
     release = open_release(town)
     first, second, third = reader_of(release).spine.leaf_level.geocodes[[0, 1, -1]].tolist()
     rows = [("place", "059", first, "Old Mill"), ("place", "059", third, "Old Mill"), ("tribal", "7", second, "")]

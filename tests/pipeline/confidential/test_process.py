@@ -64,10 +64,10 @@ from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.runs.run import MeasuredHere
-from pipeline.runs.measured import measured_apart
+from pipeline.runs.measured import measuring_process
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
-from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.run import run_release
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
@@ -123,17 +123,17 @@ checked = check_request(request)
 if how == "here":
     run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
 elif how == "apart":
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         run_release(checked, Searching(), measured=measured)
 elif how == "table":
     table = pd.read_csv(Path(spec).parent / "persons.csv", dtype=str)
     held = check_stated(request, load_spec(request.spec), records_of(table))
-    with measured_apart(held) as measured:
+    with measuring_process(held) as measured:
         run_release(held, Searching(), measured=measured)
 else:
     run = RunDirectory(Path(out) / "town")
     universes = universes_to_rerun(run, None, None)
-    with repeated_apart(run, request.key) as measured:
+    with rerun_process(run, request.key) as measured:
         print("same", int(rerun_release(run, universes, measured, 1, Searching()).same))
 """
 

@@ -117,7 +117,7 @@ def test_a_record_outside_the_list_is_refused_all_the_same(tmp_path: Path) -> No
     path = write(tmp_path, AREAS, "microdata", 'within = { state = ["2", "3"] }')
     found = validate(None, path)
     assert found.findings == []
-    assert any(one.startswith("geography.build: only areas of state 2, 3 are released") for one in found.remarks)
+    assert any(one.startswith("geography.within: only areas of state 2, 3 are released") for one in found.remarks)
     with (tmp_path / "persons.csv").open("a") as file:
         file.write("9900,old\n")
     (finding,) = validate(None, path).findings
@@ -130,11 +130,11 @@ def test_a_record_outside_the_list_is_refused_all_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("within", "message"),
     [
-        ('{ state = "7" }', "geography.build.state: the list has no state '7'; it has 3: '1', '2', '3'"),
-        ('{ tract = "11" }', "geography.build: 1 geounit of level 'state' would be left in part: '1'"),
-        ('{ region = "1" }', "geography.build: 'region' is not a level; the levels are state, tract, block"),
-        ("{ state = [] }", "geography.build.state: found an empty list; at least one entry is needed"),
-        ("{}", "geography.build: found an empty table; at least one entry is needed"),
+        ('{ state = "7" }', "geography.within.state: the list has no state '7'; it has 3: '1', '2', '3'"),
+        ('{ tract = "11" }', "geography.within: 1 geounit of level 'state' would be left in part: '1'"),
+        ('{ region = "1" }', "geography.within: 'region' is not a level; the levels are state, tract, block"),
+        ("{ state = [] }", "geography.within.state: found an empty list; at least one entry is needed"),
+        ("{}", "geography.within: found an empty table; at least one entry is needed"),
     ],
 )
 def test_areas_that_the_list_does_not_have_are_refused(tmp_path: Path, within: str, message: str) -> None:
