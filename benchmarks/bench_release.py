@@ -136,8 +136,8 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     from pipeline.runs.request import Request, check_request
     from postprocess.downward import level as downward
     from postprocess.downward.level import downward_level
-    from postprocess.families.cvxpy_reference import solve_with_cvxpy
     from postprocess.families.family import Family, Solution
+    from postprocess.families.reference_solvers import solve_with_cvxpy
     from postprocess.families.solve import solve_families
     from postprocess.linear.upward import basis_of, upward_pass
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from geography.spine import LeftOut, Level, Spine
 from pipeline.errors import ChangedFileError, InputError
 from pipeline.model.area_names import AreaNames
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory

@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import SpecError
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total

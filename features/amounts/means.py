@@ -29,7 +29,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
-from pipeline.model.links.link import links_of_kind
+from pipeline.model.link import links_of_kind
 from pipeline.model.schema import AmountAttribute, ChosenEnd
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe

@@ -33,13 +33,13 @@ class SumsInRelease(SumsOfCounts):
     """The link, as those ask for it who release and read the two universes."""
 
     def knowledge_after(self, job: Job) -> Knowledge:
-        """See `pipeline.estimation.known.KnownAfter`."""
+        """See `pipeline.estimation.constraints.KnownAfter`."""
         from features.amounts.knowledge import BoundedByCounts  # brings the solvers
 
         return BoundedByCounts(job, self)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.linked.PublishesLinked`."""
+        """See `pipeline.publishing.steps.PublishesLinked`."""
         from features.amounts.means import mean_steps
 
         return mean_steps(job, self, level)
@@ -166,7 +166,7 @@ class AmountSums(Measure):
         return f"Sums of {self.amount.name} in units of {self.amount.unit}."
 
     def link(self, universe: Universe, own: Universe) -> SumsInRelease:
-        """See `pipeline.model.links.link.LinksToCounts`."""
+        """See `pipeline.model.link.LinksToCounts`."""
         return SumsInRelease(universe, own)
 
     def too_many(self) -> tuple[str, str, str]:

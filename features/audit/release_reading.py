@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.confidential.binding import bound_fingerprints
+from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe

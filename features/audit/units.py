@@ -23,7 +23,7 @@ from geography.build import spine_from_prefixes
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.units import tabulate_units
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 
 _BLOCKS: Final = ("11", "12", "21")
 _REASONS: Final = ("fall", "fever")

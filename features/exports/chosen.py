@@ -17,7 +17,7 @@ from pipeline.metadata.products import (
     described,
     products_of,
 )
-from pipeline.model.links.link import tables_of
+from pipeline.model.link import tables_of
 from pipeline.published import PublishedRelease
 
 

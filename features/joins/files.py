@@ -21,7 +21,7 @@ from pipeline.errors import ReleaseError
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.labels import Labels
-from pipeline.model.links.link import LinkedTable, tables_of
+from pipeline.model.link import LinkedTable, tables_of
 from pipeline.model.texts.message import marked
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.release.layout import RunDirectory, file_name

@@ -58,17 +58,17 @@ if TYPE_CHECKING:
 class LinkedHouseholds(Households):
     """The link with what is made of it; modules that bring libraries are imported when they are needed."""
 
-    #: See `pipeline.publishing.linked.WritesRecords`.
+    #: See `pipeline.publishing.steps.WritesRecords`.
     records_step: ClassVar[str] = "household tables"
 
     def knowledge_after(self, job: Job) -> BoundedByHouseholds:
-        """See `pipeline.estimation.known.KnownAfter`."""
+        """See `pipeline.estimation.constraints.KnownAfter`."""
         from features.joins.knowledge import BoundedByHouseholds  # brings the solvers
 
         return BoundedByHouseholds(job, self)
 
     def knowledge_first(self, job: Job, results: Callable[[], Results]) -> ExpectedMembers:
-        """See `pipeline.estimation.known.KnownFirst`."""
+        """See `pipeline.estimation.constraints.KnownFirst`."""
         from features.joins.knowledge import ExpectedMembers
 
         return ExpectedMembers(job, self, results)
@@ -80,14 +80,14 @@ class LinkedHouseholds(Households):
         return (partial(told_apart, self),)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.linked.PublishesLinked`."""
+        """See `pipeline.publishing.steps.PublishesLinked`."""
         from features.joins.publishing import size_steps
 
         return size_steps(job, self, level)
 
     @staticmethod
     def write_records(job: Job, links: Sequence[Households], counts: sp.csr_array) -> None:
-        """See `pipeline.publishing.linked.WritesRecords`."""
+        """See `pipeline.publishing.steps.WritesRecords`."""
         from features.joins.publishing import publish_joined_records
 
         publish_joined_records(job, links, counts)
@@ -265,7 +265,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, eq=False)
 class StatedJoins:
-    """See `pipeline.model.links.link.StatedLinks`.
+    """See `pipeline.model.link.StatedLinks`.
 
     Attributes:
         universes: with the tables that average household sizes are made of, where the spec states none.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.joins.mathematics.membership import NO_MOST, Membership
-from pipeline.model.links.link import Link, links_of_kind
+from pipeline.model.link import Link, links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked

@@ -30,7 +30,7 @@ from pipeline.model.query import terms_of
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import FilledTable, FilledValues, Misfit, Section, Sentences, Table
-from pipeline.spec.input.section import InputSpec, check_input
+from pipeline.spec.input_section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.resolve import StatesMeasure

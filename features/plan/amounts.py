@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from pipeline.errors import InputError
 from pipeline.model.exact import parse_exact
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 
 #: Records that a mean is of, in the plan.
 RECORDS: Final = (100, 1_000, 10_000)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from pipeline.estimation.expectation import Expectation
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.spec.release_spec import ReleaseSpec
 
 

@@ -21,7 +21,7 @@ from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise

@@ -87,9 +87,8 @@ def ask(
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import combine_answer
-    from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
-    from pipeline.signatures.statement import drop_stale_signature, is_signed, sign_release
+    from pipeline.signatures.statement import drop_stale_signature, is_signed, require_signer, sign_release
     from pipeline.spec.release_spec import load_spec
 
     output = Output(quiet, verbose=False, json=json)

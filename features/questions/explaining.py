@@ -10,7 +10,7 @@ import numpy as np
 
 from features.questions.request import CheckedQuestion
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.estimation.answers.together import PartByPartError, check_size, estimated_together
+from pipeline.estimation.question_answers import PartByPartError, check_size, estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger

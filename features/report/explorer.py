@@ -20,7 +20,7 @@ from features.report.summaries import MarginSummary
 from features.report.table_numbers import PackedTable, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
-from pipeline.model.links.link import tables_of
+from pipeline.model.link import tables_of
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
 from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere

@@ -26,10 +26,10 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, Stateme
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import size_labels
+from pipeline.release.changes import Changes, Move, TableChanges, read_changes
 from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
-from pipeline.release.versions.changes import Changes, Move, TableChanges, read_changes
 from pipeline.spec.release_spec import ReleaseSpec
 
 # -- of a version that replaces another: which one it is, and what changed ---------------------------------------

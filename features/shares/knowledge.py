@@ -16,7 +16,7 @@ from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.answers import answers_of_subtrees
+from postprocess.linear.upward import answers_of_subtrees
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted

@@ -9,10 +9,9 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.model.universe import Universe
+from pipeline.model.universe import PublicFact, Universe
 from pipeline.spec.fields import File, FilledTable, Misfit, Section, Value
 from pipeline.spec.problems import Problems, dotted, unknown
 

@@ -24,16 +24,15 @@ from pipeline.estimation.constraints import (
 )
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.publishing.public_inputs import BOUNDS, read_inputs
-from pipeline.records.alike_units import find_alike_units
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
-from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
+from pipeline.records.unit_checks import find_alike_units, find_person_numbers
 from pipeline.runs.request import stated_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 

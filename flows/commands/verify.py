@@ -177,9 +177,8 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.release.layout import RunDirectory
     from pipeline.runs.questions.combining import is_combined, release_of
     from pipeline.runs.questions.public_files import form_alone, verify_answer
-    from pipeline.runs.signers import require_signer
     from pipeline.signatures.signing_keys import PublicKey
-    from pipeline.signatures.statement import is_signed, signature_problems
+    from pipeline.signatures.statement import is_signed, require_signer, signature_problems
 
     key = None if signed_by is None else PublicKey.read(signed_by)
     run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))

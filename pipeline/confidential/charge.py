@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pipeline.confidential.binding import bound_fingerprints
+from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocations

@@ -29,7 +29,7 @@ from pipeline.estimation.constraints import (
 )
 from pipeline.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.selection import Selection

@@ -15,7 +15,7 @@ from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
 from pipeline.confidential.positive import measure_positive
 from pipeline.execution.job import Job
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.source import OwnNoise, Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey

@@ -4,16 +4,29 @@ Everything after the measurements (estimation, an engine's tasks, the clients of
 processes that never had any of these in their memory. This process is told what to do by the one that started it; what
 it answers are short JSON texts: how far it is, that a task is done, what is public about key and records, or the public
 text of an error. It sends no objects, so that nothing in it can travel by accident.
+
+Records that a caller has in memory, on their way to the process that counts them: by a pipe, never by a file.
+
+A column that the records do not have is said openly, and before anything is counted: its name is in the spec.
+
+Only the process that counts looks for it: the footer of a Parquet file holds least and greatest values, and the first
+block of a CSV file its first records. What a file has instead is shown of a table and of a Parquet file; the first line
+of a CSV file that lacks its header is a record.
+
+Errors on their way from the process that sees the records to one that does not: the public text, nothing else.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
@@ -23,33 +36,229 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
-from pipeline.confidential.errors import described, restored
-from pipeline.confidential.handed_tables import (
-    places_of,
-    receive_columns,
-    send_columns,
-    tables_of,
-    with_tables,
-    without_tables,
-)
-from pipeline.confidential.missing_columns import refuse_missing_columns
 from pipeline.confidential.parts import Question, answering, installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
+from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.job import Job
+from pipeline.execution.machine_faults import NO_MEMORY, limit_of
 from pipeline.execution.progress import Silent
-from pipeline.execution.spawn import WorkerContext
 from pipeline.execution.threads import give_memory_back
-from pipeline.execution.workers import WorkerError, Workers, begin_worker
+from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begin_worker
+from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.public_inputs import inputs_to_measure
-from pipeline.release.key_statement import KeyStatement
+from pipeline.records.cells import needed_columns
+from pipeline.records.problems import list_allowed, quote
+from pipeline.records.record_files import column_names, is_text_file
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import KeyStatement
 from pipeline.release.receipts import Receipt
+from pipeline.storage.files import write_bytes
+
+_OWN: Final = ("features", "flows", "geography", "pipeline", "postprocess")
+
+
+def described(error: BaseException, run: RunDirectory | None, stage: str) -> dict[str, object]:
+    """What may be said of an error, as JSON.
+
+    A defect's traceback may show what is in the records: it goes to restricted/, if there is a run already.
+    """
+    if isinstance(error, RefusedError):
+        return {"stage": str(error).split(":")[0], "details": str(error.details), "status": error.exit_status}
+    if isinstance(error, SpinewiseError):
+        return {"module": type(error).__module__, "name": type(error).__name__, "text": str(error)}
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+        filename = None if error.filename is None else str(error.filename)
+        return {"errno": error.errno, "reason": error.strerror, "file": filename}
+    if limit_of(error) == NO_MEMORY:
+        return {"memory": True}
+    if run is None or not run.staging.is_dir():
+        return {"text": f"{stage}: {type(error).__name__}, a defect of the program"}
+    write_bytes(run.refusal, traceback.format_exc().encode(errors="backslashreplace"), run.staging, private=True)
+    return {"stage": stage, "details": str(run.refusal), "status": 1}
+
+
+def restored(description: Mapping[str, Any]) -> Exception:
+    """The error that `described` described."""
+    if "details" in description:
+        return RefusedError(str(description["stage"]), Path(description["details"]), int(description["status"]))
+    if "errno" in description:
+        return OSError(description["errno"], description["reason"], description["file"])
+    if "memory" in description:
+        return MemoryError()
+    text = str(description["text"])
+    return _own(str(description.get("module", "")), str(description.get("name", "")))(text)
+
+
+def _own(module: str, name: str) -> type[SpinewiseError]:
+    """The class of an error, or the nearest of its bases whose only argument is the text."""
+    if module.split(".")[0] not in _OWN:
+        return SpinewiseError
+    named = getattr(import_module(module), name, None)
+    if not (isinstance(named, type) and issubclass(named, SpinewiseError)):
+        return SpinewiseError
+    return next(each for each in named.__mro__ if issubclass(each, SpinewiseError) and "__init__" not in vars(each))
+
+
+#: Rows that are sent at a time.
+_ROWS: Final = 1 << 16
+_LONGEST_NOTE: Final = 1 << 20
+
+#: The columns of a universe's records, by the universe's name; how the other process asks for them.
+Fetch = Callable[[str, Sequence[str]], pa.Table]
+
+
+def tables_of(job: Job) -> dict[str, MemoryTable]:
+    """Universe -> its records, where they are a table in this process."""
+    sources = {universe.name: universe.require_input().file for universe in job.universes if universe.input is not None}
+    return {name: source for name, source in sources.items() if isinstance(source, MemoryTable) and source.given}
+
+
+def without_tables(job: Job) -> Job:
+    """The job with the places of tables, not the tables: of records, and of the public list of areas."""
+    universes = places_of(job.universes)
+    areas, spec = job.spec.geography.file, job.spec
+    if isinstance(areas, MemoryTable):
+        spec = spec.model_copy(update={"geography": spec.geography.model_copy(update={"file": areas.place()})})
+    return replace(job, universes=universes, spec=spec)
+
+
+def places_of(universes: Sequence[Universe]) -> tuple[Universe, ...]:
+    """The universes with the places of tables, not the tables."""
+    return tuple(_with(universe, lambda table: table.place()) for universe in universes)
+
+
+def with_tables(job: Job, names: Sequence[str], fetch: Fetch) -> Job:
+    """The job with tables that are fetched when they are read, in the universes of these names."""
+    universes = tuple(
+        _with(universe, partial(_fetched, fetch=partial(fetch, universe.name))) if universe.name in names else universe
+        for universe in job.universes
+    )
+    return replace(job, universes=universes)
+
+
+def send_columns(there: Connection, table: MemoryTable, names: Sequence[str]) -> None:
+    """Send some columns of a table, or what is wrong with them, to whoever waits in `receive_columns`."""
+    try:
+        columns = table.read(names) if table.read is not None else pa.table({})
+    except Exception as error:
+        there.send_bytes(json.dumps({"error": described(error, None, "tabulate")}).encode())
+        return
+    there.send_bytes(b"{}")
+    plain = columns.schema.remove_metadata()
+    with pa.PythonFile(_Sending(there), "w") as file, pa.ipc.new_stream(file, plain) as stream:
+        for batch in columns.to_batches(max_chunksize=_ROWS):
+            stream.write_batch(batch.replace_schema_metadata(None))
+    there.send_bytes(b"")
+
+
+def receive_columns(there: Connection) -> pa.Table:
+    """What `send_columns` sends; raises the error that it met."""
+    note: Mapping[str, Any] = json.loads(there.recv_bytes(_LONGEST_NOTE))
+    if "error" in note:
+        raise restored(note["error"])
+    with pa.PythonFile(_Receiving(there), "r") as file:
+        with pa.ipc.open_stream(file) as stream:
+            columns = stream.read_all()
+        while file.read(1):  # to the end of what was sent
+            pass
+    return columns
+
+
+def _with(universe: Universe, change: Callable[[MemoryTable], MemoryTable]) -> Universe:
+    source = universe.input
+    if source is None or not isinstance(source.file, MemoryTable):
+        return universe
+    return replace(universe, input=replace(source, file=change(source.file)))
+
+
+def _fetched(table: MemoryTable, fetch: Callable[[Sequence[str]], pa.Table]) -> MemoryTable:
+    return replace(table, read=fetch)
+
+
+class _Sending:
+    """A file whose content is sent, a message for each write."""
+
+    closed = False
+
+    def __init__(self, there: Connection) -> None:
+        self._there = there
+
+    def write(self, data: bytes) -> int:
+        if len(data):
+            self._there.send_bytes(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _Receiving:
+    """A file whose content is what a `_Sending` sent; an empty message is its end."""
+
+    closed = False
+
+    def __init__(self, there: Connection) -> None:
+        self._there = there
+        self._got = memoryview(b"")
+        self._ended = False
+
+    def read(self, size: int = -1) -> bytes:
+        parts: list[memoryview] = []
+        wanted = size
+        while wanted != 0:
+            if not self._got and not self._ended:
+                self._got = memoryview(self._there.recv_bytes())
+                self._ended = not self._got
+            if self._ended:
+                break
+            part = self._got if wanted < 0 else self._got[:wanted]
+            self._got = self._got[len(part) :]
+            wanted -= len(part) if wanted > 0 else 0
+            parts.append(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+#: Forms of records with a column for each attribute.
+_FORMS = ("microdata", "long")
+
+
+def refuse_missing_columns(universes: Sequence[Universe]) -> None:
+    """Look at the names of the columns alone; what cannot be read is told by whoever reads it.
+
+    Raises:
+        InputError: a file of records has not the columns that it needs.
+    """
+    for universe in universes:
+        records = universe.require_input()
+        if records.form not in _FORMS or not universe.source.has_truth:
+            continue
+        with suppress(RecordsError):
+            present = column_names(records.file, text=records.text_format)
+            missing = [name for name in needed_columns(records, universe.schema) if name not in present]
+            if missing:
+                named = ", ".join(map(quote, missing))
+                raise InputError(f"{records.file}: no column {named}; {_instead(records.file, present)}")
+
+
+def _instead(source: object, present: Sequence[str]) -> str:
+    if isinstance(source, MemoryTable):
+        return f"the table's columns are {list_allowed(present)}"
+    if is_text_file(source):  # type: ignore[arg-type]
+        return "the first line of the file names its columns; [input] says which of them is which"
+    return f"the file's columns are {list_allowed(present)}"
+
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
@@ -134,7 +343,7 @@ class MeasuringProcess:
         return DistantSteps(self, job, insecure=bool(public["insecure"]))
 
     def refuse_missing_columns(self, universes: Sequence[Universe]) -> None:
-        """See `missing_columns.refuse_missing_columns`."""
+        """Refuse records that lack a column, before anything is counted; InputError."""
         self.ask("columns", places_of(universes))
 
     def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:

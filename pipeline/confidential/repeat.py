@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import run_charges
-from pipeline.confidential.key_statement import key_statement
+from pipeline.confidential.fingerprints import key_statement
 from pipeline.confidential.parts import Parts, Question
 from pipeline.confidential.steps import MEASURE_POSITIVE, ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
-from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.manifest import KeyStatement, Manifest, read_manifest
 from pipeline.release.run_directory import recorded_input
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.confidential.secret_source import SecretSource
+from pipeline.confidential.custody import SecretSource
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings, where_set
 from pipeline.signatures.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pipeline.confidential.binding import bound_fingerprints
 from pipeline.confidential.charge import charge_run, run_charges
-from pipeline.confidential.key_statement import key_statement, release_salt
+from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
 from pipeline.confidential.parts import ConfidentialPart, MeasuresPositive, Parts, Question
 from pipeline.confidential.refusals import shielded
@@ -21,8 +20,8 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.files import answer_paths, positive_paths, selected_path
 from pipeline.publishing.public_inputs import BOUNDS, public_input_files, write_public_inputs
-from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import KeyStatement
 from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 from weakref import proxy
 
+from pipeline.estimation.constraints import Known
 from pipeline.estimation.knowledge import Results
-from pipeline.estimation.known import Known
 from pipeline.estimation.measurement_files import SourceFiles
 from pipeline.estimation.problem import stated_problem, with_values
 from pipeline.execution.job import Job

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_long, measured_within
 from pipeline.estimation.expectation import Expectation
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec

@@ -29,8 +29,7 @@ from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_below, variances_of
-from postprocess.linear.draw_grid import UNKNOWN, at_top, persons, within_families
-from postprocess.linear.draws import Drawn, DrawnLevel, draw, drawn_levels
+from postprocess.linear.draws import UNKNOWN, Drawn, DrawnLevel, at_top, draw, drawn_levels, persons, within_families
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 

@@ -1,7 +1,7 @@
 """What the estimation of a universe knows besides its measurements: one interface for all that can be known.
 
 A kind of knowledge is a class in a module of its own. It comes from public inputs, the core's or a feature's, or from
-universes that are released before; `known` brings it together.
+universes that are released before; `constraints` brings it together.
 """
 
 from __future__ import annotations

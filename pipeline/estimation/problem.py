@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
-from pipeline.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
-from pipeline.estimation.known import Known, told_apart_by_inputs
+from pipeline.estimation.constraints import (
+    Known,
+    carried_constraints,
+    declared_constraints,
+    facility_bounds,
+    told_apart_by_inputs,
+)
 from pipeline.estimation.measurement_files import MeasurementSource, differing
 from pipeline.estimation.positive import positive_sources
 from pipeline.model.allocation import Allocation, allocations

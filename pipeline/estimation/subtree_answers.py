@@ -19,8 +19,7 @@ from pipeline.estimation.part import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers, foreign_arrays
 from postprocess.arrays import Arrays, FloatArray, IntArray
-from postprocess.linear.answers import answers_of_subtrees
-from postprocess.linear.upward import upward_pass
+from postprocess.linear.upward import answers_of_subtrees, upward_pass
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.shares.estimates import adjusted
 

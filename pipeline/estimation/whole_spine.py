@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from geography.spine import Level
 from pipeline.estimation.computed import Computed
+from pipeline.estimation.constraints import Known
 from pipeline.estimation.knowledge import Results
-from pipeline.estimation.known import Known
 from pipeline.estimation.packing import packed_level, unpacked_level
 from pipeline.estimation.problem import with_positive
 from pipeline.execution.batches import run_kept

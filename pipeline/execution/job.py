@@ -14,7 +14,7 @@ from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Notes
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import OpenedInputs
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.release.published_files import UniverseFiles

@@ -8,12 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table
+from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table, spine_within
 from geography.codes import first_few, text_column
-from geography.off_spine import OffSpineAreas
-from geography.regroup import regroup
+from geography.off_spine import OffSpineAreas, regroup
 from geography.spine import Spine
-from geography.within import spine_within
 from pipeline.errors import InputError, RecordsError, SpineError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import Source

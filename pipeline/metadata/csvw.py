@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pipeline.metadata.contents import Column, DataFile
-from pipeline.metadata.licences import licence_of
+from pipeline.metadata.facts import licence_of
 from pipeline.model.about import About, Period
 
 _CONTEXT = "http://www.w3.org/ns/csvw"

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.metadata.contents import Axis, Column, DataFile
-from pipeline.metadata.facts import fact_lines
-from pipeline.metadata.licences import is_address, licence_of
+from pipeline.metadata.facts import fact_lines, is_address, licence_of
 from pipeline.model.about import About
 from pipeline.storage.files import sha256_file
 

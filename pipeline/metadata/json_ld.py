@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.datapackage import MEDIA, contributor
-from pipeline.metadata.licences import is_address, licence_of
+from pipeline.metadata.facts import is_address, licence_of
 from pipeline.model.about import About
 
 CONTEXT = {

@@ -40,7 +40,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class RecordSource:
-    """A file of records; `pipeline.spec.input.section` checks that its parts fit each other.
+    """A file of records; `pipeline.spec.input_section` checks that its parts fit each other.
 
     Attributes:
         file: CSV or Parquet, absolute; or a table in memory.

@@ -1,4 +1,10 @@
-"""What a release measures, resolved: every name looked up, every share exact, every default filled in."""
+"""What a release measures, resolved: every name looked up, every share exact, every default filled in.
+
+What public numbers of a feature say of a universe, as a value; no noise depends on it.
+
+What is made of a fact is asked by protocols of those who make it: `pipeline.estimation.knowledge.Knowing`,
+`pipeline.pages.facts.Shown`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,6 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
-from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, NumberColumn, Schema
@@ -25,6 +30,14 @@ from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Earlier, Strategy
 from pipeline.model.together import Together
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+
+
+class PublicFact:
+    """A fact of one universe; it is pickled, and holds no numbers."""
+
+    def told_apart(self) -> tuple[Query, ...]:
+        """The queries, beside the measured ones, that estimates must tell apart."""
+        return ()
 
 
 class TableFact:

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.words import Words

@@ -17,10 +17,10 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.files import published_tables
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import counts_of
+from pipeline.release.changes import AnswerUsed, Changes, TextChange, changes_bytes, table_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, header_of
-from pipeline.release.versions.changes import AnswerUsed, Changes, TextChange, changes_bytes, table_changes
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.wording.corrections import text_changes
 from pipeline.storage.files import write_bytes

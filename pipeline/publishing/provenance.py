@@ -11,6 +11,7 @@ from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.publishing.public_inputs import NamedInput, named_inputs
 from pipeline.release.provenance import InputProvenance
+from pipeline.release.status import Status, status
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -93,3 +94,11 @@ def check_accepted(spec: ReleaseSpec) -> None:
         'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
         f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"
     )
+
+
+def status_of(spec: ReleaseSpec, *, insecure_key: bool, charged: bool) -> Status:
+    """The status of a release of `spec`, with a test key or not, charged to a ledger or not."""
+    from_records = bool(accepted_inputs(spec))
+    # Reports have spent their epsilon before they arrived: there is nothing that a ledger could count.
+    counted = charged or spec.privacy.framework == "local"
+    return status(insecure_key=insecure_key, charged=counted, purpose=spec.purpose, from_records=from_records)

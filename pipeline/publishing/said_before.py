@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.metadata.products import ReleaseScope, resources
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits

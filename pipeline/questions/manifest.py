@@ -11,7 +11,6 @@ from pydantic import Field
 
 from pipeline.errors import ChangedFileError, InputError, ReleaseError
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
-from pipeline.questions.exact_text import Exact, Positive
 from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, RANKS, Mechanism, Ranked, rank_of
 from pipeline.questions.resolved import OfUnit, Part, parts_of
 from pipeline.questions.sensitivity import Measured, scale_for
@@ -20,7 +19,7 @@ from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
-from pipeline.release.stated import Digest, Stated, StatedName, read_stated
+from pipeline.release.stated import Digest, Exact, Positive, Stated, StatedName, read_stated
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import Readable, unchecked
 

@@ -12,11 +12,10 @@ from pydantic import model_validator
 
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Recode, Schema
 from pipeline.questions.domain import Domain
-from pipeline.questions.exact_text import Exact, Positive
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved, records_of_unit
 from pipeline.questions.text import Asked
-from pipeline.release.stated import Stated
+from pipeline.release.stated import Exact, Positive, Stated
 
 __all__ = ["DomainStated", "looked_up", "stated_domain"]
 

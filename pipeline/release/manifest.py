@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,10 +23,26 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
-from pipeline.release.software import Software
+from pipeline.release.software import Software, software
 from pipeline.release.stated import Digest, Stated
 from pipeline.release.status import Status
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
+
+
+@dataclass(frozen=True)
+class KeyStatement:
+    """What a manifest states of key and records; empty where another program drew the noise.
+
+    Attributes:
+        salt: of the release.
+        commitment: to the key, with the salt.
+        fingerprints: universe -> of its records, keyed, with the salt.
+    """
+
+    salt: str = ""
+    commitment: str = ""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
 
 FORMAT: Final = 1
 
@@ -223,3 +240,16 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         raise ValueError("a key stands twice in one object")
     return content
+
+
+def version_differences(manifest: Manifest) -> list[str]:
+    """A sentence that lists the versions that differ from those that the release was made with, if any do."""
+    installed, recorded = software(), manifest.software
+    now = {"spinewise": installed.version, "python": installed.python, **installed.packages}
+    then = {"spinewise": recorded.version, "python": recorded.python, **recorded.packages}
+    differing = [
+        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})"
+        for name in sorted(now.keys() | then.keys())
+        if now.get(name) != then.get(name)
+    ]
+    return [f"the installed versions are not those it was made with: {', '.join(differing)}"] if differing else []

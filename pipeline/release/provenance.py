@@ -1,11 +1,14 @@
-"""The birth certificate of a release's public inputs, as its manifest states it."""
+"""Provenance of a release's public inputs, as its manifest states it."""
 
 from __future__ import annotations
 
-from pipeline.model.input_source import InputSource
+from typing import Literal
+
 from pipeline.release.stated import Digest, Stated, StatedName, read_stated
 from pipeline.release.status import Status
 from pipeline.storage.readable import Readable
+
+InputSource = Literal["public", "records"]
 
 
 class InputProvenance(Stated):

@@ -20,9 +20,8 @@ from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.public_inputs import write_public_inputs
 from pipeline.publishing.said_before import can_be_said
 from pipeline.publishing.steps import perform_public_steps, public_steps
-from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import file_name
-from pipeline.release.manifest import write_manifest
+from pipeline.release.manifest import KeyStatement, write_manifest
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
 from pipeline.release.status import MADE_ELSEWHERE

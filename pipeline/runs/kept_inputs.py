@@ -13,7 +13,7 @@ from pipeline.model.memory_table import records_place
 from pipeline.model.record_source import Expectation, RecordSource
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 
 #: What the public spec says of how records are read, and the columns of questions, which no release has.
 _ELSEWHERE = ("amount", "beside", "further")

@@ -12,24 +12,94 @@ from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
-from pipeline.model.links.link import tables_of
-from pipeline.model.memory_table import Source
+from pipeline.model.link import tables_of
+from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.record_source import UNPROVED
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
 from pipeline.publishing.provenance import check_accepted, check_inputs
 from pipeline.publishing.said_before import can_be_said
+from pipeline.questions.manifest import read_answer
+from pipeline.questions.released.added import promises
 from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels, long_terms
-from pipeline.runs.chosen_clips import check_chosen
-from pipeline.runs.given_records import require_given, with_given
-from pipeline.spec.input.section import read_expectation
+from pipeline.runs.questions.public_files import answer_problems
+from pipeline.spec.input_section import read_expectation
 from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.storage.files import sha256_file
 from pipeline.storage.local_name import is_file
+
+
+def check_chosen(spec: ReleaseSpec, release: Universe) -> None:
+    """Verify the answers that upper ends are from; a published spec has only their names, and they were verified.
+
+    Args:
+        spec: with the companions.
+        release: its own universe, with which its companions of amounts share the records.
+
+    Raises:
+        SpecError: an answer does not verify, was changed since the spec was read, or has another promise.
+        ReleaseError: its manifest cannot be read.
+    """
+    for name, chosen in spec.chosen_ends.items():
+        if not chosen.answer.is_absolute():
+            continue
+        run = RunDirectory(chosen.answer)
+        manifest = read_answer(run)
+        problems = answer_problems(run.public, manifest)
+        if sha256_file(run.public / "answer.json") != chosen.sha256:
+            problems.append("answer.json: was changed since the spec was read")
+        if problems:
+            raise SpecError(
+                f"{spec.source}: companions.{name}.between: the answer {chosen.answer} does not verify: {problems[0]}"
+            )
+        for what, (own, theirs) in promises(manifest, release).items():
+            if own != theirs:
+                raise SpecError(
+                    f"{spec.source}: companions.{name}.between: the answer {chosen.answer} has another promise: "
+                    f"{what}: found {own}, and {theirs} of the release; ask for the clip with the release's own "
+                    "[privacy]"
+                )
+
+
+def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> tuple[Universe, ...]:
+    """The universes with the records that were supplied for them.
+
+    Args:
+        universes: of the release.
+        records: universe ("" for the release's own) -> its records; universes without an entry stay as they are, and
+            amounts, and counts of what is clipped, are of the release's own records.
+
+    Raises:
+        InputError: no universe has the name, or the spec does not say how the records are read.
+    """
+    names = [universe.name for universe in universes if not universe.own_records]
+    if unknown := [name for name in records if name not in names]:
+        raise InputError(
+            f'records: {unknown[0]!r} is no companion; allowed are "" for the release\'s own records'
+            f"{''.join(f', {name!r}' for name in names if name)}"
+        )
+    changed = []
+    for universe in universes:
+        source = records.get("" if universe.own_records else universe.name)
+        if source is not None:
+            stated = universe.require_input()
+            universe = replace(universe, input=replace(stated, file=source))
+        changed.append(universe)
+    return tuple(changed)
+
+
+def require_given(universes: Sequence[Universe], why: str) -> None:
+    """Raises InputError, with the reason `why`, where a universe expects a table in memory and none was supplied."""
+    for universe in universes:
+        source = universe.require_input().file
+        if isinstance(source, MemoryTable) and not source.given:
+            raise InputError(f"{source}: {why}")
+
 
 EngineName = Literal["local", "dask"]
 ENGINES: tuple[str, ...] = get_args(EngineName)

@@ -28,15 +28,14 @@ from pipeline.metadata.products import level_of, order_of
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.provenance import status_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, version_differences, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.runs.decided import DecidedFirst
-from pipeline.runs.drawn_before import refuse_other_run
 from pipeline.runs.open_public import PublicSide, open_published
-from pipeline.runs.status import status_of
-from pipeline.runs.versions import version_differences
+from pipeline.runs.record_sources import refuse_other_run
 from pipeline.storage.files import sha256_file, write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name

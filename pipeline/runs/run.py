@@ -19,10 +19,9 @@ from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSt
 from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.job import Job
 from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.perform import perform_steps
+from pipeline.execution.perform import Checkpoints, perform_steps
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.settings import load_settings
@@ -31,6 +30,7 @@ from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.provenance import status_of
 from pipeline.publishing.said_before import say_before
 from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.layout import RunDirectory
@@ -41,7 +41,6 @@ from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.status import status_of
 from pipeline.signatures.statement import drop_stale_signature
 from pipeline.storage.files import write_json
 

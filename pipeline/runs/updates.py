@@ -17,11 +17,11 @@ from typing import Final
 from threadpoolctl import threadpool_limits
 
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.estimation.answers.together import PartByPartError
+from pipeline.estimation.question_answers import PartByPartError
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.checkpoints import Checkpoints
 from pipeline.execution.interrupts import interruption_of
 from pipeline.execution.job import Job
+from pipeline.execution.perform import Checkpoints
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.retries import may_be_retried
 from pipeline.execution.workers import Workers
@@ -32,16 +32,14 @@ from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import last_steps, perform_public_steps, public_steps
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import added_section, refuse_drawn_twice
-from pipeline.release.key_statement import KeyStatement
+from pipeline.release.changes import Changes, read_changes
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, write_manifest
+from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences, write_manifest
 from pipeline.release.run_directory import open_run, recorded_identity
-from pipeline.release.versions.changes import Changes, read_changes
 from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
-from pipeline.runs.signers import require_signer
-from pipeline.runs.versions import version_differences
 from pipeline.signatures.signing_keys import PublicKey
+from pipeline.signatures.statement import require_signer
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts

@@ -29,14 +29,13 @@ from pipeline.publishing.public_inputs import inputs_of
 from pipeline.publishing.said_before import promises_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.manifest import Manifest, check_public_files, read_manifest, version_differences
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
-from pipeline.runs.versions import version_differences
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import sha256_file

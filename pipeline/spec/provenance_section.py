@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pipeline.model.input_source import InputSource
+from pipeline.release.provenance import InputSource
 from pipeline.spec.fields import Section, Table
 
 

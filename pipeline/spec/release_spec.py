@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.errors import SpecError
 from pipeline.model.about import LINES, About, Period
 from pipeline.model.labels import Labels
-from pipeline.model.links.link import Link, StatedLinks, links_of_measures
+from pipeline.model.link import Link, StatedLinks, links_of_measures
 from pipeline.model.together import Together
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, check_name

@@ -12,24 +12,22 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.measure import COUNTS, Measure, ProtectedUnit
-from pipeline.model.public_fact import PublicFact
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import Strategy
-from pipeline.model.universe import Bound, Table, TableFact, Universe
+from pipeline.model.universe import Bound, PublicFact, Table, TableFact, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
 from pipeline.spec.edit_rules import RuleError, impossible_by, values_of
-from pipeline.spec.input.section import check_input
+from pipeline.spec.input_section import check_input
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.resolve_selections import resolve_selections
-from pipeline.spec.resolve_strategy import preset_budget, resolve_strategy
+from pipeline.spec.resolve_strategy import preset_budget, resolve_selections, resolve_strategy
 from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import UpdateSection, resolve_added

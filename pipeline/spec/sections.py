@@ -28,7 +28,7 @@ from pipeline.spec.fields import (
     Value,
     Values,
 )
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
 from pipeline.spec.slots import SlottedSection
 from pipeline.spec.wording.fields import Texts

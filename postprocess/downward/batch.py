@@ -10,10 +10,9 @@ import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, IntArray, Rows
 from postprocess.errors import SolverError
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, Solution
+from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
-from postprocess.families.second_solver import solve_again
 
 #: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3

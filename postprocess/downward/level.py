@@ -20,9 +20,8 @@ from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
-from postprocess.families.rounding import round_family, round_together, tie_breaks
+from postprocess.families.rounding import round_family, round_together, swapped, tie_breaks
 from postprocess.families.solve import solve_families
-from postprocess.families.swaps import swapped
 from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import Problem
 

@@ -23,8 +23,8 @@ from scipy.linalg import lapack
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
 from postprocess.families.family import Family, violation, violations
+from postprocess.families.progress import Watch
 from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
-from postprocess.families.watching import Watch
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300

@@ -26,8 +26,7 @@ from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family, one_hot
 from postprocess.families.inverses import inverse
-from postprocess.families.standing import Standing
-from postprocess.families.watching import Watch
+from postprocess.families.progress import Standing, Watch
 
 RELAXATION = 1.6
 #: The first penalty, as a share of the median of the precision's diagonal.

@@ -20,9 +20,8 @@ from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
 from postprocess.families.equalities import APART, CORRECT, GRADIENT
 from postprocess.families.family import Family, violation
 from postprocess.families.few_sums import FewSums, InPieces, sums_over
+from postprocess.families.progress import Standing, Watch
 from postprocess.families.stack import is_large
-from postprocess.families.standing import Standing
-from postprocess.families.watching import Watch
 
 #: Sums for each cell of a family up to which it is solved in this way; cells from which on an area without a parent is.
 MOST_SUMS, LARGE_ALONE = 0.5, 1000

@@ -35,8 +35,7 @@ from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
 from postprocess.families.precisions import Dense
-from postprocess.families.standing import Standing
-from postprocess.families.watching import Watch
+from postprocess.families.progress import Standing, Watch
 from postprocess.marginal import Marginal
 
 #: Possible cells at the top up to which all are solved together, with a number for each two of them.

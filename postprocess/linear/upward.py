@@ -10,6 +10,8 @@ with inverses taken off the known and the unmeasured directions (see `informatio
 geounits, and leaves that are alike (same strategy, same zeros) share one matrix: only the sums of their answers over
 each parent are formed. Source: Honaker's and Hay's two-pass estimator for trees (Hay et al. 2010, section 4) with
 matrices in place of variances, as in BlueDown (arXiv 2603.10099).
+
+Answers of a query from the upward pass: each geounit's from its own subtree, with their variances.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import (
+    BLIND,
     Information,
     information,
     inverse_off,
@@ -409,3 +412,26 @@ def estimated_answers(
     for part in chunks(len(rows), problem.n_cells):
         values[part] = basis.answers_in_order(query, estimates_of(problem, basis, level, estimate, rows[part], keep)[0])
     return values
+
+
+def answers_of_subtrees(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, query: Marginal, rows: IntArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Estimates `(n, size)` of a query's answers and their variances, infinite where nothing is measured.
+
+    Those of siblings are independent of each other.
+
+    Args:
+        problem: with the values of its measurements.
+        basis: of the problem, which can state the query.
+        level: of the problem.
+        estimate: of the level, from the upward pass.
+        query: whose answers.
+        rows: of the level; by default all.
+    """
+    rows = np.arange(len(estimate.classes)) if rows is None else rows
+    values = estimated_answers(problem, basis, level, estimate, query, rows)
+    variances = np.maximum(basis.answer_variances(estimate.info.covariance, query), 0.0)
+    if estimate.info.blind.any():
+        variances[basis.answer_variances(estimate.info.unmeasured, query) > BLIND] = np.inf
+    return values, variances[estimate.classes[rows]]

@@ -3,7 +3,7 @@
 Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
 at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
 by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
-its precision (`inverse`), so that they end after a step or two; of a family as `postprocess.families.projected` does.
+its precision (`Inverse`), so that they end after a step or two; of a family as `postprocess.families.projected` does.
 A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
 Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
 what free cells in several parts leave open is settled (`Parts`).
@@ -17,11 +17,26 @@ the family itself has
 
 One product with the precisions gives this bound, over all possible cells. A solution with a larger one than `ALLOWED`
 is not accepted.
+
+The inverse of a precision that is weights on nested queries and few sums, on any cells, without a matrix of them.
+
+With F the cells that are not fixed at 0, the stationary point of the objective with held sums needs the inverse of
+
+    H = c I + sum_q w_q A_q'A_q + A'N A    on F.
+
+Where the queries q are nested, each adds to the inverse B of those before, finest first, a number for each group: with
+b = B 1 and d = A_q b, of a group the sum,
+
+    (B^-1 + w A_q'A_q)^-1 = B - diag(b) A_q' diag(w / (1 + w d)) A_q diag(b),   b -> b / (1 + w d),
+
+and A'N A, of few sums, is added by Woodbury's identity. So a solution takes a few products with sparse matrices. A
+query that does not nest with the others is left to conjugate gradients, with this inverse as their preconditioner;
+where all nest, these correct rounding and end after a step or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -31,14 +46,46 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import MET, Exact
 from postprocess.families.family import Family, violation
+from postprocess.families.progress import Standing, Watch
 from postprocess.families.projected import FreeSums, in_proportion, may_be_projected
-from postprocess.families.standing import Standing
-from postprocess.families.watching import Watch
-from postprocess.sums.inverse import Inverse
 from postprocess.sums.weights import SumWeights
+
+
+class Inverse:
+    """The inverse of the first of some precisions, of its wide queries with these numbers alone, which nest."""
+
+    def __init__(self, quadratic: SumWeights, chain: Sequence[int]) -> None:
+        self.scale = float(quadratic.scale[0])
+        self.few, self.spread = few, spread = quadratic.few, quadratic.spread
+        b: FloatArray = np.full(few.shape[1], 1.0 / self.scale)
+        self.parts: list[tuple[IntArray, int, FloatArray, FloatArray]] = []
+        covariance = (few @ spread).toarray() / self.scale
+        for one in (quadratic.wide[number] for number in chain):
+            group = one.group
+            sums = np.bincount(group, b, one.size)
+            share = np.asarray(one.weight / (1.0 + one.weight * sums), dtype=np.float64)
+            self.parts.append((group, one.size, b, share))
+            on_sums = sp.csr_array((b, (group, np.arange(len(group)))), shape=(one.size, len(group))) @ spread
+            covariance -= (on_sums.T @ (sp.diags_array(share) @ on_sums)).toarray()
+            b = np.asarray(b / (1.0 + one.weight * sums)[group], dtype=np.float64)
+        joint = quadratic.joint[0]
+        self.inner = joint @ np.linalg.inv(np.eye(len(covariance)) + covariance @ joint)
+
+    def times(self, vector: FloatArray) -> FloatArray:
+        """The inverse times a vector `(k,)`."""
+        out = self._of_chain(vector)
+        return np.asarray(out - self._of_chain(self.spread @ (self.inner @ (self.few @ out))))
+
+    def _of_chain(self, vector: FloatArray) -> FloatArray:
+        """The inverse without the few sums."""
+        out = vector / self.scale
+        for group, size, b, share in self.parts:
+            out = out - b * (share * np.bincount(group, out, size))[group]
+        return np.asarray(out)
+
 
 #: Persons by which a cell of a solution may differ from the exact one at most; and the bound that is aimed at.
 ALLOWED, AIM = 1e-5, 1e-7

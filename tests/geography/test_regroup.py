@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from geography.build import spine_from_prefixes
 from geography.errors import SpineError
-from geography.off_spine import OffSpineAreas, off_spine_distances
-from geography.regroup import regroup
+from geography.off_spine import OffSpineAreas, off_spine_distances, regroup
 from geography.spine import Spine
 
 

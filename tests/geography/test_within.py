@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from geography.build import spine_from_prefixes
+from geography.build import spine_from_prefixes, spine_within
 from geography.errors import SpineError
 from geography.spine import LeftOut
-from geography.within import spine_within
 
 LEAVES = ["1101", "1102", "1201", "2101", "2201", "2202", "3101"]
 WHOLE = spine_from_prefixes(LEAVES, {"state": 1, "county": 2, "block": 4})

@@ -8,8 +8,8 @@ from typing import TypeVar
 import pytest
 
 from postprocess.arrays import Arrays
-from postprocess.families import standing
-from postprocess.families.standing import kept_in
+from postprocess.families import progress
+from postprocess.families.progress import kept_in
 
 Result = TypeVar("Result")
 
@@ -26,19 +26,19 @@ class Memory:
 
     def get(self, step: str, batch: str) -> Arrays | None:
         """What it was made with."""
-        assert step == standing.STEP
+        assert step == progress.STEP
         return self.kept.get(batch)
 
     def put(self, step: str, batch: str, arrays: Arrays) -> None:
         """Remember copies."""
-        assert step == standing.STEP
+        assert step == progress.STEP
         self.put_so_far.append((batch, {name: array.copy() for name, array in arrays.items()}))
 
 
 def after_each_stop(solve: Callable[[], Result]) -> Iterator[Result]:
     """Results of `solve`, each gone on with after a stop at another of its steps, from the first to the last."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standing, "WHILE", 0.0)
+        patch.setattr(progress, "WHILE", 0.0)
         with kept_in(whole := Memory({})):
             solve()
     stops = whole.put_so_far

@@ -46,7 +46,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "spinewise/answers.py",
     ),
     "the manifest, which has its own hash; signatures, which have their own proof": (
-        "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/notes.py",
+        "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/statement.py",
     ),
     "verify and rerun, which compare bytes or say what differs": (
         "pipeline/runs/questions/combining.py", "pipeline/runs/questions/public_files.py", "pipeline/runs/rerun.py",
@@ -57,7 +57,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "restricted/, checkpoints, logs and ledgers": (
         "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batch_store.py",
-        "pipeline/execution/checkpoints.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
+        "pipeline/execution/perform.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
         "pipeline/privacy/ledger/checkpoint.py", "pipeline/privacy/ledger/notes.py",
         "pipeline/privacy/ledger/report.py", "pipeline/privacy/ledger/store.py",
         "pipeline/release/run_directory.py", "pipeline/runs/added_up.py", "pipeline/runs/finished.py",
@@ -66,7 +66,6 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
         "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
-        "pipeline/records/strict_csv.py",
         "features/audit/trials.py", "features/imports/pl94171/files.py", "features/imports/pl94171/header.py",
         "features/imports/pl94171/read.py", "features/imports/tables/description.py",
         "features/imports/tables/files.py", "features/imports/tables/format.py", "features/imports/tables/sources.py",

@@ -93,7 +93,7 @@ def test_there_is_one_class_of_a_query(product: dict[str, str]) -> None:
     }
 
 
-@pytest.mark.parametrize("module", ["postprocess.statistics", "pipeline.model.query", "pipeline.model.links.link"])
+@pytest.mark.parametrize("module", ["postprocess.statistics", "pipeline.model.query", "pipeline.model.link"])
 def test_it_needs_numpy_only(module: str) -> None:
     """So that whoever speaks of queries does not start slower, and the measuring process holds no more."""
     heavy = ("scipy", "cvxpy", "ortools", "pyarrow", "pandas", "pydantic")

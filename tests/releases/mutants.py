@@ -35,9 +35,8 @@ from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
-from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.privacy.noise.sampler import Sampler, boundaries, sampler_for
 from pipeline.privacy.noise.select import Select
-from pipeline.privacy.noise.tails import boundaries
 from pipeline.runs.run import ReleaseRun
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS

@@ -87,7 +87,7 @@ def test_simulated_runs_of_a_sample(
     cluster: LocalCluster, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Margins from a sample of subtrees are the same from a cluster as from here, and others from all subtrees."""
-    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
+    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
     for module in ("ranges", "intervals"):  # a town is too small for more errors of each size
         monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     found = {}
@@ -95,7 +95,7 @@ def test_simulated_runs_of_a_sample(
         request = Request(town_spec, tmp_path / name, None, 1, engine=engine)
         found[name] = public_bytes(run_release(check_request(request), Silent()))
     assert found["there"] == found["here"]
-    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(3, (3.0, 3.0, 3.0), 1))
+    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 3.0), 1))
     whole = public_bytes(run_release(check_request(Request(town_spec, tmp_path / "whole", None, 1)), Silent()))
     tables = {name for name in whole if "/tables/" in name and name.endswith(("block.parquet", "tract.parquet"))}
     assert any(whole[name] != found["here"][name] for name in tables)

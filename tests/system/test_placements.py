@@ -86,7 +86,7 @@ def released(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     write: Callable[[Path], Path] = request.param
     folder = tmp_path_factory.mktemp("placed")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
+        patch.setattr("pipeline.estimation.margins.rates_of", lambda *_: RATES)
         return run(write(folder), folder / "out", i_know=True)
 
 
@@ -95,7 +95,7 @@ def test_every_placement_gives_the_same_bytes(
     released: Path, placement: Placement, *, cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of the release is computed again, and nothing that was handed out or came back was changed."""
-    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: RATES)
     # The town is one batch; small ones make several tasks of each level.
     monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)
     if placement is Placement.ARRAYS:

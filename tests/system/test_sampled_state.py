@@ -13,7 +13,7 @@ from releases.again import computed_again
 from releases.examples import rhode_island
 from releases.small import run
 
-from pipeline.estimation.sampled_runs import SampledRuns
+from pipeline.estimation.margins import SampledRuns
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import PRECISION, Rates

@@ -13,10 +13,37 @@ from typing import Any, Final, Literal
 
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
-from pipeline.privacy.ledger.details import read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
-__all__ = ["BYPASSED", "Event", "EventKind", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
+__all__ = [
+    "BYPASSED",
+    "Event",
+    "EventKind",
+    "Group",
+    "LedgerError",
+    "details_text",
+    "exact_of_text",
+    "exact_text",
+    "read_details",
+    "sealed",
+]
+
+
+def details_text(content: Mapping[str, Any]) -> str:
+    """The one text of an object: names in order, no blanks, ASCII."""
+    return json.dumps(dict(content), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def read_details(text: str, *names: str) -> dict[str, Any]:
+    """The object of a text as `details_text` writes it, with just these names. ValueError for any other."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or details_text(content) != text or content.keys() != set(names):
+        raise ValueError(f"has the details {text[:200]!r}, which do not state {', '.join(sorted(names))}")
+    return content
+
 
 EventKind = Literal[
     "open", "allow", "charge", "exact", "key", "commit", "close", "purpose", "series", "period"

@@ -18,9 +18,18 @@ from typing import Any, Final
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS
-from pipeline.privacy.ledger.chain import BYPASSED, Event, Group, LedgerError, exact_of_text, exact_text, sealed
+from pipeline.privacy.ledger.chain import (
+    BYPASSED,
+    Event,
+    Group,
+    LedgerError,
+    details_text,
+    exact_of_text,
+    exact_text,
+    read_details,
+    sealed,
+)
 from pipeline.privacy.ledger.dataset import ANSWER, QUESTIONS, DatasetState
-from pipeline.privacy.ledger.details import details_text, read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.series import apply_period, apply_series, series_of

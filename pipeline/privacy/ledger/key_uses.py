@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.privacy.ledger.details import details_text, read_details
+from pipeline.privacy.ledger.chain import details_text, read_details
 
 __all__ = ["COMMITTED", "KeyUse", "conflicting"]
 

@@ -3,42 +3,267 @@
 The order is reserve, sample, commit. `Ledger.reserve` charges everything that a run is going to measure, in one
 transaction that is on disk before it returns; only then may anything be drawn. A run that dies in between has spent
 what it reserved. The same run again (`RunFingerprint`) draws the same noise, bit for bit, and so is not charged again.
+
+The high-water mark of each ledger: the last event that was seen of it, kept outside ledger and runs.
+
+A ledger that was put back to an older state has a sound chain, and the notes of runs show the gap only while those
+runs are there. The mark is in the user's state folder, one small file for each ledger by its id; it only ever rises.
+Whoever restores ledger and mark together restores the mark with it: receipts in published manifests, which nobody can
+take back, then show it (`ledger verify`).
+
+What a charge adds to the ledger: its costs, what it discloses exactly, and its key; each is refused first.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from pipeline.errors import InputError
+from filelock import FileLock, Timeout
+
+from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
+from pipeline.privacy.ledger.chain import details_text
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
 from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.details import details_text
-from pipeline.privacy.ledger.disclosures import Subject
+from pipeline.privacy.ledger.disclosures import Subject, undeclared
 from pipeline.privacy.ledger.events import (
     DatasetState,
     Event,
     LedgerError,
     allow_event,
     continued,
+    cost_of,
+    exact_event,
     exact_text,
     purpose_events,
     replay,
+    same_groups,
+    uses_like,
 )
-from pipeline.privacy.ledger.marks import Marks
-from pipeline.privacy.ledger.notes import Head, check_noted
+from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
+from pipeline.privacy.ledger.notes import Head, check_noted, read_head, write_json
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
+from pipeline.privacy.ledger.series import is_known
 from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, utc_now
-from pipeline.privacy.ledger.writes import charge_run, disclose, key_of, record_key
+from pipeline.storage.durable import make_folder
 
-__all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+    from pipeline.privacy.ledger.store import Writing
+
+__all__ = [
+    "STATE_VARIABLE",
+    "Charge",
+    "Ledger",
+    "Marks",
+    "OverspentError",
+    "Reservation",
+    "RunFingerprint",
+    "UndeclaredError",
+    "amount_text",
+    "charge_run",
+    "disclose",
+    "key_of",
+    "record_key",
+    "state_folder",
+]
+
+
+STATE_VARIABLE: Final = "SPINEWISE_STATE"
+_WAIT_SECONDS: Final = 120  # for another process's transaction
+
+
+def state_folder() -> Path:
+    """The user's state folder of Spinewise: `SPINEWISE_STATE`, else by the XDG base directory specification."""
+    if named := os.environ.get(STATE_VARIABLE):
+        return Path(named)
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "spinewise"
+
+
+class Marks:
+    """The high-water marks in a state folder.
+
+    Attributes:
+        folder: one file for each ledger, and beside it the ledger's checkpoint (`checkpoint`).
+    """
+
+    def __init__(self, state: Path | None = None) -> None:
+        self.folder = (state_folder() if state is None else state) / "ledger-marks"
+
+    def file(self, ledger: str) -> Path:
+        """The mark of the ledger with that id."""
+        return self.folder / f"{ledger}.json"
+
+    def checkpoint(self, ledger: str) -> Path:
+        """Where the checkpoint of the ledger with that id is kept."""
+        return self.folder / f"{ledger}.checkpoint.json"
+
+    def seen(self, ledger: str) -> Head | None:
+        """The last event seen; to be read before the events are, since both may rise meanwhile."""
+        mark = read_head(self.file(ledger))
+        return mark if mark is not None and mark.number else None
+
+    @contextmanager
+    def held(self, ledger: str) -> Iterator[None]:
+        """No other process raises the mark until the block ends; LedgerError where it cannot be written."""
+        try:
+            make_folder(self.folder, private=True)
+            lock = FileLock(self.folder / f"{ledger}.lock", timeout=_WAIT_SECONDS, mode=0o600)
+            lock.acquire()
+        except Timeout:
+            raise LedgerError(f"{self.file(ledger)}: another process has held it for {_WAIT_SECONDS} seconds") from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self.folder}: the ledger's high-water mark cannot be kept there ({error.strerror}); name a folder "
+                f"for it with {STATE_VARIABLE}"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def raise_to(self, head: Head) -> None:
+        """Keep the event as the last one seen, on disk when this returns; a later one stays. The mark is `held`."""
+        path = self.file(head.ledger)
+        mark = read_head(path)
+        if mark is None or mark.number < head.number:
+            write_json(path, asdict(head))
+
+    def passed_by(self, head: Head, hashes: Mapping[int, str], seen: Head | None) -> list[str]:
+        """A sentence if the ledger does not reach its mark or does not pass through it, else nothing.
+
+        The ledger was put back, or was continued from an older copy.
+
+        Args:
+            head: the ledger's last event.
+            hashes: of its events by number, that of the mark among them if there is one.
+            seen: the mark.
+        """
+        if seen is None:
+            return []
+        found = "another ledger" if seen.ledger != head.ledger else ""
+        if not found and seen.number > head.number:
+            found = f"the ledger ends with event {head.number}"
+        if not found and hashes.get(seen.number) != seen.hash:
+            found = f"event {seen.number} is another one"
+        if not found:
+            return []
+        return [
+            f"{self.file(head.ledger)}: this ledger was seen with {seen.number} events, and {found}: it was put back "
+            "to an older state; restore the newest copy. If that is lost, what was spent since is not in the ledger: "
+            "find it from the releases (spinewise ledger verify RELEASE...) before the mark is removed"
+        ]
+
+
+def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str) -> None:
+    """Record what the run costs, unless it was charged for the same before; `place` is the ledger's, for messages.
+
+    Raises:
+        OverspentError: the dataset, or what is set aside in it for the run's purpose, has not enough left.
+        BudgetRefusedError: it is closed.
+        InputError: its neighbours or its units are others, or a mechanism has no cost in its unit; or of a series,
+            it is not the next period.
+        LedgerError: the run was charged for something else before.
+    """
+    if charge.neighbours != state.neighbours:
+        raise InputError(
+            f"ledger: the dataset {state.name!r} is for neighbours {state.neighbours!r}, the run for "
+            f"{charge.neighbours!r}; they must be the same"
+        )
+    if state.units and charge.units != state.units:
+        found = f"the units {charge.units!r}" if charge.units else "no units: each of its records would be one person"
+        raise InputError(
+            f"ledger: the dataset {state.name!r} has units, by the column {state.units!r}, and the run {found}; state "
+            "unit and at_most in [privacy] of all that is charged to it; nothing was charged or drawn"
+        )
+    if charge.series is not None and is_known(state, charge.series, charge.run.text):
+        return
+    if recorded := state.runs.get(charge.run.text):
+        if not same_groups(recorded, charge.groups):
+            raise LedgerError(
+                f"ledger {place}: this run was charged to {state.name!r} before, for other measurements than "
+                "these; the same fingerprint cannot stand for both"
+            )
+        return
+    groups = charge.groups if charge.series is None or charge.series.number == 0 else ()
+    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in groups]
+    cost_of_run = sum((cost for _, cost in costs), Fraction(0))
+    if state.closed:
+        raise BudgetRefusedError(
+            f"ledger: the dataset {state.name!r} is closed: asked for {state.unit} = "
+            f"{amount_text(cost_of_run, up=True)}, refused; nothing was charged or drawn"
+        )
+    purpose = state.purpose_of(charge.release)
+    if cost_of_run + charge.later > state.left_for(purpose):
+        total = state.total_for(purpose)
+        spent = total - state.left_for(purpose)
+        raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run + charge.later)
+    for group, cost in costs:
+        writing.add(
+            "charge",
+            state.name,
+            neighbours=charge.neighbours,
+            run=charge.run.text,
+            release=charge.release,
+            level=group.level,
+            query=group.query,
+            mechanism=group.mechanism,
+            scale=exact_text(group.scale),
+            count=group.count,
+            cost=exact_text(cost),
+            details=details_text({"purpose": purpose}) if purpose else "",
+        )
+    if (series := charge.series) is not None:
+        of_run = {"run": charge.run.text, "release": charge.release}
+        if series.number == 0:
+            writing.add("series", state.name, **of_run, **series.opening())
+        writing.add("period", state.name, **of_run, **series.stated())
+
+
+def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
+    """Record what the run discloses exactly. BudgetRefusedError where that is not allowed."""
+    recorded = [event.exact() for event in state.exact.get(charge.run.text, ())]
+    asked = [exact for exact in sorted(charge.exact) if exact not in recorded]
+    if refused := undeclared(state.allowed, state.disclosed, asked):
+        raise UndeclaredError(state, refused)
+    if asked and state.closed:
+        raise UndeclaredError(state, asked)
+    for exact in asked:
+        writing.add("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
+
+
+def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> KeyUse | None:
+    """How the run uses its key. InputError where it was used over other records, or the same ones read otherwise."""
+    if charge.key is None:
+        return None
+    use, before = charge.key, uses_like(datasets, charge.key)
+    recorded = state.keys.get(charge.run.text, use)
+    if other := conflicting(state.name, use, before) or (state.name if recorded != use else ""):
+        raise InputError(
+            f"ledger: the key of this run was used over other records before, or over the same ones read otherwise, of "
+            f"the dataset {other!r}; two releases with one key show where their records are the same: let the run draw "
+            "its own key, or give another one; nothing was charged or drawn"
+        )
+    return use
+
+
+def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUse | None) -> None:
+    """Record how the run uses its key, from `key_of`, unless it is."""
+    run = charge.run.text
+    if use is None or run in state.keys:
+        return
+    writing.add("key", state.name, run=run, release=charge.release, details=use.details())
+
 
 _NAME: Final = re.compile(r"\w[\w.-]{0,99}")
 

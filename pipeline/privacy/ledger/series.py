@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.chain import Event, LedgerError
+from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, read_details
 from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.details import details_text, read_details
 
 __all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of", "series_of"]
 

@@ -4,6 +4,10 @@ A write holds the one lock there is, reads all events, or those after the checkp
 transaction that is on disk when it ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory
 lock and `synchronous_commit = on` in PostgreSQL. Two processes can so never both find the same part of a budget
 unspent.
+
+The databases in which a ledger and its marks can be: a file of SQLite, or PostgreSQL.
+
+The tables of the ledger, in SQLite and PostgreSQL, and the guards that keep events from being changed or removed.
 """
 
 from __future__ import annotations
@@ -21,16 +25,272 @@ import sqlalchemy as sa
 from geography.errors import InputError
 from pipeline.privacy.ledger.chain import EventKind, is_typed
 from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
 from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, note, replay, sealed
 from pipeline.privacy.ledger.key_uses import COMMITTED
 from pipeline.privacy.ledger.notes import Head
-from pipeline.privacy.ledger.schema import EVENTS, GUARDS, KEY, KEY_START, PERIOD, damage, guards, identity, make
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
 
-__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "head_of", "ledger_url", "random_id", "utc_now"]
+
+from dataclasses import fields
+
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from pipeline.storage.durable import make_folder
+
+__all__ = [
+    "ENVIRONMENT",
+    "EVENTS",
+    "GUARDS",
+    "KEY",
+    "KEY_START",
+    "PERIOD",
+    "Store",
+    "Writing",
+    "connected",
+    "damage",
+    "default_url",
+    "engine_of",
+    "guards",
+    "head_of",
+    "identity",
+    "ledger_url",
+    "make",
+    "random_id",
+    "shown_url",
+    "utc_now",
+]
+
+
+_WAIT_SECONDS: Final = 60  # for another process's transaction
+_WRITES: Final = "spinewise_writes"
+
+
+def ledger_url(text: str, what: str = "ledger") -> sa.URL:
+    """The database that `text` names: a file's path, `sqlite:///path` or `postgresql://user@host/database`.
+
+    Args:
+        text: a path or a URL.
+        what: the name that messages give it.
+
+    Raises:
+        InputError: it names none that can hold a ledger.
+    """
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = sa.make_url(text)
+    except ArgumentError:
+        raise InputError(f"{what}: the URL given is none; allowed are sqlite:///PATH and postgresql://...") from None
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        if url.database in (None, "", ":memory:") or url.query:
+            raise InputError(f"{what} {text}: a file is needed, such as sqlite:///{what}.sqlite, without options")
+        return sa.URL.create("sqlite", database=str(Path(str(url.database)).absolute()))
+    if kind == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    raise InputError(f"{what} {shown_url(url)}: found a {kind} database; allowed are sqlite and postgresql")
+
+
+@contextmanager
+def connected(engine: sa.Engine, shown: str, *, writes: bool, lock: int) -> Iterator[sa.Connection]:
+    """A connection in a transaction that is committed at the end of the block.
+
+    Args:
+        engine: of `engine_of`.
+        shown: what messages call the database.
+        writes: whether no other connection may write until then.
+        lock: number of the advisory lock that stands for it in PostgreSQL.
+
+    Raises:
+        LedgerError: the database cannot be reached, refuses, or is damaged.
+    """
+    try:
+        with engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
+            if writes and connection.dialect.name == "postgresql":
+                # The statements after the lock see what its last holder has committed.
+                connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_WAIT_SECONDS}s'"))
+                connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
+            yield connection
+    except DBAPIError as error:
+        raise LedgerError(f"{shown}: {str(error.orig).strip()}") from error
+    except SQLAlchemyError as error:
+        raise LedgerError(f"{shown}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise LedgerError(f"{shown}: is damaged: some of its text cannot be read") from error
+
+
+def engine_of(url: sa.URL, shown: str, *, create: bool) -> sa.Engine:
+    """Connections to the database.
+
+    Args:
+        url: of `ledger_url`.
+        shown: what messages call the database.
+        create: make the file of a SQLite database that is not there.
+
+    Raises:
+        InputError: there is no such file, or no library for the database.
+    """
+    if url.get_backend_name() == "sqlite":
+        _prepare_file(Path(str(url.database)), shown, create=create)
+        engine = sa.create_engine(
+            url, poolclass=sa.NullPool, connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None}
+        )
+        sa.event.listen(engine, "connect", _on_connect)
+        sa.event.listen(engine, "begin", _on_begin)
+        return engine
+    try:
+        return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise InputError(f'{shown}: PostgreSQL needs the package psycopg: pip install "psycopg[binary]>=3.2"') from None
+
+
+def _prepare_file(path: Path, shown: str, *, create: bool) -> None:
+    """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
+    try:
+        if create:
+            make_folder(path.parent, private=True)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        elif not path.is_file():
+            raise InputError(f"{shown}: there is none; `spinewise ledger open` makes it with its first dataset")
+    except OSError as error:
+        raise InputError(f"{shown}: cannot be opened ({error.strerror})") from None
+
+
+def _on_connect(connection: object, _record: object) -> None:
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    cursor.execute("PRAGMA synchronous = EXTRA")
+    cursor.close()
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    # The driver's own BEGIN would come with the first change, after the events were read.
+    writes = connection.get_execution_options().get(_WRITES, True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def shown_url(url: sa.URL) -> str:
+    """The file or database, without a password."""
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
+
+_VERSION: Final = 4
+_TABLES: Final = sa.MetaData()
+_ABOUT: Final = sa.Table(
+    "ledger_about",
+    _TABLES,
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("ledger", sa.Text, nullable=False),
+)
+EVENTS: Final = sa.Table(
+    "ledger_events",
+    _TABLES,
+    *(
+        sa.Column(
+            field.name,
+            sa.BigInteger if field.name in ("number", "count") else sa.Text,
+            primary_key=field.name == "number",
+            autoincrement=False,
+            nullable=False,
+            unique=field.name in ("previous", "hash"),
+        )
+        for field in fields(Event)
+    ),
+)
+#: Which events are uses of keys, which are periods, and where the first state the key, as the indexes have it.
+KEY: Final = sa.text("kind = 'key'")
+PERIOD: Final = sa.text("kind = 'period'")
+KEY_START: Final = sa.func.substr(EVENTS.c.details, sa.literal_column("1"), sa.literal_column(str(COMMITTED)))
+
+
+_STATED: Final = ("kind", "dataset", "run", "level", "query")
+
+
+def _index(
+    name: str, columns: Sequence[str | sa.ColumnElement[str]], where: sa.TextClause | None = None, *, once: bool = False
+) -> None:
+    """Give the events an index, of those `where`; `once` if no two may have the same values."""
+    placed = [EVENTS.c[column] if isinstance(column, str) else column for column in columns]
+    sa.Index(f"ledger_events_{name}", *placed, unique=once, sqlite_where=where, postgresql_where=where)
+
+
+_index("once", _STATED, sa.text("kind IN ('open', 'charge', 'commit', 'close')"), once=True)
+_index("stated_once", (*_STATED, "details"), sa.text("kind IN ('exact', 'key')"), once=True)
+# By which a charge finds its run, its key and its period.
+_index("run", ["run"])
+_index("key", [KEY_START], KEY)
+_index("period", ["count"], PERIOD)
+
+_SAID: Final = "events of the ledger are never changed or removed"
+_REFUSAL: Final = f" BEGIN RAISE EXCEPTION '{_SAID}'; END "
+GUARDS: Final = ("ledger_events_no_update", "ledger_events_no_delete")
+_MADE: Final = {
+    "sqlite": tuple(
+        f"CREATE TRIGGER ledger_events_no_{what} BEFORE {what.upper()} ON ledger_events "
+        f"BEGIN SELECT RAISE(ABORT, '{_SAID}'); END"
+        for what in ("update", "delete")
+    ),
+    "postgresql": (
+        f"CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS $${_REFUSAL}$$",
+        "CREATE TRIGGER ledger_events_no_update BEFORE UPDATE ON ledger_events "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+        "CREATE TRIGGER ledger_events_no_delete BEFORE DELETE OR TRUNCATE ON ledger_events "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+        # No session can set these aside, not even one that replicates.
+        *(f"ALTER TABLE ledger_events ENABLE ALWAYS TRIGGER {name}" for name in GUARDS),
+    ),
+}
+#: The guards of PostgreSQL that do what they should: before a statement (2) that is an UPDATE (16), or a DELETE (8) or
+#: TRUNCATE (32), always, without a condition, a function is called that refuses.
+_POSTGRESQL_GUARDED: Final = """
+    SELECT t.tgname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid JOIN pg_language l ON l.oid = p.prolang
+    WHERE t.tgrelid = 'ledger_events'::regclass AND NOT t.tgisinternal AND t.tgenabled = 'A'
+        AND t.tgqual IS NULL AND t.tgattr = '' AND t.tgtype = CASE t.tgname
+            WHEN 'ledger_events_no_update' THEN 18 WHEN 'ledger_events_no_delete' THEN 42 END
+        AND l.lanname = 'plpgsql' AND p.prosrc = :refusal AND p.proconfig IS NULL
+"""
+
+
+def identity(connection: sa.Connection) -> str:
+    """The ledger's id; "" where there are no tables. LedgerError if they are of another version or damaged."""
+    if not sa.inspect(connection).has_table(_ABOUT.name):
+        return ""
+    rows = connection.execute(sa.select(_ABOUT)).all()
+    if len(rows) != 1:
+        raise LedgerError(f"the ledger is damaged: ledger_about has {len(rows)} rows, one is needed")
+    version, ledger = rows[0]
+    if not isinstance(version, int):
+        raise LedgerError("the ledger is damaged: ledger_about has no whole number as its version")
+    if version != _VERSION:
+        raise LedgerError(f"the ledger has version {version}; this software reads version {_VERSION} alone")
+    return str(ledger)
+
+
+def make(connection: sa.Connection, ledger: str) -> None:
+    """Make the tables of a ledger with that id, within a transaction."""
+    _TABLES.create_all(connection)
+    for statement in _MADE[connection.dialect.name]:
+        connection.execute(sa.text(statement))
+    connection.execute(sa.insert(_ABOUT), {"version": _VERSION, "ledger": ledger})
+
+
+def damage(connection: sa.Connection) -> list[str]:
+    """What is wrong with a file of SQLite, a sentence: a wrong index would hide events from a charge."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = connection.execute(sa.text("PRAGMA integrity_check(1)")).scalar_one()
+    return [] if found == "ok" else [f"the file of the database: {' '.join(found.split())}"]
+
+
+def guards(connection: sa.Connection) -> set[str]:
+    """The guards that exist, are enabled, and do what they should."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_events'"
+        return set(connection.execute(sa.text(query)).scalars())
+    return set(connection.execute(sa.text(_POSTGRESQL_GUARDED), {"refusal": _REFUSAL}).scalars())
+
 
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all

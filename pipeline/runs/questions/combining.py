@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.estimation.answers.together import estimated_together
+from pipeline.estimation.question_answers import estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers

@@ -24,8 +24,7 @@ from pipeline.execution.steps import Step
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Schema
-from pipeline.publishing.linked import linked_records
-from pipeline.publishing.steps import publications
+from pipeline.publishing.steps import linked_records, publications
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import write_microdata

@@ -11,7 +11,7 @@ import pytest
 from releases.browser import opened
 from releases.pages import marked_texts, outside_of_signs, report_in
 
-from pipeline.model.texts.numerals import Numerals
+from pipeline.model.texts.catalogue import Numerals
 from pipeline.published import open_finished
 
 #: Every text of the explorer and of the pictures, and what is said aloud of their parts.

@@ -16,7 +16,7 @@ from releases.shared_town import write_shared_town
 from features.shares.keys import SharesKeys
 from features.shares.public_share import shares_of
 from pipeline.errors import SpecError
-from pipeline.estimation.known import Known, told_apart_by_inputs
+from pipeline.estimation.constraints import Known, told_apart_by_inputs
 from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_of, named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.spec.slots import Slots

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from flows.checks.validation import Validation, validate
 from flows.cli import app
 from pipeline.errors import RefusedError, SpecError
-from pipeline.records import strict_csv
+from pipeline.records import record_files
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_problems_over_many_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch
     frame = pd.read_csv(folder / "persons.csv", dtype=str)
     wrong = range(3, len(frame) + 1, 17)
     spoil(folder / "persons.csv", {row: {"quarters": f"q{row}"} for row in wrong})
-    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 256)
     (one,) = validate(folder, folder / "release.toml").findings
     assert (one.n_rows, one.rows) == (len(wrong), tuple(wrong)[:5])
     assert one.found == tuple(f"q{row}" for row in wrong)[:5]

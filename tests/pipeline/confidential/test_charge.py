@@ -20,8 +20,7 @@ from pipeline.confidential.disclosures import exact_disclosures
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import LedgerError
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks import Marks
+from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.notes import read_notes
 from pipeline.release.layout import RunDirectory
 

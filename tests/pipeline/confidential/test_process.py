@@ -20,8 +20,7 @@ from releases.command import environment
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.errors import described, restored
-from pipeline.confidential.process import MeasuringProcess
+from pipeline.confidential.process import MeasuringProcess, described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step, perform_here

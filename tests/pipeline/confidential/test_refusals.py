@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.confidential.errors import described, restored
+from pipeline.confidential.process import described, restored
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import RecordsError, RefusedError
 from pipeline.execution.machine_faults import NO_MEMORY

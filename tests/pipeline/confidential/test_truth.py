@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from releases.drawn import drawn_table, parts_of
 
-from pipeline.confidential.truth import TableErrors, accuracy_page
+from pipeline.confidential.accuracy import TableErrors, accuracy_page
 from pipeline.model.texts.catalogue import Texts
 
 

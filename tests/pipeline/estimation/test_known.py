@@ -17,11 +17,11 @@ from releases.wages import write_wages
 
 from features.registry import is_installed
 from geography.spine import Level, Spine
+from pipeline.estimation.constraints import Known
 from pipeline.estimation.knowledge import Knowledge, Results
-from pipeline.estimation.known import Known
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.links.link import Link
+from pipeline.model.link import Link
 from pipeline.spec.release_spec import load_spec
 from postprocess.marginal import detail_of
 from postprocess.problem import Constraints, GroupBounds, Problem

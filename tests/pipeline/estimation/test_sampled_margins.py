@@ -15,7 +15,7 @@ from releases.again import computed_again
 from releases.small import public_bytes, run
 
 from pipeline.estimation import margins
-from pipeline.estimation.sampled_runs import SampledRuns
+from pipeline.estimation.margins import SampledRuns
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
@@ -43,12 +43,12 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def for_a_town(patch: pytest.MonkeyPatch) -> None:
     """Have a sample drawn of a town, too."""
-    patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: RATES)
+    patch.setattr("pipeline.estimation.margins.rates_of", lambda *_: RATES)
     # A town is too small for errors of each size; here a few are enough.
     for module in ("ranges", "intervals"):
         patch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
     # One tract at a time.
-    patch.setattr("pipeline.estimation.sampled_runs.GROUP_CELLS", 1)
+    patch.setattr("pipeline.estimation.margins.GROUP_CELLS", 1)
 
 
 def done_for_a_town(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -183,7 +183,7 @@ def share_covered(root: Path, truth: pd.DataFrame, level: str, length: int, leas
 def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, truth = write_villages(tmp_path / "in")
     released = run(spec, tmp_path / "out")
-    monkeypatch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(8, (8.0, 8.0, 1.5), 1))
+    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(8, (8.0, 8.0, 1.5), 1))
     computed(released, tmp_path / "cut", (1, 500))
     for level, length in (("village", 3), ("block", 5)):
         assert share_covered(tmp_path / "cut", truth, level, length) >= 0.87
@@ -246,7 +246,7 @@ def intervals_of_padded(folder: Path) -> dict[str, pd.DataFrame]:
 def test_a_level_of_only_children_has_the_intervals_of_the_level_above(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for_a_town(patch)
-        patch.setattr("pipeline.estimation.sampled_runs.rates_of", lambda *_: Rates(4, (4.0, 4.0, 1.3, 1.3, 1.3), 1))
+        patch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(4, (4.0, 4.0, 1.3, 1.3, 1.3), 1))
         found = intervals_of_padded(tmp_path / "padded")
         for place in found:
             pd.testing.assert_frame_equal(found[place], found["age county"])

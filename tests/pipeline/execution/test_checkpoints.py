@@ -10,7 +10,7 @@ import pytest
 
 import pipeline.execution.batch_store
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.checkpoints import Checkpoints
+from pipeline.execution.perform import Checkpoints
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input

@@ -15,8 +15,8 @@ from geography.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.workers import WorkerError, Workers, default_workers
 from pipeline.release.run_directory import open_run, record_input
-from postprocess.families import standing
-from postprocess.families.watching import Watch
+from postprocess.families import progress
+from postprocess.families.progress import Watch
 
 
 def slow_square(number: int) -> int:
@@ -54,8 +54,8 @@ def long_result(megabytes: int) -> bytes:
 
 def stands_at(number: int) -> int:
     """Where an earlier task of the same number was, or -1; and keeps that it is at the square."""
-    standing.WHILE = 0.0
-    solution = standing.Standing("square", lambda: [np.array([number])])
+    progress.WHILE = 0.0
+    solution = progress.Standing("square", lambda: [np.array([number])])
     kept = solution.found()
     solution.at(lambda: {"at": np.array(number * number)})
     return -1 if kept is None else int(kept["at"])
@@ -71,7 +71,7 @@ def pool() -> Iterator[Workers]:
 def test_solutions_go_on_where_those_of_a_run_before_were(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "WHILE", standing.WHILE)  # what a task does to it here ends with the test
+    monkeypatch.setattr(progress, "WHILE", progress.WHILE)  # what a task does to it here ends with the test
     with open_run(tmp_path / "run", {"spec": "1"}) as run:
         record_input(run, {"": "ab"})
         for expected in ([-1, -1, -1], [1, 4, 9]):

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from pipeline.model.texts.numerals import Numerals
+from pipeline.model.texts.catalogue import Numerals
 
 #: Language -> 1234, 12345, 1234.5, 9999999.75 as CLDR 45 writes them.
 WRITTEN = {

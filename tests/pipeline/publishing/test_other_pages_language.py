@@ -22,9 +22,8 @@ from releases.pages import (
 )
 
 from features.exports.release import export_release
-from pipeline.confidential.accuracy import errors_of
+from pipeline.confidential.accuracy import accuracy_page, errors_of
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.truth import accuracy_page
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from pipeline.privacy.budget import Mechanism, NoiseSpec
-from pipeline.privacy.noise.tails import tails
+from pipeline.privacy.noise.sampler import tails
 from pipeline.questions.intervals import half_width
 
 

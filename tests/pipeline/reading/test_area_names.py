@@ -9,7 +9,7 @@ import pytest
 from geography.build import spine_from_table
 from pipeline.errors import InputError
 from pipeline.model.area_names import LevelNames
-from pipeline.reading.areas import AreaIndex
+from pipeline.reading.reader import AreaIndex
 
 
 def names(*texts: str, **others: list[str]) -> LevelNames:

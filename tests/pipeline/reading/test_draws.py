@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reading.draws import interval_of
+from pipeline.reading.release import interval_of
 from pipeline.reading.rubin import rubin
 
 

@@ -13,7 +13,7 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 
 SPINE = spine_from_prefixes(("11", "12"), {"city": 1, "block": 2})
 HEADS = Schema((Attribute("age", ("young", "old")),))

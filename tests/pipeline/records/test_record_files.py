@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import RecordsError
 from pipeline.model.text_format import TextFormat
+from pipeline.records import record_files
 from pipeline.records import record_files as records
-from pipeline.records import strict_csv
 from pipeline.records.record_files import open_records
 
 
@@ -73,7 +73,7 @@ def test_parquet_comes_in_chunks(tmp_path: Path) -> None:
 
 def test_csv_comes_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CSV file is cut by bytes, never within a row."""
-    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 64)
     path = write_csv(tmp_path / "a.csv", "a,b\n" + "".join(f'{i},"a, ""b"""\n' for i in range(100)))
     chunks = list(open_records(path, ["a"], 4).chunks())
     assert len(chunks) > 5
@@ -241,7 +241,7 @@ def test_no_quote_swallows_a_row(rows: list[tuple[str, str, str]], data: st.Data
 )
 def test_what_is_no_row(text: str, message: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stops with its line, wherever blocks are cut."""
-    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", block)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", block)
     assert message in fails(write_csv(tmp_path / "a.csv", text))
 
 

@@ -25,12 +25,12 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
-from pipeline.records import strict_csv
+from pipeline.records import record_files
 from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 
 LEVELS = {"state": 1, "county": 3, "block": 5}
 CODES = ("01100", "01101", "01200", "02100", "02999")
@@ -115,7 +115,7 @@ def test_all_forms_and_files_agree_with_brute_force(people: list[Person], chunk_
 
 def test_many_csv_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that fill many blocks of a CSV file are all counted."""
-    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 256)
     rng = np.random.default_rng(3)
     values = [CODES, *(a.values for a in SCHEMA.attributes)]
     people = [tuple(str(rng.choice(v)) for v in values) for _ in range(500)]
@@ -273,7 +273,7 @@ def test_value_outside_the_schema(tmp_path: Path, chunk_rows: int) -> None:
 
 def test_lines_of_csv_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CSV messages give the row of data and the line of the file, also past blocks and blank lines."""
-    monkeypatch.setattr(strict_csv, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(record_files, "BLOCK_BYTES", 64)
     good = "01200,adult,black,x\n"
     text = "block,age,race,note\n" + good * 10 + "\n" + '01200,adult,black,"x, y"\n' + "01200,adult,red,x\n" + good * 9
     path = tmp_path / "a.csv"

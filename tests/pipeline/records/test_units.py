@@ -20,7 +20,7 @@ from pipeline.errors import RecordsError, SpecError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
 from pipeline.records.units import LeftOut, tabulate_units
-from pipeline.spec.input.section import InputSpec
+from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import parse_spec
 
 SPINE = spine_from_prefixes(("11", "12", "21"), {"city": 1, "block": 2})

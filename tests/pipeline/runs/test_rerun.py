@@ -14,7 +14,7 @@ from releases.repeated import rerun
 from releases.small import QUICK, run, write_town
 
 import pipeline.confidential.parts
-import pipeline.runs.versions
+import pipeline.release.manifest
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import measure_level, tabulate_universe
 from pipeline.errors import InputError, RefusedError
@@ -166,7 +166,7 @@ def test_over_other_records_no_noise_is_drawn(
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = software()
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})
-    monkeypatch.setattr(pipeline.runs.versions, "software", lambda: other)
+    monkeypatch.setattr(pipeline.release.manifest, "software", lambda: other)
     monkeypatch.setattr("pipeline.publishing.manifest.software", lambda: other)
     found = rerun(copied)
     assert found.same

@@ -10,16 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pipeline.runs.versions
+import pipeline.release.manifest
 from auditor.check.release import check_release
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
+from pipeline.release.manifest import read_manifest, version_differences
 from pipeline.runs.verify import verify_release
-from pipeline.runs.versions import version_differences
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import canonical_json, sha256_file
 from pipeline.storage.readable import unchecked
@@ -135,7 +134,7 @@ def test_other_versions_are_told_with_what_differs(copied: Path, monkeypatch: py
     assert version_differences(manifest) == []
     here = manifest.software
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}, "python": "3.0"})
-    monkeypatch.setattr(pipeline.runs.versions, "software", lambda: other)
+    monkeypatch.setattr(pipeline.release.manifest, "software", lambda: other)
     (sentence,) = version_differences(manifest)
     assert sentence == (
         f"the installed versions are not those it was made with: numpy 1.0 (made with {here.packages['numpy']}), "

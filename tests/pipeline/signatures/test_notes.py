@@ -11,8 +11,8 @@ import pytest
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import read_private
-from pipeline.signatures.notes import opened, signed
 from pipeline.signatures.signing_keys import ED25519, ML_DSA_65, PublicKey, SigningKey
+from pipeline.signatures.statement import opened, signed
 
 # The example of Go's golang.org/x/mod/sumdb/note.
 GO_PRIVATE = b"PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz\n"

@@ -12,9 +12,8 @@ from releases.by_hand import write_release
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
-from pipeline.signatures.notes import opened
 from pipeline.signatures.signing_keys import SigningKey
-from pipeline.signatures.statement import drop_stale_signature, sign_release, signature_problems
+from pipeline.signatures.statement import drop_stale_signature, opened, sign_release, signature_problems
 
 
 @pytest.fixture

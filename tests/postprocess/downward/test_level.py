@@ -21,7 +21,7 @@ from postprocess.errors import SolverError
 from postprocess.families import active_set, solve
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
-from postprocess.families.second_solver import solve_again
+from postprocess.families.reference_solvers import solve_again
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Problem
 

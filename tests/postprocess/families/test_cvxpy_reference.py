@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from postprocess.errors import SolverError
-from postprocess.families import cvxpy_reference as least_squares
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
+from postprocess.families import reference_solvers as least_squares
 from postprocess.families.family import Family
 from postprocess.families.precisions import Dense
+from postprocess.families.reference_solvers import solve_with_cvxpy
 
 
 def family(seed: int = 1, name: str = "county 44001 (its tract children)") -> Family:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from postprocess.algebra import Basis
 from postprocess.families import large, stack
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family
 from postprocess.families.in_blocks import Coordinates, InBlocks
 from postprocess.families.precisions import Dense
+from postprocess.families.reference_solvers import solve_with_cvxpy
 from postprocess.families.solve import solve_families
 from postprocess.marginal import Marginal
 

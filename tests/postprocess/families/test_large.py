@@ -13,10 +13,10 @@ from oracles.stops import after_each_stop
 
 from postprocess.families import active_set, equalities, stack
 from postprocess.families.active_set import Exact, solve_exactly
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, violation
 from postprocess.families.large import _on_simplices, guesses
 from postprocess.families.precisions import Dense
+from postprocess.families.reference_solvers import solve_with_cvxpy
 from postprocess.families.solve import solve_families
 
 

@@ -17,10 +17,10 @@ from postprocess.downward import assembly, batch
 from postprocess.downward.level import downward_level
 from postprocess.families import projected, solve
 from postprocess.families.active_set import Exact
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, violation
 from postprocess.families.few_sums import FewSums
 from postprocess.families.projected import solve_by_projection
+from postprocess.families.reference_solvers import solve_with_cvxpy
 from postprocess.families.solve import solve_batched, solve_families
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postprocess.families import second_solver, stack
+from postprocess.families import reference_solvers, stack
 from postprocess.families.active_set import Exact, Guess, solve_exactly
-from postprocess.families.admm import solve_by_admm
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
 from postprocess.families.precisions import Dense
-from postprocess.families.second_solver import solve_again
-from postprocess.families.solve import finished, solve_batched
+from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
+from postprocess.families.solve import finished, solve_batched, solve_by_admm
 
 
 def random_family(
@@ -297,7 +295,7 @@ def test_solved_again_at_the_top_of_a_spine(ranges: bool) -> None:
 
 def test_cvxpy_is_asked_where_scs_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     family = random_family(5, children=4, cells=6, shared=True)
-    monkeypatch.setattr(second_solver, "SOLVERS", (("SCS", {"max_iters": 1}),))
+    monkeypatch.setattr(reference_solvers, "SOLVERS", (("SCS", {"max_iters": 1}),))
     assert solve_again(family).solver.startswith("cvxpy/")
 
 
@@ -306,7 +304,7 @@ def test_cvxpy_is_not_loaded_for_it() -> None:
     code = (
         "import sys; import numpy as np; from postprocess.families.family import Family;"
         "from postprocess.families.precisions import Dense;"
-        "from postprocess.families.second_solver import solve_again; x = np.arange(6.0).reshape(2, 3);"
+        "from postprocess.families.reference_solvers import solve_again; x = np.arange(6.0).reshape(2, 3);"
         "family = Family('', Dense(np.eye(3)[None]), x, np.full((2, 3), 9.0), x.sum(axis=0), None, None);"
         "print(solve_again(family).solver, 'cvxpy' in sys.modules)"
     )

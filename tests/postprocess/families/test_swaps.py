@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families import swaps
+from postprocess.families import rounding
 from postprocess.families.family import Family
 from postprocess.families.precisions import Dense
-from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
-from postprocess.families.swaps import swapped
+from postprocess.families.rounding import GroupLevel, round_family, swapped, tie_breaks
 
 SIZES = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
 
@@ -66,7 +65,7 @@ def test_no_swap_is_left_that_would_lower_it() -> None:
 
 def test_a_swap_that_gains_only_the_last_bits_is_none() -> None:
     """Where two kinds have the same fractions, a swap and the one that undoes it both seemed to gain 5.6e-17."""
-    parts = swaps._in_parts(np.array([-5.6e-17, 5.6e-17, np.inf, -1e-3]))
+    parts = rounding._in_parts(np.array([-5.6e-17, 5.6e-17, np.inf, -1e-3]))
     assert parts.tolist() == [0.0, 0.0, 0.0, -1049.0]
 
 

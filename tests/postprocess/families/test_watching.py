@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from postprocess.algebra import Basis
-from postprocess.families import watching
+from postprocess.families import progress
 from postprocess.families.family import Family
 from postprocess.families.precisions import Dense
+from postprocess.families.progress import Watch, listening
 from postprocess.families.solve import solve_families
-from postprocess.families.watching import Watch, listening
 from postprocess.families.wide import WideArea, positive_cells
 from postprocess.marginal import Marginal
 
@@ -41,8 +41,8 @@ def wide_area() -> WideArea:
 
 @pytest.fixture
 def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "QUIET", 0.0)
-    monkeypatch.setattr(watching, "PAUSE", 0.0)
+    monkeypatch.setattr(progress, "QUIET", 0.0)
+    monkeypatch.setattr(progress, "PAUSE", 0.0)
 
 
 @pytest.mark.usefixtures("talkative")
@@ -78,7 +78,7 @@ def test_the_area_at_the_top_tells_its_steps() -> None:
 
 def test_a_short_solution_says_nothing_and_a_long_one_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now, heard, asked = [100.0], list[float](), list[float]()
-    monkeypatch.setattr("postprocess.families.watching.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("postprocess.families.progress.time.monotonic", lambda: now[0])
 
     def where() -> str:
         asked.append(now[0])

@@ -20,9 +20,9 @@ from postprocess.downward import assembly, batch, tasks
 from postprocess.downward.level import downward_level
 from postprocess.errors import SolverError
 from postprocess.families import stack, wide
-from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import objective, violation
 from postprocess.families.in_blocks import Coordinates, InBlocks
+from postprocess.families.reference_solvers import solve_with_cvxpy
 from postprocess.families.solve import solve_families
 from postprocess.families.wide import Sums, WideArea, positive_cells
 from postprocess.linear.upward import basis_of, upward_pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postprocess.linear.draw_grid import STEPS, UNKNOWN, at_top, persons, within_families
+from postprocess.linear.draws import STEPS, UNKNOWN, at_top, persons, within_families
 
 
 def family_case(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -15,8 +15,7 @@ from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, part_of
 from postprocess.downward.tasks import LevelTask, level_tasks
-from postprocess.linear.answers import answers_of_subtrees
-from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.linear.upward import answers_of_subtrees, basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.shared import STEPS, Shared, blind_centres

@@ -13,7 +13,7 @@ from oracles.sums_world import COUNTS, MOST, world
 from postprocess.arrays import FloatArray
 from postprocess.downward.level import checked_parents
 from postprocess.families.family import Family
-from postprocess.families.second_solver import solve_again
+from postprocess.families.reference_solvers import solve_again
 from postprocess.marginal import Marginal, detail_of
 from postprocess.problem import Problem
 from postprocess.sums.downward import downward_sums, sums_tasks

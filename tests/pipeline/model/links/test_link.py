@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.model.links.link import Link, counted_by, released_in_order
+from pipeline.model.link import Link, counted_by, released_in_order
 from pipeline.model.universe import Universe
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MECHANISMS, DiscreteGaussian, DiscreteLaplace, mechanism
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.noise.tails import tails
+from pipeline.privacy.noise.sampler import tails
 
 ORDERS = (1.1, 1.5, 2.0, 4.0, 16.0, 64.0)
 KEY = bytes(range(32))

@@ -17,9 +17,8 @@ from scipy import optimize
 from pipeline.privacy.accounting import pld
 from pipeline.privacy.accounting.composition import gaussian_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.losses import gaussian_losses
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.accounting.pld import Use, interval, one_number_epsilon, pld_epsilon
+from pipeline.privacy.accounting.pld import Use, gaussian_losses, interval, one_number_epsilon, pld_epsilon
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 

@@ -19,19 +19,18 @@ import sqlalchemy as sa
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger import checkpoint as ledger_checkpoint
-from pipeline.privacy.ledger import schema
+from pipeline.privacy.ledger import store
 from pipeline.privacy.ledger import store as ledger_store
 from pipeline.privacy.ledger.chain import EventKind, LedgerError
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.database import ledger_url
 from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import Event, Group, replay
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
-from pipeline.privacy.ledger.schema import GUARDS as GUARD_NAMES
+from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError, charge_run, disclose, key_of
 from pipeline.privacy.ledger.series import SeriesUse
-from pipeline.privacy.ledger.writes import charge_run, disclose, key_of
+from pipeline.privacy.ledger.store import GUARDS as GUARD_NAMES
+from pipeline.privacy.ledger.store import ledger_url
 
 LAYOUT, RECORDS = "a" * 64, "b" * 64
 
@@ -313,7 +312,7 @@ def test_events_removed_moved_and_put_in_are_noticed_by_the_next_charge(url: str
 
 
 CHANGE = "UPDATE ledger_events SET count = count + 1 WHERE number = 3"
-MADE = schema._MADE["postgresql"]
+MADE = store._MADE["postgresql"]
 GUARDS, ALWAYS = ([one for one in MADE if one.startswith(start)] for start in ("CREATE TRIGGER", "ALTER TABLE"))
 REFUSAL = next(one for one in MADE if one.startswith("CREATE FUNCTION"))
 REPLACED = REFUSAL.replace("CREATE", "CREATE OR REPLACE", 1)
@@ -538,7 +537,7 @@ def test_a_ledger_beside_its_file_has_no_witness(file: str, monkeypatch: pytest.
 
 def test_an_event_that_would_not_be_verified_is_not_kept(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of a charge is found by the next write, as without a checkpoint."""
-    monkeypatch.setattr("pipeline.privacy.ledger.writes.cost_of", lambda *_: Fraction(1, 10**6))
+    monkeypatch.setattr("pipeline.privacy.ledger.ledger.cost_of", lambda *_: Fraction(1, 10**6))
     with Ledger.open(file) as ledger:
         ledger.reserve(charge(93))
         with pytest.raises(LedgerError, match="charges 1/1000000 for what costs 1/100"):

@@ -18,8 +18,7 @@ from pipeline.model.exact import epsilon_text
 from pipeline.privacy.ledger.events import DatasetState, Event, Group, LedgerError, replay, sealed
 from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
 from pipeline.privacy.ledger.report import check_export, dataset_report, export_text, spent_epsilon
-from pipeline.privacy.ledger.schema import GUARDS
-from pipeline.privacy.ledger.store import ledger_url
+from pipeline.privacy.ledger.store import GUARDS, ledger_url
 
 LEDGER = "f" * 64
 

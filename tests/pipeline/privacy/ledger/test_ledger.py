@@ -23,10 +23,9 @@ from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group, LedgerError
-from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text
+from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text, charge_run
 from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import ledger_url
-from pipeline.privacy.ledger.writes import charge_run
 
 RACERS = 50
 fork = multiprocessing.get_context("fork")

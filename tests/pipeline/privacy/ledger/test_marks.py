@@ -11,8 +11,7 @@ import pytest
 
 from pipeline.privacy.ledger.chain import Event
 from pipeline.privacy.ledger.events import LedgerError
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.marks import Marks
+from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.store import Store
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
+from pipeline.privacy.ledger.chain import details_text
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.events import ANSWER, Event, Group, replay
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError
 from pipeline.privacy.ledger.report import dataset_report

@@ -12,11 +12,10 @@ import sqlalchemy as sa
 
 from geography.errors import InputError
 from pipeline.missing import install_command
-from pipeline.privacy.ledger import schema as ledger_schema
-from pipeline.privacy.ledger.database import engine_of
+from pipeline.privacy.ledger import store as ledger_schema
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.store import default_url, ledger_url
+from pipeline.privacy.ledger.store import default_url, engine_of, ledger_url
 
 
 @pytest.fixture

@@ -19,9 +19,8 @@ from pipeline.errors import InputError
 from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey, refinement_key
 from pipeline.privacy.noise import sampler as noise
-from pipeline.privacy.noise.sampler import POSITIONS, decide, locate, sampler_for
+from pipeline.privacy.noise.sampler import POSITIONS, Tails, decide, locate, sampler_for
 from pipeline.privacy.noise.streams import Stream
-from pipeline.privacy.noise.tails import Tails
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 Rejected = Callable[[NDArray[np.int64], NoiseSpec], bool]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from pipeline.privacy.budget import LEAST_SCALE, Mechanism, NoiseSpec
-from pipeline.privacy.noise import tails as tables
-from pipeline.privacy.noise.tails import boundaries, tails
+from pipeline.privacy.noise import sampler as tables
+from pipeline.privacy.noise.sampler import boundaries, tails
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError, SpecError
-from pipeline.estimation.answers.together import PartByPartError
+from pipeline.estimation.question_answers import PartByPartError
 from pipeline.execution.progress import Silent
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import AnswerManifest, read_answer

@@ -27,9 +27,9 @@ from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
+from pipeline.release.changes import read_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from pipeline.release.versions.changes import read_changes
 from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.receipts import compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun

@@ -1,4 +1,4 @@
-"""What the noise of a universe is bound to: its records, by all tables that the release has of them."""
+"""Keyed fingerprints of the records: what noise is bound to, and what a release says of key and records in public."""
 
 from __future__ import annotations
 
@@ -7,6 +7,26 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.release.manifest import KeyStatement
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import json_sha256
+
+
+def release_salt(key: MasterKey, spec: ReleaseSpec) -> str:
+    """The public salt of the release that the spec states, as published; the same run has the same one."""
+    return key.release_salt(f"{spec.name}/{json_sha256(spec.public_dict())}")
+
+
+def key_statement(key: MasterKey, salt: str, fingerprints: Mapping[str, str]) -> KeyStatement:
+    """Commitment and fingerprints, salted.
+
+    Args:
+        key: the run's master key.
+        salt: from `release_salt`; "" for a release that was made before there were salts.
+        fingerprints: universe -> of its records, keyed, from `bound_fingerprints`.
+    """
+    published = {name: key.published_fingerprint(salt, name, one) for name, one in fingerprints.items()}
+    return KeyStatement(salt, key.commitment(salt), published)
 
 
 def bound_fingerprints(

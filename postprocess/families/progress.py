@@ -1,4 +1,4 @@
-"""Where a solution that takes long stands, kept so that a run which was stopped goes on there, to the same bytes.
+"""How far the solution of a large family is: kept, so that a run which was stopped goes on there, and told who waits.
 
 The methods for large families go step by step, and a step depends on nothing but the problem and the arrays that it
 begins with. These are kept as they are, from a while on and then every while, under a name that is made of the whole
@@ -18,6 +18,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.arrays import Arrays
+
+#: Name of the family, and where its solution is.
+Listener = Callable[[str, str], None]
+
+#: Seconds of a solution of which nothing is said, and between two words of a longer one.
+QUIET: Final = 3.0
+PAUSE: Final = 1.0
+
+_listeners: list[Listener] = []
+
+
+def listen(listener: Listener) -> None:
+    """Pass on what this process solves from now on."""
+    _listeners.append(listener)
+
+
+@contextmanager
+def listening(listener: Listener | None) -> Iterator[None]:
+    """Pass on what this process solves in the block; None changes nothing."""
+    if listener is None:
+        yield
+        return
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+class Watch:
+    """The solution of a family by one method, which has just begun.
+
+    Args:
+        name: of the family, as messages have it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._next = time.monotonic() + QUIET
+
+    def at(self, where: Callable[[], str]) -> None:
+        """Say where the method is, if it is time to; `where` is asked only then."""
+        if _listeners and (now := time.monotonic()) >= self._next:
+            self._next = now + PAUSE
+            _listeners[-1](self.name, where())
+
 
 #: What the kept arrays are filed under.
 STEP: Final = "families"

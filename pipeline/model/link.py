@@ -47,7 +47,7 @@ class Link(ABC):
     """Two universes, of which one is released first, and the other is known by it.
 
     A link states facts, without files. What is made of them is asked by protocols of those who make it:
-    `pipeline.estimation.known`, `pipeline.publishing.linked`, `pipeline.runs.request`, `pipeline.reading.release`.
+    `pipeline.estimation.constraints`, `pipeline.publishing.steps`, `pipeline.runs.request`, `pipeline.reading.release`.
     """
 
     @property

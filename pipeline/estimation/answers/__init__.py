@@ -1,1 +1,0 @@
-"""Answers to questions, estimated together with a release, from public files alone."""

@@ -1,1 +1,0 @@
-"""What universes of one release have in common: persons and households, sums and counts."""

@@ -1,1 +1,0 @@
-"""Files of a release about persons and the households they live in."""

@@ -1,1 +1,0 @@
-"""The confidential records: the section [input] of a spec, and what in it does not fit the schema."""
