@@ -18,7 +18,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.from_measurements import estimate_release
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
-from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.run_here import retrying, run_here
 from pipeline.signatures.statement import sign_release
 from spinewise.frames import folder_of, records_of
@@ -129,7 +129,7 @@ def rerun(
     bar = progress_for(shown=progress)
     count = settings.workers or default_workers()
     try:
-        with repeated_apart(run_directory, source) as measured:
+        with rerun_process(run_directory, source) as measured:
             comparison = rerun_release(run_directory, universes, measured, count, bar, retrying(settings))
     finally:
         bar.close()

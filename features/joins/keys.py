@@ -75,9 +75,9 @@ class LinkedHouseholds(Households):
 
     def checks(self) -> tuple[Callable[[], object], ...]:
         """See `pipeline.runs.request.HasChecks`: what the joins say of persons can be stated by bounds."""
-        from features.joins.knowledge import told_apart
+        from features.joins.knowledge import distinguished
 
-        return (partial(told_apart, self),)
+        return (partial(distinguished, self),)
 
     def steps(self, job: Job, level: int) -> list[Step]:
         """See `pipeline.publishing.steps.PublishesLinked`."""

@@ -42,7 +42,7 @@ from postprocess.problem import Constraints, GroupBounds, Problem
 _SHOWN = 6
 
 
-def told_apart(link: Households) -> tuple[Marginal, ...]:
+def distinguished(link: Households) -> tuple[Marginal, ...]:
     """The queries of persons that estimates must tell apart; InputError where joins limit what no query can state."""
     return joined_queries(Composition.of(link.joins))
 
@@ -66,7 +66,7 @@ class BoundedByHouseholds(Knowledge):
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`."""
-        return replace(problem, further=(*problem.further, *told_apart(self._link)))
+        return replace(problem, further=(*problem.further, *distinguished(self._link)))
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`."""

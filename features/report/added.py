@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
     from pipeline.metadata.products import Product, ReleaseScope
-    from pipeline.publishing.said_before import Promises
+    from pipeline.publishing.promises import Promises
     from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -25,8 +25,8 @@ class Report:
 
         return PAGE, FURTHER
 
-    def said_before(self, scope: ReleaseScope, promises: Promises) -> object:
-        """See `pipeline.publishing.said_before.SaysBefore`."""
+    def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
+        """See `pipeline.publishing.promises.HasStatement`."""
         from features.report.page import promised
         from pipeline.model.texts.catalogue import texts_in
 

@@ -19,8 +19,8 @@ from pipeline.execution.steps import Step
 from pipeline.model.universe import Table
 from pipeline.published import published_names
 from pipeline.publishing.answers import used_answers
+from pipeline.publishing.promises import promises_of
 from pipeline.publishing.public_inputs import named_inputs
-from pipeline.publishing.said_before import promises_of
 from pipeline.release.receipts import Receipt
 from pipeline.storage.files import write_bytes
 

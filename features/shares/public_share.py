@@ -50,8 +50,8 @@ class Shares(PublicFact):
 
     shares: tuple[PublicShare, ...]
 
-    def told_apart(self) -> tuple[Query, ...]:
-        """See `PublicFact.told_apart`: those whose answers are shared."""
+    def distinguished(self) -> tuple[Query, ...]:
+        """See `PublicFact.distinguished`: those whose answers are shared."""
         return tuple(share.query for share in self.shares)
 
     @property

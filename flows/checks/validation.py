@@ -32,7 +32,7 @@ from pipeline.publishing.public_inputs import BOUNDS, read_inputs
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
-from pipeline.records.unit_checks import find_alike_units, find_person_numbers
+from pipeline.records.unit_checks import find_person_numbers, find_similar_units
 from pipeline.runs.request import stated_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -339,8 +339,8 @@ def _note_person_numbers(records: RecordSource, result: Validation) -> None:
         names = [name for name in column_names(records.file, text=records.text_format) if name not in known]
         numbers = find_person_numbers(records.file, names, text=records.text_format)
         result.remarks += [f"{records.file}: {number.warning}" for number in numbers]
-        if records.unit is not None and (alike := find_alike_units(records)) is not None:
-            result.remarks.append(f"{records.file}: {alike.warning}")
+        if records.unit is not None and (similar := find_similar_units(records)) is not None:
+            result.remarks.append(f"{records.file}: {similar.warning}")
 
 
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:

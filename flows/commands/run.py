@@ -198,9 +198,9 @@ def _run_with_prefect(
 ) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
     from pipeline.runs.finished import is_finished
-    from pipeline.runs.measured import measured_apart
+    from pipeline.runs.measured import measuring_process
 
-    with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
+    with measuring_process(checked) as measured:  # before the engine is imported and asked for anything
         if is_finished(checked, measured):
             progress.found()
             return

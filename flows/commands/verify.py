@@ -267,7 +267,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.runs.record_sources import universes_to_rerun
-    from pipeline.runs.rerun import repeated_apart
+    from pipeline.runs.rerun import rerun_process
 
     if is_answer(release):
         _rerun_answer(release, given, output)
@@ -279,7 +279,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     universes_to_rerun(run, given.data, given.spec)  # before an engine is started
     context.with_resource(temporary_server())
     source = _key_of(run, given.source)
-    measured = context.with_resource(repeated_apart(run, source))
+    measured = context.with_resource(rerun_process(run, source))
     from flows.orchestration.audit_flows import repeating
     from flows.orchestration.audit_flows import rerun as rerun_flow
     from flows.orchestration.tasks import progress_of_run

@@ -33,7 +33,7 @@ from pipeline.execution.settings import load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
 from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402
-from pipeline.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E402
+from pipeline.runs.rerun import Rerun, rerun_process, rerun_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began.
 repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)
@@ -72,7 +72,7 @@ def rerun(
     try:
         with (
             temporary_server_ends_with_us(),
-            repeated_apart(run, KeySource(file=key_file)) if begun is None else nullcontext(begun) as measured,
+            rerun_process(run, KeySource(file=key_file)) if begun is None else nullcontext(begun) as measured,
         ):
             return rerun_release(run, universes, measured, count, progress, perform_as_task)
     finally:

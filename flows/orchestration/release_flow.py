@@ -35,7 +35,7 @@ from pipeline.execution.progress import Silent, Together  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
-from pipeline.runs.measured import measured_apart  # noqa: E402
+from pipeline.runs.measured import measuring_process  # noqa: E402
 from pipeline.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
@@ -157,7 +157,7 @@ def _made(request: Request, settings: Settings) -> str:
     try:
         with ExitStack() as stack:
             stack.enter_context(temporary_server_ends_with_us())
-            measured = begun or stack.enter_context(measured_apart(checked))
+            measured = begun or stack.enter_context(measuring_process(checked))
             if begun is None and is_finished(checked, measured):
                 progress.found()
             else:

@@ -53,8 +53,8 @@ def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> t
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
         own = read_note(restricted)
-        beside = read_notes(job.run.root.parent, ledger.id).values()
-        noted = [*([] if own is None else [own]), *beside]
+        others = read_notes(job.run.root.parent, ledger.id).values()
+        noted = [*([] if own is None else [own]), *others]
         reservation = ledger.reserve(*charges, noted=noted)
         note_event(restricted, reservation.head)
         if drawn:

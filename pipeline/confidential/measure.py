@@ -63,7 +63,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
         leaves = tabulate(records, universe.schema, job.spine)
     else:
         label = f"unit/{universe.name}"
-        whole, amounts = universe.schema, _summed_beside(job, universe)
+        whole, amounts = universe.schema, _further_sums(job, universe)
         if amounts:
             label, whole = "unit/", job.universes[0].schema
         leaves, left_out = tabulate_units(
@@ -93,7 +93,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
     return fingerprint, remarks
 
 
-def _summed_beside(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:
+def _further_sums(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:
     """The amounts of the release, where the universe counts or sums its own records: all are of the same of a unit."""
     if universe.name and not universe.measure.own_records:
         return ()

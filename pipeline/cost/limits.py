@@ -120,29 +120,29 @@ def check_plan_size(spec: ReleaseSpec, spine: Spine) -> None:
             raise InputError(_refusal(spec, universe, basis, spine.n_levels))
 
 
-def is_planned(n_levels: int, apart: int, combinations: int) -> bool:
+def is_planned(n_levels: int, n_symmetric: int, combinations: int) -> bool:
     """Whether the errors of so much are worked out.
 
     Args:
         n_levels: of the spine.
-        apart: attributes that queries keep whole or sum out.
+        n_symmetric: attributes that queries keep whole or sum out.
         combinations: of the values of all other attributes.
     """
-    matrices = 2 * n_levels * 2**apart
+    matrices = 2 * n_levels * 2**n_symmetric
     return matrices * combinations**2 <= MOST_NUMBERS and matrices * (combinations**3 + PER_MATRIX) <= MOST_OPERATIONS
 
 
 def _refusal(spec: ReleaseSpec, universe: Universe, basis: Basis, n_levels: int) -> str:
-    apart, combinations = len(basis.symmetric), basis.n_asymmetric
+    n_symmetric, combinations = len(basis.symmetric), basis.n_asymmetric
     found, fits = [], []
     if combinations > 1:
         listed = ", ".join(universe.schema.names[j] for j in basis.asymmetric)
         found.append(f"{listed}, whose values queries group or zeros tell apart, have {combinations:,} combinations")
-        most = bisect_left(range(1, combinations), True, key=lambda n: not is_planned(n_levels, apart, n))
+        most = bisect_left(range(1, combinations), True, key=lambda n: not is_planned(n_levels, n_symmetric, n))
         fits += [f"at most {most:,} such combinations"] if most else []
-    if apart:
-        found.append(f"{apart} attributes that queries keep whole or sum out have {basis.n_blocks:,} subsets")
-        least = [n for n in range(apart) if is_planned(n_levels, n, combinations)]
+    if n_symmetric:
+        found.append(f"{n_symmetric} attributes that queries keep whole or sum out have {basis.n_blocks:,} subsets")
+        least = [n for n in range(n_symmetric) if is_planned(n_levels, n, combinations)]
         fits += [f"at most {least[-1]} attributes that are kept whole or summed out"] if least else []
     return (
         f"{_name(spec, universe)}: found {universe.schema.n_cells:,} cells, too "

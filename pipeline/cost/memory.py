@@ -128,7 +128,7 @@ def memory_of(
     uncut = bool(together) or any(is_by_sums(one) or one.strategy.where_positive for one in universes)
     cut = None if uncut else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     further = [part.memory(spec, spine) for part in spec.of_features if isinstance(part, HasMemory)]
-    beside = sum(bytes_beside for bytes_beside, _ in further) / 1e6
+    reserved = sum(bytes_reserved for bytes_reserved, _ in further) / 1e6
     after = max((bytes_after for _, bytes_after in further), default=0.0) / 1e6
     tables = max(_table(size, intervals=bool(runs)) for size in sizes) / 1e6
     simulating = max(_simulated(size, spine, runs) for size in sizes) / 1e6 if runs else 0.0
@@ -141,8 +141,8 @@ def memory_of(
         passes = bool(runs or spec.publish.unbiased or spec.publish.draws)
         parts = _parts_mb(sizes, spine, cut, workers, passes=passes)
         held = _top_mb(sizes, len(spine.levels[cut.level]))
-        peak = main + max(counted, held + beside + max(parts + draws, at_once, after, tables))
-        margins = beside + max(0.0, max(at_once, after) - parts) if runs else 0.0
+        peak = main + max(counted, held + reserved + max(parts + draws, at_once, after, tables))
+        margins = reserved + max(0.0, max(at_once, after) - parts) if runs else 0.0
         return Memory(peak, margins, workers, len(cut.parts))
     passes = bool(spec.publish.unbiased or spec.publish.draws)
     held = max(_held(size, passes=passes) for size in sizes) / 1e6
@@ -157,8 +157,8 @@ def memory_of(
         batches, at_once = 0.0, TOGETHER_SIMULATED_BYTES * cells * bool(runs)
     # What is worked out beside other steps is so while the others estimate, and is there before runs are simulated.
     processes = WORKER_MB * workers if workers > 1 else 0.0
-    peak = main + processes + max(held + batches + beside, kept + max(at_once, draws, after, tables))
-    return Memory(peak, max(at_once, after, beside), workers, 1)
+    peak = main + processes + max(held + batches + reserved, kept + max(at_once, draws, after, tables))
+    return Memory(peak, max(at_once, after, reserved), workers, 1)
 
 
 def _columns_mb(sizes: tuple[Size, ...], *, intervals: bool) -> float:

@@ -26,7 +26,7 @@ from postprocess.families.large import family_bytes
 from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.stack import ALONE, STACK_BYTES, is_large, matrix_numbers
 from postprocess.families.wide import SQUARE_BYTES, WIDE
-from postprocess.linear.alike import ChildGroups
+from postprocess.linear.child_groups import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
 

@@ -127,7 +127,7 @@ class AroundEstimates:
         if key not in self._learned:
             self._learned[key] = self._learn(rule, *place, long=long)
         errors, small = self._learned[key]
-        if small is not None and small.told and not small.moved and table.query.size <= WIDE:
+        if small is not None and small.informative and not small.moved and table.query.size <= WIDE:
             rule = pooled()
         if errors is None:
             return rule

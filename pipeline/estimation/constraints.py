@@ -229,10 +229,10 @@ class KnownFirst(Protocol):
         """
 
 
-def told_apart_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
-    """See `Knowledge.told_apart`: of all that public inputs say of a universe."""
-    own = BoundedByFacilities.told_apart(universe)
-    return (*own, *(query for fact in universe.facts for query in fact.told_apart()))
+def distinguished_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
+    """See `Knowledge.distinguished`: of all that public inputs say of a universe."""
+    own = BoundedByFacilities.distinguished(universe)
+    return (*own, *(query for fact in universe.facts for query in fact.distinguished()))
 
 
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:

@@ -63,7 +63,7 @@ class Knowledge:
     simulated: bool = True
 
     @staticmethod
-    def told_apart(universe: Universe) -> tuple[Marginal, ...]:  # noqa: ARG004
+    def distinguished(universe: Universe) -> tuple[Marginal, ...]:  # noqa: ARG004
         """The queries, beside the measured ones, that estimates must tell apart; known before a run from the spec."""
         return ()
 

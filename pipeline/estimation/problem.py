@@ -16,8 +16,8 @@ from pipeline.estimation.constraints import (
     Known,
     carried_constraints,
     declared_constraints,
+    distinguished_by_inputs,
     facility_bounds,
-    told_apart_by_inputs,
 )
 from pipeline.estimation.measurement_files import MeasurementSource, differing
 from pipeline.estimation.positive import positive_sources
@@ -145,7 +145,7 @@ def unmeasured_problem(
         passes=universe.passes,
         estimator=estimator,
         kinds=tuple(allocation.kinds for allocation in allotted),
-        further=told_apart_by_inputs(universe),
+        further=distinguished_by_inputs(universe),
         positive=tuple(
             tuple(
                 PositiveAnswers(universe.source.measured(one.query), sp.csr_array((0, one.query.size)), 1.0)

@@ -35,7 +35,7 @@ from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_
 class PublicFact:
     """A fact of one universe; it is pickled, and holds no numbers."""
 
-    def told_apart(self) -> tuple[Query, ...]:
+    def distinguished(self) -> tuple[Query, ...]:
         """The queries, beside the measured ones, that estimates must tell apart."""
         return ()
 

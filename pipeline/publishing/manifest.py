@@ -9,8 +9,8 @@ from pydantic import JsonValue
 
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
+from pipeline.publishing.promises import promises_of
 from pipeline.publishing.provenance import provenance_of
-from pipeline.publishing.said_before import promises_of
 from pipeline.release.manifest import KeyStatement, Manifest, public_files
 from pipeline.release.receipts import charging
 from pipeline.release.software import software

@@ -88,9 +88,9 @@ def check_accepted(spec: ReleaseSpec) -> None:
     if not (refused := [one for one in made if one.name not in accept]):
         return
     named = ", ".join(f'"{one.name}"' for one in made)
-    told = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
+    listed = "; ".join(f"{one.name} ({one.origin(spec).origin or 'from the records'})" for one in refused)
     raise SpecError(
-        f"{spec.source}: provenance: made from the records, which they would give away: {told}. Put public lists in "
+        f"{spec.source}: provenance: made from the records, which they would give away: {listed}. Put public lists in "
         'their place and write source = "public" there (spinewise import table --areas FILE --schema FILE does both); '
         f"or, to try it out or where that is acceptable, accept them by name: accept = [{named}] under [provenance]"
     )

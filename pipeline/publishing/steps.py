@@ -28,7 +28,7 @@ from pipeline.model.link import LinkedTable, released_in_order, tables_of
 from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
-from pipeline.publishing.said_before import promises_of
+from pipeline.publishing.promises import promises_of
 from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 

@@ -163,8 +163,8 @@ def compared_by_order(asked: Asked) -> set[str]:
 def _recode(recode: Recode, attribute: Attribute, asked: Asked) -> RecodeStated:
     """A recode in one form: values as the attribute has them, and groups too where their order says nothing."""
     number = {value: n for n, value in enumerate(attribute.values)}
-    told_apart = recode.name in {word.text for word in asked.by}
-    all_named = told_apart or recode.name in compared_by_order(asked)
+    distinguished = recode.name in {word.text for word in asked.by}
+    all_named = distinguished or recode.name in compared_by_order(asked)
     named = {word.text for one in asked.where if one.name.text == recode.name for word in one.values}
     groups: dict[str, list[str]] = {}
     for label, values in recode.groups:
@@ -173,7 +173,7 @@ def _recode(recode: Recode, attribute: Attribute, asked: Asked) -> RecodeStated:
         GroupStated(label=label, values=tuple(sorted(values, key=number.__getitem__)))
         for label, values in groups.items()
     ]
-    if not told_apart:
+    if not distinguished:
         stated.sort(key=lambda group: [number[value] for value in group.values])
     return RecodeStated(name=recode.name, attribute=recode.attribute, groups=tuple(stated))
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"\+?0*([0-9]+?)(\.0*)?")
 
 
 @dataclass(frozen=True)
-class AlikeUnits:
+class SimilarUnits:
     """How many units are alike; confidential.
 
     Attributes:
@@ -51,7 +51,7 @@ class AlikeUnits:
         )
 
 
-def find_alike_units(records: RecordSource) -> AlikeUnits | None:
+def find_similar_units(records: RecordSource) -> SimilarUnits | None:
     """The units that are alike, over all rows of the records; None where there are none, or no units.
 
     Raises:
@@ -68,8 +68,8 @@ def find_alike_units(records: RecordSource) -> AlikeUnits | None:
     texts: dict[str, list[str]] = {}
     for text in rows:
         texts.setdefault(_simplified(text), []).append(text)
-    alike = [text for several in texts.values() if len(several) > 1 for text in several]
-    return AlikeUnits(records.unit, len(alike), sum(rows[text] for text in alike)) if alike else None
+    similar = [text for several in texts.values() if len(several) > 1 for text in several]
+    return SimilarUnits(records.unit, len(similar), sum(rows[text] for text in similar)) if similar else None
 
 
 def _simplified(text: str) -> str:

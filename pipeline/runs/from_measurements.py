@@ -16,9 +16,9 @@ from pipeline.execution.workers import Workers
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.promises import check_statements
 from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.public_inputs import write_public_inputs
-from pipeline.publishing.said_before import can_be_said
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import file_name
 from pipeline.release.manifest import KeyStatement, write_manifest
@@ -64,7 +64,7 @@ def estimate_release(
             )
         for check in universe_checks(spec, universe):
             check()
-    can_be_said(spec, universes)
+    check_statements(spec, universes)
     public = open_listed(spec, universes)
     spec, universes = public.spec, public.universes
     root = out / spec.name

@@ -12,7 +12,7 @@ from pipeline.runs.request import CheckedRequest
 
 
 @contextmanager
-def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
+def measuring_process(checked: CheckedRequest) -> Iterator[Measured]:
     """A process of its own for the block.
 
     The key is read at once, and the names of the records' columns are looked at, so that a mistake is found before

@@ -18,8 +18,8 @@ from pipeline.model.record_source import UNPROVED
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.publishing.promises import check_statements
 from pipeline.publishing.provenance import check_accepted, check_inputs
-from pipeline.publishing.said_before import can_be_said
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.added import promises
 from pipeline.release.draws import check_drawn_labels
@@ -226,7 +226,7 @@ def stated_checks(
     checks: list[Callable[[], object]] = []
     for universe in universes:
         checks += [universe.require_input, partial(check_proved, universe), *universe_checks(spec, universe)]
-    checks.append(partial(can_be_said, spec, universes))
+    checks.append(partial(check_statements, spec, universes))
     checks += [
         partial(check_inputs, spec),
         partial(check_accepted, spec),

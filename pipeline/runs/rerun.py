@@ -203,7 +203,7 @@ def rerun_release(
     Args:
         run: the release.
         universes: with their records; see `universes_to_rerun`.
-        measured: where the records are seen; see `repeated_apart`.
+        measured: where the records are seen; see `rerun_process`.
         workers: number of processes.
         progress: receives how far the rerun is.
         perform: performs one step.
@@ -279,7 +279,7 @@ def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: Pu
 
 
 @contextmanager
-def repeated_apart(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
+def rerun_process(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
     """A process of its own for the block, which has read the key of the release.
 
     Raises:

@@ -30,8 +30,8 @@ from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.manifest import manifest_of
+from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
-from pipeline.publishing.said_before import say_before
 from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import write_manifest
@@ -269,7 +269,7 @@ def release_run(
         job = public.job(run, workers, Logged(progress, log), workers.kept)
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
-        say_before(job)
+        prepare_statements(job)
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)

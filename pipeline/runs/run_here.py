@@ -16,7 +16,7 @@ from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
 from pipeline.execution.settings import Settings
 from pipeline.execution.steps import Notes, Perform, Step
 from pipeline.runs.finished import is_finished
-from pipeline.runs.measured import measured_apart
+from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest
 
 logger = logging.getLogger("spinewise.flows")
@@ -35,7 +35,7 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
     """
     limit = settings.timeout
     try:
-        with _time_limit(limit), measured_apart(checked) as measured:
+        with _time_limit(limit), measuring_process(checked) as measured:
             if is_finished(checked, measured):
                 progress.found()
                 return checked.run.root

@@ -24,9 +24,9 @@ from pipeline.inputs.public_input import InputScope, OfRelease
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
+from pipeline.publishing.promises import promises_of
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
-from pipeline.publishing.said_before import promises_of
 from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest, version_differences

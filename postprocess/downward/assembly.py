@@ -185,8 +185,8 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
             _, binding = np.unique(binding, return_inverse=True)
         most = STACK_NUMBERS // padded(len(cells)) ** 2
         for kind in range(int(binding.max()) + 1):
-            alike = areas[binding == kind]
-            together.extend(np.split(alike, range(most, len(alike), most)))
+            equal = areas[binding == kind]
+            together.extend(np.split(equal, range(most, len(equal), most)))
     return together
 
 

@@ -93,15 +93,15 @@ class SmallNumbers:
 
     Attributes:
         moved: they are further from their unbiased estimates than their intervals allow; otherwise these hold.
-        told: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells of the
-            table show together.
+        informative: they are enough to tell. If they are not moved, their intervals may be narrowed by what all cells
+            of the table show together.
         longer: their simulated intervals are longer than those around their unbiased estimates: of widths, few tell it.
         spread: each is the sum of so many answers of some query that persons are lost more often than those of a
             simulated run.
     """
 
     moved: bool
-    told: bool
+    informative: bool
     longer: bool
     spread: bool
 
@@ -109,9 +109,9 @@ class SmallNumbers:
     def of(cls, squares: Squares, *, large_moved: bool, spread: bool) -> SmallNumbers:
         """By the sums of those from `LEAST_COMPARED` standard errors on."""
         n = squares.n
-        told = n >= TOLD
-        moved = squares.distances + squares.errors > n + SURE * math.sqrt(2 * n) if told else large_moved
-        return cls(moved, told, squares.errors > n, spread)
+        informative = n >= TOLD
+        moved = squares.distances + squares.errors > n + SURE * math.sqrt(2 * n) if informative else large_moved
+        return cls(moved, informative, squares.errors > n, spread)
 
     def ends(
         self, counts: IntArray, simulated: Ends, around: Ends, estimates: FloatArray, standard: FloatArray

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import FREE
-from postprocess.linear.known import zero_masks
+from postprocess.linear.invariants import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Problem

@@ -41,7 +41,7 @@ import numpy as np
 
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
-from postprocess.downward.ranges import Ranges, Windows, alike_cells, central, inverted_places, narrowest, united
+from postprocess.downward.ranges import Ranges, Windows, cell_groups, central, inverted_places, narrowest, united
 from postprocess.downward.simulated_margins import (
     LARGE_COVERAGE,
     SIMULATED_COVERAGE,
@@ -163,9 +163,9 @@ class Intervals:
         places, inverse = distinct_places(np.nonzero(some)[1] * top + released[some])
         ends = inverted_places(self._of_truths, self.errors.unit, *np.divmod(places, top))
         least, most = (end[inverse] for end in ends)
-        apart = APART * standard[some]
-        low[some] = np.where(least < low[some] - apart, least, low[some])
-        high[some] = np.where(most > high[some] + apart, most, high[some])
+        least_distance = APART * standard[some]
+        low[some] = np.where(least < low[some] - least_distance, least, low[some])
+        high[some] = np.where(most > high[some] + least_distance, most, high[some])
 
     @cached_property
     def _in_steps(self) -> Ranges:
@@ -213,27 +213,27 @@ def narrowed(errors: ErrorCounts, n_cells: int, *, pooled: bool = False) -> tupl
     """
     both = errors.by_truth, errors.by_release
     ranges = [Ranges.of(each, n_cells, narrowest, SIMULATED_COVERAGE) for each in both]
-    alike = alike_cells(errors.by_release, n_cells)
-    pairs = _Pairs.of(errors.by_release, errors.unit, alike)
+    group = cell_groups(errors.by_release, n_cells)
+    pairs = _Pairs.of(errors.by_release, errors.unit, group)
     covered = pairs.covered(*ranges, pooled=pooled)
     wide = covered.min(axis=0) > GOAL + SPARE
     if not wide.any():
         return ranges[0], ranges[1]
     # Only cells of which something changes are looked at again, but where all show it together.
-    chosen = wide.any(axis=1)[alike]
+    chosen = wide.any(axis=1)[group]
     parts = [_of_cells(each, chosen) for each in both]
     if not pooled:
-        pairs = _Pairs.of(parts[1], errors.unit, alike)
+        pairs = _Pairs.of(parts[1], errors.unit, group)
     shares = np.full((2, *wide.shape), SIMULATED_COVERAGE)
     rows, sizes = np.flatnonzero(chosen)[:, None], np.flatnonzero(SIZE_CLASSES > FIRST // 2)
-    windows = [Windows.of(part, n_cells, alike=alike, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
+    windows = [Windows.of(part, n_cells, group=group, sizes=SIZE_CLASSES > FIRST // 2, held=True) for part in parts]
     for round_number in range(_ROUNDS):
         if round_number:
             covered = pairs.covered(*ranges, pooled=pooled)
         for number, (window, share, step) in enumerate(zip(windows, shares, _STEPS, strict=True)):
             too_much = (covered[number][wide] - (POOLED_GOAL if pooled else GOAL)) / (1.0 + _DAMPED * round_number)
             share[wide] = np.clip(share[wide] - step * too_much, LEAST, SIMULATED_COVERAGE)
-            own = window.ranges(narrowest, _by_size(share)[alike])
+            own = window.ranges(narrowest, _by_size(share)[group])
             low, high = ranges[number].low.copy(), ranges[number].high.copy()
             low[rows, sizes], high[rows, sizes] = own.low[rows, sizes], own.high[rows, sizes]
             ranges[number] = Ranges(low, high)
@@ -258,7 +258,7 @@ class _Pairs:
 
     Attributes:
         unit: persons in a class of errors.
-        n_alike: how many numbers of alike cells there are.
+        n_groups: how many numbers of alike cells there are.
         cells, released: the releases that there are, `(n_releases,)` each.
         which: the release of each pair, `(n,)`.
         truth: of each pair.
@@ -267,7 +267,7 @@ class _Pairs:
     """
 
     unit: int
-    n_alike: int
+    n_groups: int
     cells: IntArray
     released: IntArray
     which: IntArray
@@ -276,18 +276,18 @@ class _Pairs:
     places: IntArray
 
     @classmethod
-    def of(cls, by_release: SizedErrors, unit: int, alike: IntArray) -> _Pairs:
-        """Those of errors t - r, where one of both counts is not among the smallest; `alike` is `(cells,)`."""
+    def of(cls, by_release: SizedErrors, unit: int, group: IntArray) -> _Pairs:
+        """Those of errors t - r, where one of both counts is not among the smallest; `group` is `(cells,)`."""
         cells, sizes, error = by_release.parts()
         released = MIDDLES[sizes].astype(np.int64)
         truth = np.maximum(released + error * unit + (unit - 1) // 2, 0)
         some = np.maximum(released, truth) >= FIRST
         cells, released, truth, times = (each[some] for each in (cells, released, truth, by_release.times))
         octaves = np.searchsorted(_OCTAVES, np.stack([truth, released]), side="right") - 1
-        places = np.where(octaves < 0, -1, alike[cells] * len(_OCTAVES) + octaves)
+        places = np.where(octaves < 0, -1, group[cells] * len(_OCTAVES) + octaves)
         most = 1 + int(released.max(initial=0))
         distinct, which = np.unique(cells * most + released, return_inverse=True)
-        return cls(unit, int(alike.max(initial=-1)) + 1, *np.divmod(distinct, most), which, truth, times, places)
+        return cls(unit, int(group.max(initial=-1)) + 1, *np.divmod(distinct, most), which, truth, times, places)
 
     def covered(self, by_truth: Ranges, by_release: Ranges, *, pooled: bool) -> FloatArray:
         """What the union of both intervals holds, by the octave of the truth and of the release: `(2, alike, octaves)`.
@@ -298,7 +298,7 @@ class _Pairs:
         with np.errstate(invalid="ignore"):
             low, high = np.minimum(low, self.released - 1)[self.which], np.maximum(high, self.released + 1)[self.which]
             inside, known = (low <= self.truth) & (self.truth <= high), ~np.isnan(low) & ~np.isnan(high)
-        shape = self.n_alike, len(_OCTAVES)
+        shape = self.n_groups, len(_OCTAVES)
         out = []
         for places in self.places:
             counted = known & (places >= 0)

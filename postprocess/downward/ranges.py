@@ -66,7 +66,7 @@ class Windows:
         errors: SizedErrors,
         n_cells: int,
         *,
-        alike: IntArray | None = None,
+        group: IntArray | None = None,
         sizes: BoolArray | None = None,
         held: bool = False,
     ) -> Windows:
@@ -75,19 +75,19 @@ class Windows:
         Args:
             errors: of the table.
             n_cells: answers of its query.
-            alike: a number for each cell, the same for cells whose errors may be taken together; by default those of
-                `alike_cells`.
+            group: a number for each cell, the same for cells whose errors may be taken together; by default those of
+                `cell_groups`.
             sizes: which size classes ranges are looked for in, `(size classes,)`; by default all.
             held: the errors are kept in memory, where they are not too many: they are used several times.
         """
         cells, size, error = errors.parts()
         each = np.arange(n_cells)
-        if alike is None:
-            alike = alike_cells(errors, n_cells)
+        if group is None:
+            group = cell_groups(errors, n_cells)
         kinds = [
             (0 * each, _ANY, ENOUGH),
-            (alike, _ANY, ENOUGH),
-            (alike, REACH_OF_SIZES, ENOUGH),
+            (group, _ANY, ENOUGH),
+            (group, REACH_OF_SIZES, ENOUGH),
             (each, REACH_OF_SIZES, ENOUGH),
         ]
         if any(0 < errors.times[which].sum() < ENOUGH for which in (size == 0, size > 0)):
@@ -160,7 +160,7 @@ def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.maximum.reduceat(values[order], begun, axis=0))
 
 
-def alike_cells(errors: SizedErrors, n_cells: int) -> IntArray:
+def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
     """A number for each cell, the same for cells that are about as frequent; each number has enough errors.
 
     Cells are alike if their mean counts are within the same power of 4; the rarest are taken together as far as needed.

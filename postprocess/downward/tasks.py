@@ -18,7 +18,7 @@ from postprocess.downward.passes import Pass
 from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.wide import WIDE
 from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
-from postprocess.linear.known import zero_masks
+from postprocess.linear.invariants import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
 from postprocess.positive import PositiveAnswers

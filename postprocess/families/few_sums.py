@@ -112,16 +112,16 @@ class FewSums(OnSums):
         for subset in sorted(range(basis.n_blocks), key=lambda number: -int(basis.subsets[number].sum())):
             if np.abs(forms[:, subset]).max() <= tolerance:
                 continue
-            alike = _alike(forms[:, subset], tolerance)
+            classes = _classes_of_forms(forms[:, subset], tolerance)
             for finer, of_finer, within in found:
-                if not (basis.subsets[subset] & ~basis.subsets[finer]).any() and each_in_one(of_finer, alike):
+                if not (basis.subsets[subset] & ~basis.subsets[finer]).any() and each_in_one(of_finer, classes):
                     within.append(subset)
                     break
             else:
-                found.append((subset, alike, [subset]))
+                found.append((subset, classes, [subset]))
         groups = [
-            (alike.max() + 1) * int(np.prod(np.array(basis.symmetric_shape)[basis.subsets[subset]]))
-            for subset, alike, _ in found
+            (classes.max() + 1) * int(np.prod(np.array(basis.symmetric_shape)[basis.subsets[subset]]))
+            for subset, classes, _ in found
         ]
         if not found or len(table) * sum(size**2 for size in groups) > MOST_WEIGHTS:
             return None
@@ -245,7 +245,7 @@ def _by_subset(basis: Basis, table: FloatArray) -> FloatArray:
     return forms
 
 
-def _alike(forms: FloatArray, tolerance: float) -> IntArray:
+def _classes_of_forms(forms: FloatArray, tolerance: float) -> IntArray:
     """Which asymmetric cells have the same entries in symmetric matrices `(K, a, a)`: a number from 0 of each."""
     number = np.full(forms.shape[1], -1)
     rows = np.swapaxes(forms, 0, 1)
@@ -258,10 +258,10 @@ def _alike(forms: FloatArray, tolerance: float) -> IntArray:
     return number
 
 
-def _partition(basis: Basis, forms: FloatArray, subset: int, alike: IntArray, within: Sequence[int]) -> Partition:
-    """The weights of some subsets on the partition by `subset` and `alike`, which refines those by each of them."""
+def _partition(basis: Basis, forms: FloatArray, subset: int, classes: IntArray, within: Sequence[int]) -> Partition:
+    """The weights of some subsets on the partition by `subset` and `classes`, which refines those by each of them."""
     asymmetric, symmetric = basis.cell_blocks
-    key = alike[asymmetric]
+    key = classes[asymmetric]
     for j in np.flatnonzero(basis.subsets[subset]):
         key = key * basis.symmetric_shape[j] + symmetric[:, j]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)

@@ -90,8 +90,8 @@ def fixed_in_area(
     """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
     fixed = np.ones(marginal.size, dtype=bool)
     for level, entering in zip(classes, _whole(spine, leaves), strict=True):
-        if alike := np.unique(level.downward[entering]).tolist():
-            fixed &= fixed_answers(basis, level.fixed[alike], marginal).all(axis=0)
+        if entered := np.unique(level.downward[entering]).tolist():
+            fixed &= fixed_answers(basis, level.fixed[entered], marginal).all(axis=0)
     return fixed
 
 

@@ -24,7 +24,7 @@ from postprocess.linear.information import (
     off_known,
     with_unmeasured,
 )
-from postprocess.linear.known import common_known, invariants_of, with_invariants, zero_masks, zero_projector
+from postprocess.linear.invariants import common_known, invariants_of, with_invariants, zero_masks, zero_projector
 from postprocess.linear.upward import silent_of
 from postprocess.problem import Problem
 
@@ -40,7 +40,8 @@ class LevelClasses:
         unmeasured: the same for the directions that nothing is measured of.
         excluded: the same for the directions that the children's sum does not determine; None at the leaves.
         kind: `(n_upward,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
-        heard: `(n_upward,)` whether the children add information; not where the geounit stands for all below it.
+        children_informative: `(n_upward,)` whether the children add information; not where the geounit stands for
+            all below it.
         downward: `(n,)` downward class of each geounit.
         parent: `(n_downward,)` the parent's downward class; -1 at the top.
         own: `(n_downward,)` the upward class.
@@ -55,7 +56,7 @@ class LevelClasses:
     unmeasured: FloatArray
     excluded: FloatArray | None
     kind: IntArray
-    heard: NDArray[np.bool_]
+    children_informative: NDArray[np.bool_]
     downward: IntArray
     parent: IntArray
     own: IntArray
@@ -77,7 +78,7 @@ class _Upward:
     unmeasured: FloatArray
     excluded: FloatArray | None
     kind: IntArray
-    heard: NDArray[np.bool_]
+    children_informative: NDArray[np.bool_]
     #: Whether nothing but zeros is known in the subtrees.
     plain: bool
 
@@ -143,7 +144,7 @@ def _above(
     patterns, pattern = np.unique(zero_masks(problem, basis, level), axis=0, return_inverse=True)
     offsets = problem.spine.child_offsets(level)
     ordered = np.split(below.classes, offsets[1:-1])
-    kind, heard = _kinds(problem, level, silent)
+    kind, children_informative = _kinds(problem, level, silent)
     keys: dict[Hashable, int] = {}
     classes = np.empty(len(ordered), dtype=np.int64)
     rows: list[tuple[IntArray, IntArray]] = []
@@ -151,7 +152,7 @@ def _above(
     first: list[int] = []
     for i, children in enumerate(ordered):
         kinds, numbers = np.unique(children, return_counts=True)
-        key = (int(pattern.ravel()[i]), int(kind[i]), bool(heard[i]), kinds.tobytes(), numbers.tobytes())
+        key = (int(pattern.ravel()[i]), int(kind[i]), bool(children_informative[i]), kinds.tobytes(), numbers.tobytes())
         if key not in keys:
             keys[key] = len(keys)
             rows.append((kinds, numbers))
@@ -177,16 +178,20 @@ def _above(
     if invariants or not below.plain:
         passed_on = inherited - known @ inherited if full else None
         known, _ = with_invariants(basis, known, invariants, passed_on)
-    kind, heard = kind[first], heard[first]
+    kind, children_informative = kind[first], children_informative[first]
     own = own_precision(problem, basis, level)
     precision = np.where((kind < 0)[:, None, None, None], 0.0, own)
     complete = is_full(own)
     if full:
         from_children = inverse_off(summed_over(members, covariance), excluded)
-        precision = precision + np.where(heard[:, None, None, None], from_children, 0.0)
-        complete = bool((complete and not (kind < 0).any()) or (heard.all() and not below.unmeasured.any()))
+        precision = precision + np.where(children_informative[:, None, None, None], from_children, 0.0)
+        complete = bool(
+            (complete and not (kind < 0).any()) or (children_informative.all() and not below.unmeasured.any())
+        )
     unmeasured = information(precision, known, complete).unmeasured
-    return _Upward(classes, members, known, unmeasured, excluded, kind, heard, below.plain and not invariants)
+    return _Upward(
+        classes, members, known, unmeasured, excluded, kind, children_informative, below.plain and not invariants
+    )
 
 
 def _kinds(problem: Problem, level: int, silent: Sequence[BoolArray]) -> tuple[IntArray, BoolArray]:
@@ -213,7 +218,7 @@ def _covariance(
     if below is not None and covariance is not None and up.children is not None and problem.estimator == "full":
         assert up.excluded is not None
         from_children = inverse_off(summed_over(up.children, covariance), up.excluded)
-        precision = precision + np.where(up.heard[:, None, None, None], from_children, 0.0)
+        precision = precision + np.where(up.children_informative[:, None, None, None], from_children, 0.0)
     return inverse_off(precision, up.known + up.unmeasured)
 
 
@@ -245,7 +250,7 @@ def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ..
                 up.unmeasured,
                 up.excluded,
                 up.kind,
-                up.heard,
+                up.children_informative,
                 downward.ravel().astype(np.int64),
                 parent,
                 own,

@@ -17,7 +17,7 @@ import numpy as np
 
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.alike import ChildGroups
+from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.information import (
     BLIND,
     fixed_answers,
@@ -27,7 +27,7 @@ from postprocess.linear.information import (
     off_known,
     with_unmeasured,
 )
-from postprocess.linear.known import common_known
+from postprocess.linear.invariants import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem

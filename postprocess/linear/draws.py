@@ -78,8 +78,8 @@ def within_families(
     own = np.repeat(np.arange(len(sizes)), sizes)
     free = ~known
     n_free = np.add.reduceat(free.astype(np.int64), starts, axis=0)
-    apart = above_unknown | np.logical_or.reduceat(unknown, starts, axis=0) | (n_free == 0)
-    left = np.where(apart, 0, above * _FINE - np.add.reduceat(fine, starts, axis=0))
+    separate = above_unknown | np.logical_or.reduceat(unknown, starts, axis=0) | (n_free == 0)
+    left = np.where(separate, 0, above * _FINE - np.add.reduceat(fine, starts, axis=0))
     share, rest = np.divmod(left, np.maximum(n_free, 1))
     place = np.cumsum(free, axis=0)
     before = np.where(starts[:, None] > 0, place[np.maximum(starts - 1, 0)], 0)
@@ -91,7 +91,7 @@ def within_families(
     rounded = _to_steps(running - begun[own])
     out = np.diff(rounded, axis=0, prepend=0)
     out[starts] = rounded[starts]
-    return np.where(apart[own], _to_steps(fine), out)
+    return np.where(separate[own], _to_steps(fine), out)
 
 
 def persons(steps: IntArray) -> FloatArray:

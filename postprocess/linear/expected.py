@@ -63,7 +63,7 @@ def covariances(
             assert here.excluded is not None
             children = inverse_off(summed_over(here.children, upward[-1][0]), here.excluded)
             if estimator == "full":
-                precision = precision + np.where(here.heard[:, None, None, None], children, 0.0)
+                precision = precision + np.where(here.children_informative[:, None, None, None], children, 0.0)
         upward.append((inverse_off(precision, here.known + here.unmeasured), children))
     out: list[LevelCovariances] = []
     for level, (covariance, children) in enumerate(reversed(upward)):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.alike import ChildGroups
+from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.information import (
     BLIND,
     Information,
@@ -33,7 +33,7 @@ from postprocess.linear.information import (
     is_full,
     with_unmeasured,
 )
-from postprocess.linear.known import (
+from postprocess.linear.invariants import (
     common_known,
     invariant_terms,
     invariants_of,

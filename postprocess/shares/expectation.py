@@ -80,11 +80,11 @@ def _of_share(
     f = spread.variances(s * np.maximum(np.where(known, total, 0.0), 0.0), one.numbers[:, place])
     whole = np.bincount(parents, weights=f)[parents]
     learned = np.where(known & (of_own > 0), common / np.where(of_own > 0, of_own, 1.0), 0.0)
-    apart = 1.0 - learned * s
-    known &= apart > _LEAST_APART
+    unlearned = 1.0 - learned * s
+    known &= unlearned > _LEAST_APART
     freed = np.where(known, total - learned * own, 0.0)
     of_freed = np.where(known, np.maximum(of_total - learned * common, 0.0), 0.0)
-    divisor = np.where(known, apart, 1.0)
+    divisor = np.where(known, unlearned, 1.0)
     variance = (f * (1.0 - f / whole) + s * s * of_freed) / divisor**2
     return np.where(known, s * freed / divisor, 0.0), np.where(known & (variance > 0), variance, np.inf)
 

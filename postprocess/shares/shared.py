@@ -164,10 +164,10 @@ def blind_centres(shared: Sequence[tuple[Shared, BoolArray]], centre: FloatArray
     """
     for one, blind in shared:
         shares = one.shares if one.centres is None else one.centres
-        apart = _over(parents, (~blind).astype(np.float64)) > 0
+        informed = _over(parents, (~blind).astype(np.float64)) > 0
         for column, answer in enumerate(one.answers):
             cells = np.flatnonzero(one.query.cell_answer == answer)
-            share = np.where(apart[:, column], np.nan, shares[:, column])[:, None]
+            share = np.where(informed[:, column], np.nan, shares[:, column])[:, None]
             whole = _over(parents, centre[:, cells])
             mine = centre[:, cells].sum(axis=1, keepdims=True)
             total = whole.sum(axis=1, keepdims=True)

@@ -296,14 +296,14 @@ class _Wide:
         )
         identity, taken = np.eye(len(self.k)), np.einsum("nij,nj->ni", self.s[self.classes], self.g)
         parents = spine.levels[self.number].parents
-        beside, best = np.zeros((n_parents, len(self.k))), np.zeros((n_parents, len(self.k)))
-        np.add.at(beside, parents, self.term - taken)
+        remaining, best = np.zeros((n_parents, len(self.k))), np.zeros((n_parents, len(self.k)))
+        np.add.at(remaining, parents, self.term - taken)
         np.add.at(best, parents, self.g - taken @ self.k)
         joint, term = np.zeros((n_parents, *self.k.shape)), np.zeros_like(best)
         for parent, count in enumerate(counts):
             mean = self.s[self.classes[offsets[parent] : offsets[parent + 1]]].mean(axis=0)
             joint[parent] = mean @ np.linalg.inv(identity - self.k @ mean) / count
-            term[parent] = beside[parent] / count + joint[parent] @ best[parent]
+            term[parent] = remaining[parent] / count + joint[parent] @ best[parent]
         joint = 0.5 * (joint + np.swapaxes(joint, 1, 2))
         return measured, np.arange(n_parents), joint, term
 

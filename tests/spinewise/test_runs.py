@@ -71,7 +71,7 @@ def test_without_noise_the_tables_are_the_counts(
 ) -> None:
     """The noise taken off, what is released is what pandas counts."""
     monkeypatch.setattr(Sampler, "draw", _no_noise)
-    monkeypatch.setattr("pipeline.runs.run_here.measured_apart", _measured_here)
+    monkeypatch.setattr("pipeline.runs.run_here.measuring_process", _measured_here)
     release = sw.run(changed(), persons, blocks, out=tmp_path, workers=1)
     table = release.table("sex", level="county")
     expected = persons.groupby([persons["block"].str[0], "sex"]).size().unstack()

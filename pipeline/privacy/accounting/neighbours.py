@@ -191,17 +191,19 @@ class _View:
             together: pairs of values that some context allows both.
         """
         showing = self.showing(attribute)
-        apart = np.stack([_apart(np.asarray(query.groups[attribute])) for _, query in showing] or [together & False])
+        differing = np.stack(
+            [_differing(np.asarray(query.groups[attribute])) for _, query in showing] or [together & False]
+        )
         others = [i for i in range(len(self.shape)) if i != attribute]
         first = _first_value(self.shape, attribute)
         found = []
         # Pairs of values that all these invariants tell apart come first, then those that fewer do.
-        sets = np.unique(apart.reshape(len(apart), -1).T, axis=0)
+        sets = np.unique(differing.reshape(len(differing), -1).T, axis=0)
         for chosen in sorted(sets.tolist(), reverse=True):
             those = [pair for pair, is_one in zip(showing, chosen, strict=False) if is_one]
             if not those:
                 continue
-            pairs = (apart == np.array(chosen)[:, None, None]).all(axis=0) & (values[:, None] != values[None, :])
+            pairs = (differing == np.array(chosen)[:, None, None]).all(axis=0) & (values[:, None] != values[None, :])
             lowest = max(level for level, _ in those)
             queries = [query for _, query in those]
             known = self.classes(queries, others)[first]
@@ -243,7 +245,7 @@ def _shows(query: Query, attribute: int) -> bool:
     return bool(np.asarray(query.groups[attribute]).any())
 
 
-def _apart(groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _differing(groups: NDArray[np.int64]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = groups[:, None] != groups[None, :]
     return found
 

@@ -48,7 +48,7 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
     sums = _sums(manifest, release)
     axes = {axis.attribute.name: axis for axis in question_in(asked, release).axes}
     schema = release.universes[0].schema
-    told_apart = [axes[name] for name in schema.names if name in axes and axes[name].labels]
+    distinguished = [axes[name] for name in schema.names if name in axes and axes[name].labels]
     beyond = [axes[name] for name in schema.names if name in axes and not axes[name].labels]
     level = release.universes[0].strategy.level(sums.level)
     if query_file_name(manifest.answer) in {query_file_name(one.query.name) for one in level.queries}:
@@ -59,7 +59,7 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
         "sha256": sha256,
         "question": manifest.question,
         "level": sums.level,
-        "by": [[axis.term, {"attribute": axis.attribute.name, "groups": _groups(axis)}] for axis in told_apart],
+        "by": [[axis.term, {"attribute": axis.attribute.name, "groups": _groups(axis)}] for axis in distinguished],
         "where": [[axis.attribute.name, _values(axis, axis.keep)] for axis in beyond if not axis.keep.all()],
         "mechanism": part.mechanism,
         "scale": part.scale,
@@ -72,7 +72,7 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
     universe, receipts = release.universes[0], release.manifest.receipts
     if not receipts:
         raise InputError("the release was charged to no ledger: nobody knows what it and answers cost together")
-    told = {
+    compared = {
         "dataset": (manifest.dataset, universe.dataset),
         **promises(manifest, universe),
         "ledger": (
@@ -80,7 +80,7 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
             ", ".join(sorted({one.ledger for one in receipts if one.dataset == universe.dataset})),
         ),
     }
-    for what, (own, theirs) in told.items():
+    for what, (own, theirs) in compared.items():
         if own != theirs:
             raise InputError(f"{what}: the answer has {own}, and the release {theirs} ({release.run.root})")
     if universe.bypass:

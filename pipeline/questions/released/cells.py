@@ -130,8 +130,8 @@ def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
     parts = [_groups(axes.get(one.name), len(one.values)) for one in universe.schema.attributes]
     groups, answered = tuple(part for part, _ in parts), tuple(part for _, part in parts)
     codes = [np.zeros(question.size, dtype=np.int64) for _ in parts]
-    told_apart = np.unravel_index(np.arange(question.size), question.sizes) if question.order else ()
-    for number, code in zip(question.order, told_apart, strict=True):
+    distinguished = np.unravel_index(np.arange(question.size), question.sizes) if question.order else ()
+    for number, code in zip(question.order, distinguished, strict=True):
         codes[universe.schema.names.index(question.axes[number].attribute.name)] = code
     sizes = tuple(len(part) for part in answered)
     positions = np.asarray(np.ravel_multi_index(codes, sizes), dtype=np.int64)
@@ -162,10 +162,10 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
     units = None if at_most is None else records_of_unit(at_most)
     domain = Domain(release.spec.geography.level_names, universe.schema, {}, units=units)
     known = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
-    beside = [*parsed.by, *(condition.name for condition in parsed.where)]
+    named = [*parsed.by, *(condition.name for condition in parsed.where)]
     if parsed.amount is not None:
-        beside.append(parsed.amount)
-    if strange := [word.text for word in beside if word.text not in known]:
+        named.append(parsed.amount)
+    if strange := [word.text for word in named if word.text not in known]:
         raise NoSumOfCellsError(f"the release tells no records apart by {strange[0]!r}, as the question does")
     for whole in (False, True):
         try:

@@ -112,7 +112,7 @@ class Combined:
     published: NDArray[np.int64]
 
     @property
-    def apart(self) -> NDArray[np.float64]:
+    def z_scores(self) -> NDArray[np.float64]:
         """Answer less release in standard deviations of the difference, `(n,)`; NaN where the release has none."""
         return (self.answer - self.release) / np.sqrt(self.variance + self.release_variances)
 
@@ -128,10 +128,10 @@ class Combined:
             framework: of the noise.
             false_alarm: the share of answers, of the same records as their release, that do not agree.
         """
-        apart = np.abs(self.apart[~np.isnan(self.apart)])
-        numbers, largest = len(apart), round(float(apart.max(initial=0.0)), 2)
+        z_scores = np.abs(self.z_scores[~np.isnan(self.z_scores)])
+        numbers, largest = len(z_scores), round(float(z_scores.max(initial=0.0)), 2)
         far = farthest(framework, numbers, false_alarm)
-        within = round(float((apart <= NORMAL_QUANTILE).mean()), 4) if numbers else 1.0
+        within = round(float((z_scores <= NORMAL_QUANTILE).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)
         )
@@ -165,15 +165,15 @@ def note_of(combined: Combined, framework: Framework) -> str:
         found.append(f"Of {undetermined:,} numbers the release's measurements say nothing.")
     if not agreement.numbers:
         return " ".join(found)
-    apart = (
+    z_scores = (
         f"the largest distance of {agreement.numbers:,} is {agreement.largest:g} standard deviations, and "
         f"{agreement.allowed:g} is exceeded with a probability of 0.1 %"
     )
     if agreement.agree:
-        found.append(f"Answer and release are consistent with each other: {apart}.")
+        found.append(f"Answer and release are consistent with each other: {z_scores}.")
     else:
         found.append(
-            f"ANSWER AND RELEASE ARE NOT CONSISTENT: {apart}. Do not use these numbers: are the records other?"
+            f"ANSWER AND RELEASE ARE NOT CONSISTENT: {z_scores}. Do not use these numbers: are the records other?"
         )
     inside = _inside(combined)
     found.append(f"{inside:.1%} of the released whole numbers are in the combined intervals.")
@@ -232,7 +232,7 @@ def combined_bytes(combined: Combined) -> bytes:
 def _rows(combined: Combined) -> Iterator[list[str]]:
     half, own = combined.half_widths, math.sqrt(combined.variance)
     errors, alone = _standard(combined.both_variances), _standard(combined.release_variances)
-    for i, apart in enumerate(combined.apart.tolist()):
+    for i, z_scores in enumerate(combined.z_scores.tolist()):
         count, release = float(combined.both[i]), float(combined.release[i])
         answer, published = int(combined.answer[i]), int(combined.published[i])
         known = not math.isnan(alone[i])
@@ -241,7 +241,7 @@ def _rows(combined: Combined) -> Iterator[list[str]]:
             *(str(answer), _digits(own), _places(release) if known else "", _digits(alone[i]) if known else ""),
             *(str(published), _places(answer - release) if known else "", _places(count - answer)),
             *(_places(count - release) if known else "", _places(count - published)),
-            f"{apart:.2f}".replace("-0.00", "0.00") if known else "",
+            f"{z_scores:.2f}".replace("-0.00", "0.00") if known else "",
         ]
 
 

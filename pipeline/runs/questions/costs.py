@@ -43,8 +43,8 @@ def cost_problems(manifest: AnswerManifest) -> list[str]:
 
 def units_problems(manifest: AnswerManifest, measured: Measurements) -> list[str]:
     """Whether each unit is said to be in as many numbers as it can be; that of its records is the same in all."""
-    told = [number for number, name in enumerate(measured.header) if name != RECORDS]
-    possible = len({tuple(key[number] for number in told) for key in measured.keys})
+    columns = [number for number, name in enumerate(measured.header) if name != RECORDS]
+    possible = len({tuple(key[number] for number in columns) for key in measured.keys})
     needed = min(manifest.records_per_person, possible)
     return [
         f"{part.name}: a unit can be in {needed} numbers, stated are {part.numbers}"

@@ -37,7 +37,7 @@ def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", smaller)
 
 
-def told_apart(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
+def distinguished(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
     """For each stage and epsilon, whether the delta found is more than the one claimed."""
     pair = write_pair(tmp_path, CASES[0], CASES[0].budget)
     claims = claimed_delta([(one.noise, 2) for one in expected_of(checked_spec(pair[0]))], EPSILONS)
@@ -49,7 +49,7 @@ def told_apart(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
 
 @pytest.mark.slow
 def test_every_stage_stays_under_the_claim(tmp_path: Path) -> None:
-    found = told_apart(tmp_path, 250)
+    found = distinguished(tmp_path, 250)
     assert list(found) == ["measurements", "estimates", "release"]
     assert not any(any(stage) for stage in found.values())
 
@@ -57,7 +57,7 @@ def test_every_stage_stays_under_the_claim(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_half_the_noise_is_caught_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     half_the_noise(monkeypatch)
-    found = told_apart(tmp_path, 400)
+    found = distinguished(tmp_path, 400)
     assert all(any(stage) for stage in found.values()), found
 
 

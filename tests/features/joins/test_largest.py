@@ -12,7 +12,7 @@ from releases.joined_specs import CHILDREN, HEAD, SIZE, WHERE, spec_of
 from auditor.form import read_form
 from features.joins.keys import stated_joins
 from features.joins.link import Join, largest_household
-from pipeline.publishing.said_before import MEMBERS
+from pipeline.publishing.promises import MEMBERS
 
 
 def largest(joins: Sequence[Join], up_to: int) -> int:

@@ -44,7 +44,7 @@ from pipeline.reading.release import Release, open_release
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.record_sources import universes_to_rerun
-from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.arrays import IntArray
@@ -395,7 +395,7 @@ def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_progra
 
 def test_a_rerun_has_the_same_bytes(made: Made) -> None:
     directory = RunDirectory(made.root)
-    with repeated_apart(directory, KeySource(None)) as measured:
+    with rerun_process(directory, KeySource(None)) as measured:
         again = rerun_release(directory, universes_to_rerun(directory, None, None), measured, 1, Silent())
     assert again.differences == ()
 

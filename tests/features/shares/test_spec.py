@@ -16,7 +16,7 @@ from releases.shared_town import write_shared_town
 from features.shares.keys import SharesKeys
 from features.shares.public_share import shares_of
 from pipeline.errors import SpecError
-from pipeline.estimation.constraints import Known, told_apart_by_inputs
+from pipeline.estimation.constraints import Known, distinguished_by_inputs
 from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_of, named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.spec.slots import Slots
@@ -128,10 +128,10 @@ def test_the_own_universe_alone_knows_them(tmp_path: Path) -> None:
         found[universe.name] = [type(one).__name__ for one in knowledge]
     assert found == {"": ["BoundedByFacilities", "PublicShares"], "units": ["BoundedByFacilities"]}
     (main, units) = spec.universes()
-    apart = told_apart_by_inputs(main)
+    apart = distinguished_by_inputs(main)
     assert [query.size for query in apart][-2:] == [share.query.size for share in shares_of(main)]
-    assert len(apart) == len(told_apart_by_inputs(replace(main, facts=()))) + 2
-    assert told_apart_by_inputs(units) == told_apart_by_inputs(replace(units, facts=()))
+    assert len(apart) == len(distinguished_by_inputs(replace(main, facts=()))) + 2
+    assert distinguished_by_inputs(units) == distinguished_by_inputs(replace(units, facts=()))
 
 
 def test_their_public_input_stands_after_the_bounds(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pipeline.estimation.constraints import LARGEST_TOTAL
 from pipeline.execution.progress import Silent
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.publishing import said_before
+from pipeline.publishing import promises
 from pipeline.runs.run import ReleaseRun, run_release
 
 SPEC = """
@@ -102,8 +102,8 @@ def test_a_budget_of_which_nothing_can_be_said(rho: str, tmp_path: Path, monkeyp
 SAID: dict[str, tuple[ModuleType, str]] = {
     "accounts": (statements, "privacy_statements"),
     "joint": (joint, "joint_statement"),
-    "statements": (said_before, "privacy_statement"),
-    "package": (said_before, "resources"),
+    "statements": (promises, "privacy_statement"),
+    "package": (promises, "resources"),
 }
 
 
@@ -143,7 +143,7 @@ def test_once_it_is_charged_no_promise_is_worked_out(tmp_path: Path, monkeypatch
     assert spent(place) == 1
     assert (root / "public" / "manifest.json").is_file()
     with pytest.raises(InputError, match="planted"):
-        said_before.Promises.of(request_of(tmp_path / "release.toml", tmp_path / "out").universes, ())
+        promises.Promises.of(request_of(tmp_path / "release.toml", tmp_path / "out").universes, ())
 
 
 @pytest.mark.parametrize("epsilon", ["1e51", "1e200", "1e400"])

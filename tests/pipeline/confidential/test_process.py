@@ -29,7 +29,7 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.measured import measured_apart
+from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest
 from pipeline.runs.run import release_run, run_release
 
@@ -64,10 +64,10 @@ from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.runs.run import MeasuredHere
-from pipeline.runs.measured import measured_apart
+from pipeline.runs.measured import measuring_process
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
-from pipeline.runs.rerun import repeated_apart, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.run import run_release
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
@@ -123,17 +123,17 @@ checked = check_request(request)
 if how == "here":
     run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
 elif how == "apart":
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         run_release(checked, Searching(), measured=measured)
 elif how == "table":
     table = pd.read_csv(Path(spec).parent / "persons.csv", dtype=str)
     held = check_stated(request, load_spec(request.spec), records_of(table))
-    with measured_apart(held) as measured:
+    with measuring_process(held) as measured:
         run_release(held, Searching(), measured=measured)
 else:
     run = RunDirectory(Path(out) / "town")
     universes = universes_to_rerun(run, None, None)
-    with repeated_apart(run, request.key) as measured:
+    with rerun_process(run, request.key) as measured:
         print("same", int(rerun_release(run, universes, measured, 1, Searching()).same))
 """
 
@@ -213,7 +213,7 @@ def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
     MasterKey.generate().write(tmp_path / "key")
     here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
     checked = request_of(spec, tmp_path / "apart", key_file=tmp_path / "key")
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         assert isinstance(measured, MeasuringProcess)
         apart = run_release(checked, Silent(), measured=measured)
     assert public_bytes(apart) == public_bytes(here)
@@ -238,7 +238,7 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
             working.setdefault(step.stage, found)
 
     checked = request_of(spec, tmp_path / "out")
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         assert isinstance(measured, MeasuringProcess)
         measuring = measured._process.pid
         run_release(checked, Looking(), measured=measured)
@@ -260,7 +260,7 @@ def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_pat
             loaded.update(file.path for child in spawned() for file in child.memory_maps())
 
     checked = request_of(spec, tmp_path / "out")
-    with measured_apart(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
+    with measuring_process(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
         released.count()
         released.charge()
         released.measure()
@@ -281,7 +281,7 @@ def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> Non
     persons = spec.parent / "persons.csv"
     persons.write_text(persons.read_text() + "A0101,unheard-of,f,house\n")
     checked = request_of(spec, tmp_path / "out")
-    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+    with measuring_process(checked) as measured, pytest.raises(RefusedError) as refused:
         run_release(checked, Silent(), measured=measured)
     assert refused.value.exit_status == 2
     assert "unheard-of" not in str(refused.value)
@@ -290,7 +290,7 @@ def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> Non
 
 def test_a_key_that_is_not_there_is_found_first(spec: Path, tmp_path: Path) -> None:
     checked = request_of(spec, tmp_path / "out", key_file=tmp_path / "nowhere")
-    with pytest.raises(InputError, match="nowhere: cannot be opened"), measured_apart(checked):
+    with pytest.raises(InputError, match="nowhere: cannot be opened"), measuring_process(checked):
         pass
     assert not (tmp_path / "out").exists()
 
@@ -314,10 +314,10 @@ def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path
                     child.kill()
 
     checked = request_of(spec, tmp_path / "out")
-    with measured_apart(checked) as measured, pytest.raises(WorkerError, match="run the same again"):
+    with measuring_process(checked) as measured, pytest.raises(WorkerError, match="run the same again"):
         run_release(checked, Killing(), measured=measured)
     assert not RunDirectory(tmp_path / "out" / "town").manifest.exists()
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         resumed = run_release(checked, Silent(), measured=measured)
     assert RunDirectory(resumed).manifest.exists()
 
@@ -367,7 +367,7 @@ def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path)
 
     place = MemoryTable("records", "records (a table)", tuple(table.column_names), read)
     checked = with_table(request_of(spec, tmp_path / "table", key_file=tmp_path / "key"), place)
-    with measured_apart(checked) as measured:
+    with measuring_process(checked) as measured:
         assert isinstance(measured, MeasuringProcess)
         from_table = run_release(checked, Silent(), measured=measured)
     assert public_bytes(from_table) == public_bytes(from_file)
@@ -381,7 +381,7 @@ def test_what_is_wrong_with_a_table_stays_between_the_two(spec: Path, tmp_path: 
 
     place = MemoryTable("records", "records", ("block", "age", "sex", "quarters"), read)
     checked = with_table(request_of(spec, tmp_path / "out"), place)
-    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+    with measuring_process(checked) as measured, pytest.raises(RefusedError) as refused:
         run_release(checked, Silent(), measured=measured)
     assert "90210417" not in str(refused.value)
     assert "found 90210417 and 'x'" in refused.value.reason()

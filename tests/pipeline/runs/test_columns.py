@@ -11,7 +11,7 @@ from releases.small import QUICK, request_of, write_town
 
 import spinewise as sw
 from pipeline.errors import InputError, RefusedError
-from pipeline.runs.measured import measured_apart
+from pipeline.runs.measured import measuring_process
 
 
 def town(folder: Path, *, column: str = "block", ending: str = "csv") -> Path:
@@ -39,7 +39,7 @@ def test_on_the_command_line(tmp_path: Path, engine: list[str]) -> None:
 
 def test_of_a_parquet_file_its_columns_are_named(tmp_path: Path) -> None:
     checked = request_of(town(tmp_path, column="blok", ending="parquet"), tmp_path / "out")
-    with pytest.raises(InputError) as told, measured_apart(checked):
+    with pytest.raises(InputError) as told, measuring_process(checked):
         pass
     assert not isinstance(told.value, RefusedError)
     said = str(told.value)
@@ -60,7 +60,7 @@ def test_a_file_without_a_header_shows_no_record(tmp_path: Path) -> None:
     persons = spec.parent / "persons.csv"
     persons.write_text("".join(persons.read_text().splitlines(keepends=True)[1:]))
     first = persons.read_text().splitlines()[0].split(",")
-    with pytest.raises(InputError) as told, measured_apart(request_of(spec, tmp_path / "out")):
+    with pytest.raises(InputError) as told, measuring_process(request_of(spec, tmp_path / "out")):
         pass
     assert "no column 'block', 'age', 'sex', 'quarters'; the first line" in str(told.value)
     assert not any(f"'{value}'" in str(told.value) for value in first)
@@ -68,5 +68,5 @@ def test_a_file_without_a_header_shows_no_record(tmp_path: Path) -> None:
 
 def test_what_is_there_is_not_refused(tmp_path: Path) -> None:
     for number, ending in enumerate(("csv", "parquet")):
-        with measured_apart(request_of(town(tmp_path / str(number), ending=ending), tmp_path / "out")):
+        with measuring_process(request_of(town(tmp_path / str(number), ending=ending), tmp_path / "out")):
             pass

@@ -11,7 +11,7 @@ from oracles.random_problems import level_sums, random_problem
 from geography.spine import Level, Spine
 from postprocess import algebra
 from postprocess.linear import information
-from postprocess.linear.alike import ChildGroups
+from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal

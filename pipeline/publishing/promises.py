@@ -109,14 +109,14 @@ def promises_of(job: Job) -> Promises:
 
 
 @runtime_checkable
-class SaysBefore(Protocol):
+class HasStatement(Protocol):
     """What a feature says of every release, from its spec alone."""
 
-    def said_before(self, scope: ReleaseScope, promises: Promises) -> object:
+    def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
         """What it is; InputError where it cannot be said."""
 
 
-def say_before(job: Job) -> None:
+def prepare_statements(job: Job) -> None:
     """Work out what a run will say; its promises are kept for those who write them.
 
     Raises:
@@ -125,8 +125,8 @@ def say_before(job: Job) -> None:
     _say(ReleaseScope(job.spec, job.universes, job.run), promises_of(job))
 
 
-def can_be_said(spec: ReleaseSpec, universes: Sequence[Universe]) -> None:
-    """Raises InputError where `say_before` would; without what takes a while."""
+def check_statements(spec: ReleaseSpec, universes: Sequence[Universe]) -> None:
+    """Raises InputError where `prepare_statements` would; without what takes a while."""
     scope = ReleaseScope(spec, tuple(universes), RunDirectory(Path(spec.name)))
     try:
         promises = Promises.of(tuple(universes), spec.links(universes), losses=False)
@@ -141,5 +141,5 @@ def can_be_said(spec: ReleaseSpec, universes: Sequence[Universe]) -> None:
 def _say(scope: ReleaseScope, promises: Promises) -> None:
     resources(scope)
     for one in scope.spec.of_features:
-        if isinstance(one, SaysBefore):
-            one.said_before(scope, promises)
+        if isinstance(one, HasStatement):
+            one.check_statement(scope, promises)
