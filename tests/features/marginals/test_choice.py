@@ -157,9 +157,10 @@ def _second(pairs: Pairs) -> CliqueChoice:
     sizes, nothing = pairs.domain.sizes, Fraction(1)
     return CliqueChoice(
         tuple((name, ("0",) * size) for name, size in zip(pairs.domain.names, sizes, strict=True)),
-        *((), {}, pairs.most_cells, True, "change-one", 1, 2, nothing, nothing, nothing, "top", nothing, {}),
+        *((), {}, True, "change-one", 1, 2, nothing, nothing, nothing, "top", nothing, {}),
         further=pairs.further,
         all_cells=pairs.all_cells,
+        most_cells=pairs.most_cells,
     )
 
 

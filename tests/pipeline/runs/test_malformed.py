@@ -29,6 +29,7 @@ from features.imports import command as imports
 from flows.commands.validate import validate
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
+from pipeline.execution.options import Output
 from pipeline.execution.progress import Silent
 from pipeline.runs.run import run_release
 
@@ -64,6 +65,11 @@ def outcome(command: Callable[[], object]) -> tuple[int, str]:
         except SpinewiseError as error:
             return error.exit_status, f"{told.getvalue()}{error}"
     return 0, told.getvalue()
+
+
+def _context() -> typer.Context:
+    """Of a command that says as much as by default."""
+    return typer.Context(typer.main.get_command(imports.app), obj=Output())
 
 
 def is_malformed(status: int, told: str, *places: str) -> bool:
@@ -152,7 +158,7 @@ def test_tables_to_import(sizes: dict[str, int], tmp_path: Path) -> None:
         source = tmp_path / name
         source.write_bytes(content)
         given: dict[str, Any] = {k: str(source) if v == "{source}" else v for k, v in more.items()}
-        status, told = outcome(lambda: imports.table(str(source), out, **given))
+        status, told = outcome(lambda: imports.table(_context(), str(source), out, **given))
         malformed = is_malformed(status, told, name, "release.toml", "nothing.csv")
         assert out.exists() != malformed
         assert not list(tmp_path.glob(".out*"))
@@ -184,7 +190,7 @@ def test_summary_files(sizes: dict[str, int], tmp_path: Path) -> None:
         file.write_bytes(content)
         source = file if file == archive else file.parent
         try:
-            status, told = outcome(lambda: imports.pl94171(source, out))
+            status, told = outcome(lambda: imports.pl94171(_context(), source, out))
         finally:
             file.write_bytes(good[file])
         malformed = is_malformed(status, told, str(source))
