@@ -54,7 +54,7 @@ def judged(squares: Squares, *, large_moved: bool = True) -> SmallNumbers:
 
 
 def test_small_numbers_are_judged_by_their_own_distances() -> None:
-    """Whatever large ones are: a shift of 0.4 standard errors, which large numbers may have, is told of many."""
+    """Whatever large ones are: a shift of 0.4 standard errors, which large numbers may have, is informative of many."""
     true, half = squares_of(20.0, 0.3, 0, Z90 * NOISE * 0.3), Z90 * NOISE * 0.3
     shifted = squares_of(20.0, 0.3, 7, half)
     for large_moved in (False, True):
@@ -77,9 +77,9 @@ def test_of_few_small_numbers_nothing_is_told() -> None:
         few, enough = (Squares(distances * n, 0.0, n) for n in (TOLD - 1, TOLD))
         for large_moved in (False, True):
             assert judged(few, large_moved=large_moved).moved == large_moved
-            assert not judged(few, large_moved=large_moved).told
+            assert not judged(few, large_moved=large_moved).informative
             assert judged(enough, large_moved=large_moved).moved == (distances > 1)
-            assert judged(enough, large_moved=large_moved).told
+            assert judged(enough, large_moved=large_moved).informative
 
 
 def test_simulated_intervals_are_longer_than_those_around_estimates_or_not() -> None:
@@ -95,10 +95,10 @@ AROUND = (np.array([0.0, 0.0, 4.0, 0.0, 0.0]), np.array([21.0, 28.0, 48.0, 6.0, 
 @pytest.mark.parametrize(
     ("small", "low", "high"),
     [
-        (SmallNumbers(moved=False, told=True, longer=True, spread=True), [3, 3, 3, 3, 0], [30, 30, 30, 30, 30]),
-        (SmallNumbers(moved=True, told=True, longer=False, spread=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
-        (SmallNumbers(moved=True, told=True, longer=True, spread=False), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
-        (SmallNumbers(moved=True, told=True, longer=True, spread=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
+        (SmallNumbers(moved=False, informative=True, longer=True, spread=True), [3, 3, 3, 3, 0], [30, 30, 30, 30, 30]),
+        (SmallNumbers(moved=True, informative=True, longer=False, spread=False), [0, 0, 3, 0, 0], [30, 30, 48, 30, 30]),
+        (SmallNumbers(moved=True, informative=True, longer=True, spread=False), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
+        (SmallNumbers(moved=True, informative=True, longer=True, spread=True), [0, 0, 3, 0, 0], [21, 28, 48, 6, 28]),
     ],
 )
 def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[int]) -> None:
@@ -110,7 +110,7 @@ def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[i
 def test_spread_numbers_reach_as_far_up_as_an_estimate_above_one_standard_error_allows() -> None:
     short = SIMULATED[0], np.full(5, 6.0)
     for longer in (False, True):
-        small = SmallNumbers(moved=True, told=True, longer=longer, spread=True)
+        small = SmallNumbers(moved=True, informative=True, longer=longer, spread=True)
         found = small.ends(COUNTS, short, AROUND, ESTIMATES, STANDARD)
         np.testing.assert_array_equal(found[1], [6.0, 24.0, 48.0, 6.0, 24.0])
 
@@ -128,7 +128,7 @@ def test_no_further_than_around_estimates_still_holds_nine_of_ten_that_are_moved
     simulated, around = (zeros, zeros + 100.0), (least, most)
     shares = []
     for longer in (False, True):
-        small = SmallNumbers(moved=True, told=True, longer=longer, spread=False)
+        small = SmallNumbers(moved=True, informative=True, longer=longer, spread=False)
         low, high = small.ends(released, simulated, around, estimates, standard)
         shares.append((np.mean((low <= truth) & (truth <= high)), np.mean(high - low)))
     assert shares[0][0] > 0.99
