@@ -24,7 +24,7 @@ KINDS, GROUPS, LEAVES = 12, 20, 45
 AGES = ("young", "old")
 ATTRIBUTES = ("kind", "age")
 #: Small numbers that are moved, and nothing else.
-MOVED_TOO = SmallNumbers(moved=True, told=True, longer=False, spread=False)
+MOVED_TOO = SmallNumbers(moved=True, informative=True, longer=False, spread=False)
 
 
 def write_spread_town(folder: Path, key: int) -> Path:
@@ -195,7 +195,7 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
     around = Around(estimates, standard, np.full((1, 5), 0.5), MovedErrors.of(Distances.none()))
     counts = np.array([[1, 1, 1, 1, 60]])
-    small = SmallNumbers(moved=True, told=True, longer=False, spread=True)
+    small = SmallNumbers(moved=True, informative=True, longer=False, spread=True)
     low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
     np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])

@@ -21,6 +21,7 @@ import auditor.program
 import pipeline.confidential.positive as positive
 import pipeline.estimation.by_sums
 from auditor.check.release import examine
+from auditor.noise import positive_residuals
 from auditor.program import audit
 from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.size import Size
@@ -172,8 +173,7 @@ def test_answers_left_out_by_true_counts_are_noticed(made: Path, tmp_path: Path)
 
 
 def test_answers_with_another_truth_do_not_have_their_noise(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    residuals = auditor.program.positive_residuals
-    monkeypatch.setattr(auditor.program, "positive_residuals", lambda *due: 100 + residuals(*due))
+    monkeypatch.setattr(auditor.program, "positive_residuals", lambda *due: 100 + positive_residuals(*due))
     assert any("the noise is not" in one.detail for one in audited(made))
 
 
