@@ -126,11 +126,19 @@ def _add_commands() -> None:
 class _Command(TyperCommand):
     """A command whose files are looked at before anything is done: no pipe is waited for, and no device read.
 
-    Where one of several arguments is missing, the message says which are needed, and what stands for the others.
+    Where one of several arguments is missing, the message says which are needed, and what stands for the others; of an
+    option of the program or of a group it says where that stands.
     """
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line; typer.BadParameter where they do not fit."""
+        """Parse the words of the command line; typer.BadParameter or InputError where they do not fit."""
+        own = {option for one in self.params for option in one.opts}
+        above = context.parent
+        while above is not None:
+            options = {option for one in above.command.params for option in one.opts} - own
+            if before := [word for word in args if word.partition("=")[0] in options]:
+                raise InputError(f"{before[0]} stands before the command: {above.command_path} {before[0]} ...")
+            above = above.parent
         try:
             return super().parse_args(context, args)
         except typer.BadParameter as error:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import typer.main
+from releases.command import spinewise
 
 from flows.cli import app
 
@@ -44,3 +46,14 @@ def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
         options = {option for one in command.params for option in one.opts}
         assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
         assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name
+
+
+@pytest.mark.parametrize(
+    ("words", "after"),
+    [("run spec.toml --quiet", " --quiet"), ("key new k -v", " -v"), ("ledger show --ledger=x", " ledger --ledger=x")],
+)
+def test_an_option_after_the_command_is_told_its_place(words: str, after: str) -> None:
+    done = spinewise(*words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"Error: {words.split()[-1]} stands before the command: ")
+    assert done.stderr.endswith(f"{after} ...\n")
