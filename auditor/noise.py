@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -29,6 +30,8 @@ _EXTREMES: Final = 8
 _DEEPEST: Final = 40
 #: Numbers up to which the tail of wide noise is computed; the program draws none that needs more.
 _MOST_TAIL: Final = 4_000_000
+#: Powers of probabilities at which Chernoff's bound is computed, below the mean up to 1.
+_POWERS: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
 _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
 
 
@@ -82,33 +85,88 @@ def _wrong(
 
 def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice) -> Found:
     """Every choice of a selection drawn again, and a sample of the noise on what was chosen."""
-    level = release.level(choice.level)
-    path = release.places.universe(universe.name).selected(choice.name, choice.level)
-    codes, versions, answers, _ = read_selected(path)
-    truth, n = release.truth(universe, level), len(level.codes)
-    people = np.zeros(n, dtype=np.int64)
-    np.add.at(people, truth.geounits, truth.counts)
-    exact = [truth.answers(query).dense(np.arange(n)) for query in choice.versions]
-    names, size = [query.name for query in choice.versions], choice.versions[-1].size
+    found = _selected(release, universe, choice)
+    codes, size, n = release.level(choice.level).texts, choice.versions[-1].size, len(found.numbers)
     context = context_of(release, secret, universe)
     choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
     noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}")
-    if codes != list(level.texts):
-        return holds("choices redrawn", choice.name, [f"the geounits are not those of {choice.level}"])
     chance = min(1.0, _REDRAWN / max(1, n * size))
     problems, tried = [], 0
-    for row, (version, values) in enumerate(zip(versions, answers, strict=True)):
-        number = names.index(version) if version in names else -1
-        if chosen(choice.epsilon, losses(choice, int(people[row])), choosing.words(row)) != number:
-            problems.append(f"{codes[row]} has the version {version!r}, which its key and population do not choose")
+    for row, (number, added) in enumerate(zip(found.numbers, found.residuals, strict=True)):
+        if chosen(choice.epsilon, losses(choice, int(found.people[row])), choosing.words(row)) != number:
+            problems.append(f"{codes[row]} has a version that its key and population do not choose")
             continue
-        for answer, value in enumerate(values):
+        for answer, value in enumerate(added.tolist()):
             if secrets.randbelow(10**6) < chance * 10**6:
                 tried += 1
-                words = noising.words(row * size + answer)
-                if not fits(universe.mechanism, choice.scale, value - int(exact[number][row, answer]), words):
+                if not fits(universe.mechanism, choice.scale, value, noising.words(row * size + answer)):
                     problems.append(f"{codes[row]}: what was added to answer {answer} is not its noise")
     return holds("choices redrawn", choice.name, problems, well=f"{n:,} choices and {tried:,} numbers drawn again")
+
+
+@dataclass(frozen=True, eq=False)
+class _Selected:
+    """What a selection published, geounit by geounit.
+
+    Attributes:
+        numbers: of the version that was chosen.
+        residuals: what was added to its true answers.
+        people: the true population.
+    """
+
+    numbers: list[int]
+    residuals: list[NDArray[np.int64]]
+    people: NDArray[np.int64]
+
+
+def _selected(release: Release, universe: Universe, choice: Choice) -> _Selected:
+    """FormError where the file has other geounits, versions or answers than those of the selection."""
+    level = release.level(choice.level)
+    path = release.places.universe(universe.name).selected(choice.name, choice.level)
+    codes, versions, answers, _ = read_selected(path)
+    names = [query.name for query in choice.versions]
+    if codes != list(level.texts) or not set(versions) <= set(names):
+        raise FormError(
+            f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"
+        )
+    truth = release.truth(universe, level)
+    people = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(people, truth.geounits, truth.counts)
+    exact = [truth.answers(query).dense(np.arange(len(codes))) for query in choice.versions]
+    numbers = [names.index(version) for version in versions]
+    if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
+        raise FormError(f"{path}: a row has not as many answers as its version")
+    residuals = [
+        np.asarray(values, dtype=np.int64) - exact[number][row]
+        for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
+    ]
+    return _Selected(numbers, residuals, people)
+
+
+def selected_residuals(release: Release, universe: Universe, choice: Choice) -> NDArray[np.int64]:
+    """What was added to the true answers of the versions that were chosen, `(m,)`."""
+    return np.concatenate([*_selected(release, universe, choice).residuals, np.zeros(0, dtype=np.int64)])
+
+
+def choice_findings(release: Release) -> Iterator[Found]:
+    """Whether versions were chosen with the probabilities of their losses; no key needed.
+
+    The logarithms of the probabilities of what was chosen have a known distribution in each geounit. That their sum is
+    as far out as it is, on either side, has at most the probability of Chernoff's bound (1952), at the best of its
+    powers.
+    """
+    for universe in release.form.universes:
+        for choice in universe.choices:
+            found = _selected(release, universe, choice)
+            missed = np.array([losses(choice, count) for count in found.people.tolist()])
+            odds = (missed.min(1, keepdims=True) - missed) * float(choice.epsilon) / 2
+            logs = odds - np.log(np.exp(odds).sum(1, keepdims=True))
+            total = logs[np.arange(len(logs)), found.numbers].sum()
+            powers = np.concatenate([-_POWERS[_POWERS < 1], _POWERS])
+            bounds = [np.log(np.exp((1 + power) * logs).sum(1)).sum() - power * total for power in powers]
+            p_value = min(1.0, 2 * math.exp(min(0.0, *bounds)))
+            said = "" if p_value >= ALPHA else "versions are chosen more often, or less, than by their losses"
+            yield Found("choices found", choice.name, p_value >= ALPHA, p_value, ALPHA, said)
 
 
 def losses(choice: Choice, people: int) -> list[int]:

@@ -22,7 +22,14 @@ from auditor.files import read_measured
 from auditor.form import Universe
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
-from auditor.noise import exceedances, positive_findings, positive_residuals, redrawn
+from auditor.noise import (
+    choice_findings,
+    exceedances,
+    positive_findings,
+    positive_residuals,
+    redrawn,
+    selected_residuals,
+)
 from auditor.reading.counts import impossible_sums
 from auditor.reading.files import Places, sha256
 from auditor.reading.findings import FormError, Found, holds
@@ -102,6 +109,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
         yield exceedances([part[1:] for part in residual_parts(release)])
+        yield from choice_findings(release)
         if secret is not None:
             yield from redrawn(release, secret)
         yield from positive_findings(release, secret)
@@ -132,6 +140,10 @@ def residual_parts(release: Release) -> Iterator[tuple[str, str, Fraction, NDArr
             yield f"{due.name}, scale {scale}", due.universe.mechanism, scale, own
     for due in release.due_positive:
         yield due.name, due.universe.mechanism, due.scales[0], positive_residuals(release, due)
+    for universe in release.form.universes:
+        for choice in universe.choices:
+            name = f"{choice.level}, {choice.name}"
+            yield name, universe.mechanism, choice.scale, selected_residuals(release, universe, choice)
 
 
 def _truth_problems(release: Release) -> list[str]:

@@ -31,7 +31,8 @@ class Due:
     """A measurement that the spec calls for.
 
     Attributes:
-        scale, cost: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is the level's own.
+        scales, costs: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is that of the
+            level.
         kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
         where_positive: whether answers are drawn only where that of the released area above is positive.
     """

@@ -64,7 +64,7 @@ levels = {{ county = "1/2", tract = "1/2" }}
 file = "persons.csv"
 form = "microdata"
 geocode = "area"
-[questions.columns.wages]
+[questions.wages]
 column = "pay"
 between = ["{low}", "60"]
 unit = "1"

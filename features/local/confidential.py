@@ -355,7 +355,7 @@ class Deduplicator:
     not secret, whoever computes it would know that the reports with lesser numbers had not been sent.
 
     Args:
-        key: a secret of 16 to 64 bytes.
+        key: a secret of 32 bytes.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -81,6 +81,8 @@ class SeriesSection(Section):
     def _fits(self) -> SeriesSection:
         if self.spells is not None and self.records is not None:
             raise Misfit(("records", "not with spells, by which noise is correlated; leave one of the two out"))
+        if (self.noise == "spells") != (self.spells is not None):
+            raise Misfit(("noise", f"found {self.noise!r}; it is correlated where spells are stated, and only there"))
         try:
             series = self.series
             if self.period is not None:

@@ -50,7 +50,7 @@ def run(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Have a Dask cluster compute the parts of a large spine: its scheduler, such as tcp://10.0.0.5:8786.",
+            help="Have a Dask cluster compute the parts of a large spine: its scheduler, such as tls://10.0.0.5:8786.",
         ),
     ] = None,
     scratch: Annotated[

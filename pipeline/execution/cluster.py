@@ -70,7 +70,7 @@ class ClusterWorkers(Workers):
 
     Args:
         count: processes of this machine, for what is not handed out.
-        scheduler: address, such as "tcp://10.0.0.5:8786".
+        scheduler: address, such as "tls://10.0.0.5:8786".
         scratch: folder that all can reach.
 
     Raises:

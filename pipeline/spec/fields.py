@@ -198,8 +198,8 @@ def pairs_of(value: Sequence[object], needed: str, once: str) -> dict[str, objec
     return table
 
 
-def _rule_or_table(value: object, table: ValidatorFunctionWrapHandler) -> object:
-    return value if isinstance(value, str) else table(value)
+def _rule_or_table(value: object, table: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    return value if isinstance(value, str) and not is_public(info) else table(value)
 
 
 def _as_list(value: object) -> object:

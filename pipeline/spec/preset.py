@@ -1,4 +1,4 @@
-"""Presets: strategies that come with Spinewise, kept as TOML in `pipeline/presets`."""
+"""Presets: strategies that come with Spinewise, kept as TOML in `pipeline/spec/presets`."""
 
 from __future__ import annotations
 

@@ -350,7 +350,7 @@ class PolygonSection(Section):
 
     file: File = Field(
         description="a file of polygons in longitude and latitude, relative to the spec: GeoJSON (also .gz); "
-        "GeoPackage, GeoParquet or a shapefile with the extra `maps`"
+        "GeoPackage, GeoParquet or a shapefile with geopandas and pyogrio"
     )
     code: str = Field(description="the property (column) with the geocode")
     name: str | None = Field(default=None, description="the property with the area's name for people")

@@ -144,7 +144,11 @@ def _check_command(words: list[str], block: object) -> None:
             if word.startswith("--"):
                 options = {option for parameter in command.params for option in parameter.opts}
                 assert word in options, f"{block}: {words}: no option {word}"
-            elif below and (word in below or not before.startswith("--") or before in ("--quiet", "--verbose")):
+            elif (
+                below
+                and word != "..."
+                and (word in below or not before.startswith("--") or before in ("--quiet", "--verbose"))
+            ):
                 assert word in below, f"{block}: no command {word}"
                 command = below[word]
     else:

@@ -526,3 +526,25 @@ def test_cliques_with_amounts_can_be_chosen_privately(tmp_path: Path) -> None:
     assert check_release(root) == []
     assert verify_release(RunDirectory(root), 1, Silent()) == []
     assert rerun(root).differences == ()
+
+
+def test_without_microdata_an_amount_is_its_bins(tmp_path: Path) -> None:
+    root = run(write(tmp_path / "in", ("[publish]", "[publish]\nmicrodata = false")), tmp_path / "out")
+    assert not (root / "public" / "microdata.parquet").exists()
+    assert check_release(root) == []
+    assert list(open_release(root).query("hours").at("county")[BINS["hours"]].columns) == BINS["hours"]
+
+
+def test_bins_can_be_impossible_together_with_other_values(tmp_path: Path) -> None:
+    """No wages without work: of the truth, and so of whole records."""
+    zeros = (
+        'name = "wide"',
+        'name = "wide"\nstructural_zeros = \'work == no and wages != "0..0"\'',
+    )
+    root = run(write(tmp_path / "in", zeros), tmp_path / "out")
+    table = pq.read_table(root / "public" / "microdata.parquet").to_pandas()
+    assert set(table.loc[table["work"] == "no", "wages_drawn"]) == {0}
+
+
+def test_ends_of_bins_may_have_spaces() -> None:
+    assert Bins.of("wages", ["0 .. 0", " 1..9999"]).values == ("0..0", "1..9999")

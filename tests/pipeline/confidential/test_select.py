@@ -112,7 +112,9 @@ def choose_again(job: Job) -> None:
     seal(job.run.root)
 
 
-def failed(job: Job) -> set[str]:
+def failed(job: Job, *, key: bool = True) -> set[str]:
+    if not key:
+        job.run.key.unlink()
     return {one.check for one in audit(job.run.root) if not one.passed}
 
 
@@ -180,10 +182,13 @@ def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", half)
     choose_again(job)
-    assert failed(job) == {"choices redrawn"}
+    noise_findings = feature_module("features.audit.finished").noise_findings
+    assert {one.check for one in noise_findings(job.run.root) if not one.passed} == {"noise found"}
+    assert failed(job) == {"choices redrawn", "tails"}
 
 
-def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", [True, False])
+def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
     """The version that fits best is taken, without the mechanism."""
 
     def best(self: Select, stream_key: bytes, populations: np.ndarray, start: int = 0) -> np.ndarray:  # noqa: ARG001
@@ -192,10 +197,11 @@ def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(Select, "choose", best)
         choose_again(job)
-    assert failed(job) == {"choices redrawn"}
+    assert failed(job, key=key) == ({"choices redrawn"} if key else set())
 
 
-def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", [True, False])
+def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
     """Uniform choices, as of an epsilon near 0, though the file states the right one."""
     choose: Callable[..., np.ndarray] = Select.choose
 
@@ -205,7 +211,7 @@ def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(Select, "choose", uniform)
         choose_again(job)
-    assert failed(job) == {"choices redrawn"}
+    assert failed(job, key=key) == {"choices found", *(["choices redrawn"] if key else [])}
 
 
 @pytest.mark.parametrize("left_out", ["select detail", "selected detail"])

@@ -231,6 +231,8 @@ def test_a_changed_public_spec_is_refused_in_plain_words(whole: ReleaseSpec) -> 
     assert str(error.value).startswith("manifest.json: strategy.levels: the shares add up to 13/10")
     with pytest.raises(SpecError, match="list of pairs of a name and what it names is needed"):
         ReleaseSpec.from_public_dict({**whole.public_dict(), "invariants": ["state"]})
+    with pytest.raises(SpecError, match="structural_zeros"):
+        ReleaseSpec.from_public_dict({**whole.public_dict(), "structural_zeros": ["gender == m"]})
     for levels, refused in (
         ([[["state"], 1], ["block", 5]], "pairs of a level's name and its prefix length are needed"),
         ([["state", 1, 2]], "pairs of a level's name and its prefix length are needed"),
