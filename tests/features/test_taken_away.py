@@ -54,7 +54,7 @@ _BENCHMARKS = {
     "questions": ("bench_amounts",),
 }
 #: What its tests share that is not in their folder.
-_HELPERS = {"joins": ("tests/oracles/joined_homes.py",)}
+_HELPERS = {"joins": ("tests/oracles/joined_homes.py",), "marginals": ("tests/oracles/clique_population.py",)}
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=[feature.name for feature in FEATURES])

@@ -35,7 +35,7 @@ def largest(joins: Sequence[Join], up_to: int) -> int:
 def table(group: str, *limits: str) -> str:
     """A join by table: the members of a group in households without, with one and with more children."""
     rows = "".join(f"{kind} = {limit}\n" for kind, limit in zip(("no", "one", "more"), limits, strict=True))
-    head = f'companion = "homes"\nname = "{group}"\npersons = "child * place"\nhouseholds = "children"\n'
+    head = 'companion = "homes"\npersons = "child * place"\nhouseholds = "children"\n'
     return f'{head}[join.table."{group} * household"]\n{rows}'
 
 

@@ -130,7 +130,7 @@ def test_ends_that_cannot_be_written_are_refused_before_anything_is_charged(spec
 
 
 def test_a_clip_of_a_column_whose_name_needs_quotes(tmp_path: Path) -> None:
-    spec = write_workers(tmp_path, ("columns.wages]", "columns.sum]"))
+    spec = write_workers(tmp_path, ("questions.wages]", "questions.sum]"))
     with ledger_of(tmp_path):
         stated = read_answer(RunDirectory(ask(spec, 'clip "sum" among -0.000001, 1000000000000000 above 9')))
     assert stated.ends is not None

@@ -121,7 +121,7 @@ def test_what_is_not_alike_is_not_taken_together(monkeypatch: pytest.MonkeyPatch
     found = FewSums.of(basis, table)
     assert found is not None
     assert np.abs(found.on(kinds, cells).matrices() - basis.dense(table, cells)).max() < 1e-12
-    monkeypatch.setattr(few_sums, "_alike", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
+    monkeypatch.setattr(few_sums, "_classes_of_forms", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
     wrong = FewSums.of(basis, table)
     assert wrong is not None
     assert np.abs(wrong.on(kinds, cells).matrices() - basis.dense(table, cells)).max() > 1e-3
