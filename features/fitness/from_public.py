@@ -13,8 +13,8 @@ from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.pages.words import Called
-from pipeline.reading.numbers import answer_weights, together
 from pipeline.reading.reader import Reader
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
 from postprocess.largest_group import POINTS
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE

@@ -13,7 +13,8 @@ from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading.margins import ends_column
-from pipeline.reading.numbers import Numbers, answer_weights, together
+from pipeline.reading.numbers import Numbers
+from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import Weights
 from postprocess.statistics import (

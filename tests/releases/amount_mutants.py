@@ -47,7 +47,7 @@ def _all_summed(patch: Patch) -> None:
 
 AMOUNTS: tuple[Mutant, ...] = (
     mutant("amounts are not clipped before they are summed", "s", on="amounts", plant=_unclipped),
-    mutant("the noise of sums is that of counts, whatever one record adds", "s", on="amounts", plant=_uncounted_units),
+    mutant("the noise of sums is that of counts, whatever one record adds", "sa", on="amounts", plant=_uncounted_units),
     mutant("sums of losses and gains get the noise of the larger end", "s", on="balances", plant=_the_larger_end),
     mutant(
         "the ledger is not told how far one record moves a sum",
