@@ -79,7 +79,7 @@ def _small_households(patch: Patch) -> None:
 JOINED: tuple[Mutant, ...] = (
     mutant("a companion's record counted once where a person alters two", "sa", on="joined",
            plant=attribute(pipeline.model.universe, "budget_of_one", lambda _framework, budget, _records: budget)),
-    mutant("a unit with three records counted as one record", "s", on="joined", plant=_unit_of_one),
+    mutant("a unit with three records counted as one record", "sa", on="joined", plant=_unit_of_one),
     mutant("two records of a person charged as one", "sv", on="joined ledger",
            plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _records: "")),
     mutant("a unit of which every record is counted", "i", on="installed",

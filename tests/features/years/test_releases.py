@@ -349,7 +349,7 @@ def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: Made) -> N
     found = "\n".join(verify_release(run, 1, Silent()))
     assert "what people with 1 spells lose is not what the design gives" in found
     assert "what people with 3 spells lose is not what the design gives" in found
-    spec = manifest.spec | {"series": manifest.spec["series"] | {"noise": "independent"}}
+    spec["series"]["noise"] = "independent"
     write_manifest(run, manifest.model_copy(update={"spec": spec}))
     with pytest.raises(SpecError, match=r"series\.noise: found 'independent'; it is correlated where"):
         open_finished(run.root, check_hashes=False)
