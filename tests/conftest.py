@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import signal
 import sys
@@ -14,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from oracles.how_many import OF_A_VERSION, turns
 
 from pipeline.execution.threads import limit_threads
+from pipeline.privacy.keys import MasterKey
 
 # As in the commands, before numpy is loaded: workers whose small matrices have two threads each wait for one another.
 limit_threads()
@@ -79,6 +82,19 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real census data (../shared/data) is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _keys_of_the_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keys that are drawn in this process are the same in every run of a module's tests, and so is their noise."""
+    place, drawn = request.node.nodeid, itertools.count()
+
+    def generate(cls: type[MasterKey]) -> MasterKey:
+        return cls(hashlib.sha256(f"{place} {next(drawn)}".encode()).digest())
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(MasterKey, "generate", classmethod(generate))
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
