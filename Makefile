@@ -126,9 +126,9 @@ docs: setup
 	$(BIN)/python tests/project/reviewed_files.py
 	$(BIN)/python tests/project/planted_faults.py
 
-# What the small releases hold, as tests/golden/ compares it; stops where numbers or streams of noise are others.
+# What the small releases hold, as tests/matrix/ compares it; stops where numbers or streams of noise are others.
 golden: $(SET)test
-	PYTHONPATH=tests $(BIN)/python -m golden.store
+	PYTHONPATH=tests $(BIN)/python -m matrix.store
 
 # Whether public bytes of small releases and the help of all commands are those of another commit: make same BASE=HEAD~1.
 BASE ?= HEAD

@@ -40,13 +40,14 @@ def made(project: Path, out: Path) -> None:
 
     Of what an earlier call had begun in `out`, which was ended before its end, nothing is kept.
     """
-    from golden.releases import RELEASES, SmallRelease
+    from matrix.case import Case
+    from matrix.cases import CASES
     from releases.forked import Forks
 
     environment = {**os.environ, "PYTHONPATH": str(project), "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
     loaded = Forks({**environment, "PYTHONPATH": os.pathsep.join([str(project), str(PROJECT / "tests")])})
 
-    def one(release: SmallRelease) -> None:
+    def one(release: Case) -> None:
         folder = out / release.name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -56,7 +57,7 @@ def made(project: Path, out: Path) -> None:
         sys.stderr.write(f"{release.name}: {time.monotonic() - began:.0f} s\n")
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(one, RELEASES))
+        list(pool.map(one, CASES))
     loaded.end()
     said = subprocess.run(
         [sys.executable, "-c", _HELP], cwd=out, env=environment, capture_output=True, text=True, check=True
@@ -66,11 +67,11 @@ def made(project: Path, out: Path) -> None:
 
 def other(base: Path, head: Path) -> list[str]:
     """What is not the same in two folders that `made` has filled, a line each."""
-    from golden.content import content_of, differences
-    from golden.releases import RELEASES
+    from matrix.cases import CASES
+    from matrix.content import content_of, differences
 
     told = []
-    for release in RELEASES:
+    for release in CASES:
         for place in release.published:
             one, two = (folder / release.name / place / "public" for folder in (base, head))
             if release.charged:

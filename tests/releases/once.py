@@ -15,16 +15,16 @@ from releases.small import run
 
 def spec_once(factory: pytest.TempPathFactory, name: str, write: Callable[[Path], Path]) -> Path:
     """The spec that `write` writes into a folder with its inputs; to be read only."""
-    return _made(factory, f"{name} inputs", write)
+    return made_once(factory, f"{name} inputs", write)
 
 
 def release_once(factory: pytest.TempPathFactory, name: str, spec: Path) -> Path:
     """A copy of the release of a spec that `spec_once` gave, for this worker alone."""
-    root = _made(factory, f"{name} released", lambda folder: run(spec, folder))
+    root = made_once(factory, f"{name} released", lambda folder: run(spec, folder))
     return Path(shutil.copytree(root, factory.mktemp(name) / root.name))
 
 
-def _made(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Path]) -> Path:
     """What `make` gives that was called with a new folder, in this worker or in another."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -11,18 +11,18 @@ import pyarrow.parquet as pq
 from project.same_bytes import other
 from releases.small import run
 
-from golden.content import content_of, differences, streams_of
-from golden.releases import RELEASES
-from golden.store import STORED, stored
+from matrix.cases import CASES
+from matrix.content import content_of, differences, streams_of
+from matrix.store import STORED, stored
 
 
 def test_each_is_stored_and_nothing_else() -> None:
-    assert {path.stem for path in STORED.glob("*")} == {release.name for release in RELEASES}
+    assert {path.stem for path in STORED.glob("*")} == {release.name for release in CASES}
 
 
 def test_one_changed_number_is_told(tmp_path: Path) -> None:
     """Of each kind of file, the smallest change of one value."""
-    town = next(release for release in RELEASES if release.name == "town")
+    town = next(release for release in CASES if release.name == "town")
     spec = town.write(tmp_path / "in")
     assert isinstance(spec, Path)
     public = run(spec, tmp_path / "out") / "public"
@@ -54,7 +54,7 @@ def test_another_stream_of_noise_is_told() -> None:
         "stream block, total, 0a 1b 2c: was 3d, is 4d"
     ]
     assert len(differences(before, streams_of([line.replace("1b", "1c")]))) == 2
-    for release in RELEASES:
+    for release in CASES:
         drawn = [name for name in stored(release.name) if name.startswith("stream ")]
         assert drawn or release.name in ("survey", "unary", "words"), release.name
 
@@ -64,7 +64,7 @@ def test_the_comparison_of_two_versions_names_what_is_other(tmp_path: Path) -> N
     base, head = tmp_path / "base", tmp_path / "head"
     files = {}
     for side in (base, head):
-        for release in RELEASES:
+        for release in CASES:
             receipts = side.name if release.charged else ""
             for place in release.published:
                 file = side / release.name / place / "public" / "table.json"

@@ -1,4 +1,4 @@
-"""Writes what the small releases hold into tests/golden/stored/: `make golden`, after a change that is meant.
+"""Writes what the small releases hold into tests/matrix/stored/: `make golden`, after a change that is meant.
 
 A change of the form of files needs no more; numbers and streams of noise that are other than they were are written with
 `--numbers` alone.
@@ -15,21 +15,22 @@ from typing import Final
 
 from releases.command import forks
 
-from golden.content import content_of, differences, is_form, streams_of
-from golden.releases import RELEASES, SmallRelease
+from matrix.case import Case
+from matrix.cases import CASES
+from matrix.content import content_of, differences, is_form, streams_of
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 STORED: Final = Path(__file__).resolve().parent / "stored"
 
 
-def held_by(release: SmallRelease, folder: Path) -> dict[str, str]:
+def held_by(case: Case, folder: Path) -> dict[str, str]:
     """What the public files of a small release hold, which was made in a folder; and the streams of its noise."""
     files = {
         f"{place}: {name}": text
-        for place in release.published
+        for place in case.published
         for name, text in content_of(folder / place / "public").items()
     }
-    return files | streams_of(release.streams(folder))
+    return files | streams_of(case.streams(folder))
 
 
 def stored(name: str) -> dict[str, str]:
@@ -42,19 +43,19 @@ def main(arguments: Sequence[str]) -> int:
     """Write the named ones, or all; 1 if numbers are other than they were, and these were not to be."""
     names = [one for one in arguments if one != "--numbers"]
     other: list[str] = []
-    for release in RELEASES:
-        if names and release.name not in names:
+    for case in CASES:
+        if names and case.name not in names:
             continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            release.write(folder)
-            release.make(folder, PROJECT, forks())
-            held = held_by(release, folder)
-        path = STORED / f"{release.name}.json"
-        before = stored(release.name) if path.exists() else held
+            case.write(folder)
+            case.make(folder, PROJECT, forks())
+            held = held_by(case, folder)
+        path = STORED / f"{case.name}.json"
+        before = stored(case.name) if path.exists() else held
         moved = differences(*({name: one[name] for name in one if not is_form(name)} for one in (before, held)))
         if moved and "--numbers" not in arguments:
-            other += [f"{release.name}: {sentence}" for sentence in moved]
+            other += [f"{case.name}: {sentence}" for sentence in moved]
         else:
             path.write_text(json.dumps(held, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
     if other:

@@ -1,0 +1,51 @@
+"""Each case holds what is stored of it, its numbers are what they must be, and who judges it finds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+
+from auditor.check.release import check_release
+from auditor.program import audit
+from auditor.reading.findings import FormError
+from matrix.case import KEY, Case
+from matrix.content import differences
+from matrix.store import held_by, stored
+from matrix.table import JUDGES, cells, of_cases
+
+
+@of_cases()
+def test_it_holds_what_is_stored(made: tuple[Case, Path]) -> None:
+    """Files, and streams of noise, of which another order or number is none of the release's numbers."""
+    case, folder = made
+    assert differences(stored(case.name), held_by(case, folder)) == []
+
+
+@of_cases()
+def test_its_numbers_are_what_they_must_be(made: tuple[Case, Path]) -> None:
+    case, folder = made
+    if case.expect is not None:
+        case.expect(folder)
+
+
+@pytest.mark.parametrize(("case", "column"), cells(JUDGES, all_cases=True))
+def test_who_judges_it_finds_nothing(case: Case, column: str, folder_of: Callable[[Case], Path]) -> None:
+    folder = folder_of(case)
+    root = folder / case.published[-1]
+    if column == "verify":
+        done = spinewise("verify", root, cwd=folder, timeout=600)
+        assert (done.returncode, case.without.get(column, "")) == (0, ""), done.stdout + done.stderr
+        return
+    assert (root / "public" / "answer.json").exists() or check_release(root) == []
+    key, ledger = folder / KEY, folder / "ledger.sqlite"
+    findings = audit(root, key if key.exists() else None, str(ledger) if case.charged else None)
+    if column in case.without:
+        with pytest.raises(FormError, match=case.without[column]):
+            list(findings)
+        return
+    found = list(findings)
+    assert len(found) > 5
+    assert [one for one in found if not one.passed] == []
