@@ -12,7 +12,7 @@ import pytest
 from releases.command import spinewise
 
 from auditor.check.release import check_release
-from matrix.case import KEY, Case, environment_of
+from matrix.case import KEY, Case
 from matrix.table import USES, cells
 from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
@@ -41,8 +41,9 @@ def _commanded(case: Case, column: str, folder: Path, tmp_path: Path) -> None:
     needs_key = column in ("verify --records", "audit") and (folder / KEY).exists()
     key = ["--key", f"file:{folder / KEY}"] if needs_key else []
     out = ["--out", tmp_path / "out"] if command in ("export", "audit") else []
-    place = {name: text for name, text in environment_of(folder, folder).items() if name.startswith("SPINEWISE_")}
-    done = spinewise(command, folder / case.published[-1], *options, *key, *out, cwd=folder, timeout=600, **place)
+    words = (command, folder / case.published[-1], *options, *key, *out)
+    ledger, state = str(folder / "ledger.sqlite"), str(folder / "state")
+    done = spinewise(*words, cwd=folder, timeout=600, SPINEWISE_LEDGER=ledger, SPINEWISE_STATE=state)
     reason = case.without.get(column, case.without.get(command, ""))
     assert done.returncode == (2 if reason else 0), done.stdout + done.stderr
     assert reason in " ".join(done.stderr.split())
@@ -51,8 +52,8 @@ def _commanded(case: Case, column: str, folder: Path, tmp_path: Path) -> None:
 def _queried(root: Path) -> None:
     """Each published table is what a query by its name gives."""
     release = open_release(root)
-    stated = json.loads((root / "public" / "manifest.json").read_bytes())["spec"].get("tables", [])
-    queries = {one["name"]: one["query"] for one in stated}
+    manifest = json.loads((root / "public" / "manifest.json").read_bytes())
+    queries = {name: table["query"] for name, table in manifest["spec"].get("tables", [])}
     for path in sorted((root / "public" / "tables").rglob("*.parquet")):
         table = pq.read_table(path).to_pandas().set_index("geocode")
         asked = release.query(queries[path.parent.name]).at(path.stem).reindex(table.index)
