@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 from project.documents import PROJECT
+from project.messages import PAGE, messages
 
 #: Where texts for readers stand: pages, scripts, catalogues, help, exports, and what is written about them.
 _PLACES = (
@@ -78,3 +79,9 @@ def test_a_sentence_is_found_over_several_lines() -> None:
     """In the parts of a string, and in a paragraph."""
     assert read('("further apart than "\n    "both margins")') == '("further apart than both margins")'
     assert read("further apart than\n  both margins") == "further apart than both margins"
+
+
+def test_messages_of_errors_are_those_that_people_read() -> None:
+    """After a change: `make docs`, and read the lines that are other than before."""
+    assert messages() == PAGE.read_text("utf-8")
+    assert "{" in messages()
