@@ -67,7 +67,7 @@ SHOWN = {
     "the Census system: from the top down, with zCDP budgets": (
         "postprocess/downward/test_level.py::test_every_constraint_is_kept",
         "pipeline/privacy/accounting/test_statements.py::test_the_certificates_of_2020_for_persons",
-        "matrix/test_columns.py::test_it_holds_what_is_stored",
+        "matrix/test_made.py::test_it_holds_what_is_stored",
     ),
     "synthetic records": ("pipeline/publishing/test_steps.py::test_tables_and_microdata_say_what_the_histograms_say",),
     "releases over time": (
