@@ -175,8 +175,9 @@ def _hostile(kind: str, folder: Path) -> Path:
         document, text = {
             "entities": (_LAUGHS, "&a9;"),
             "external entity": ("<!DOCTYPE z [<!ENTITY e SYSTEM 'file:///etc/passwd'>]>", "&e;"),
-            "a long cell": ("", "A" * 600_000_000),
+            "a long cell": ("", "A"),
         }[kind]
+        text *= 600_000_000 if kind == "a long cell" else 1
         return _xlsx(folder / "a.xlsx", _SHEET.replace("DOCTYPE", document).replace("TEXT", text))
     value = 'office:value-type="float" office:value="1,5"'
     rows, cell = {

@@ -237,14 +237,6 @@ def test_two_names_of_one_area_stop(towns: list[str], alike: str | None, tmp_pat
         imported(tmp_path, table, **stated, expect_areas=n_areas)
 
 
-def test_alike_names_of_two_parents_are_two_areas(tmp_path: Path) -> None:
-    table = pd.DataFrame({"county": ["1", "2"] * 30, "town": ["0101", "101"] * 30})
-    spec = imported(
-        tmp_path, table, geography="county,town", records=True, attributes="county", expect_records=60, expect_areas=2
-    ).spec
-    assert read_spine(load_spec(spec).geography).n_leaves == 2
-
-
 def command(*words: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["import", "table", *map(str, words)])
     return (2, str(done.exception)) if isinstance(done.exception, InputError) else (done.exit_code, done.output)
