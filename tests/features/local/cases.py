@@ -61,9 +61,13 @@ def _expect(released: RunDirectory, survey: Survey) -> None:
 
 
 def _mixed(folder: Path) -> None:
-    (folder / "in").mkdir()
     write_mixed(folder / "in", dataset="people")
     write_key(folder)
+
+
+def _expect_mixed(folder: Path) -> None:
+    with TemporaryDirectory() as place:
+        _expect(RunDirectory(folder / "out" / "survey"), write_mixed(Path(place) / "again").survey)
 
 
 CASES: Final[Sequence[Case]] = (
@@ -80,6 +84,7 @@ CASES: Final[Sequence[Case]] = (
             run_of("in/survey.toml", "out", "--key", f"file:{KEY}"),
         ),
         ("in/register/out/register", "out/survey"),
+        _expect_mixed,
         charged=True,
     ),
 )
