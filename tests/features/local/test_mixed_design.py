@@ -37,7 +37,7 @@ from pipeline.release.manifest import public_files, read_manifest, write_manifes
 from pipeline.release.measurements import read_measurement
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import CHARGED_ELSEWHERE
-from pipeline.release.status import EXAMPLE
+from pipeline.release.status import EXAMPLE, FROM_RECORDS, UNCHARGED
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import canonical_json
@@ -213,7 +213,7 @@ def test_the_central_release_is_named_by_its_manifest(
     assert "central.json" in read_manifest(released.manifest).files
     copy = RunDirectory(tmp_path / "survey")
     shutil.copytree(released.root, copy.root)
-    for key, value in (("release", "another"), ("status", "official, but public inputs were made from the records")):
+    for key, value in (("release", "another"), ("status", FROM_RECORDS)):
         copy.central.write_bytes(canonical_json(stated | {key: value}))
         files = public_files(copy)
         write_manifest(copy, read_manifest(released.manifest).model_copy(update={"files": files}))
@@ -246,8 +246,8 @@ def test_other_releases_are_refused(inputs: Path, tmp_path: Path, old: str, new:
         ({"receipts": ()}, "its manifest has no receipt of a ledger"),
         ({"charging": ""}, "its manifest has no receipt of a ledger"),
         ({"release": "another"}, "its manifest calls it 'another'"),
-        ({"status": "official, but public inputs were made from the records"}, "its status is 'official, but"),
-        ({"status": "not charged to a ledger"}, "its status is 'not charged"),
+        ({"status": FROM_RECORDS}, "its status is 'official, but"),
+        ({"status": UNCHARGED}, "its status is 'not charged"),
     ],
 )
 def test_a_status_alone_is_not_believed(inputs: Path, tmp_path: Path, update: dict[str, object], says: str) -> None:

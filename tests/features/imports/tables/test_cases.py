@@ -177,6 +177,7 @@ def test_a_count_is_a_whole_number(cell: str, tmp_path: Path) -> None:
 
 _SEX = {"geography": "area", "count": "n", "attributes": "sex"}
 _WIDE = {"geography": "area", "wide": "{sex:f|m}"}
+_TWO_WAYS = {"geography": "area", "wide": "{sex}_{age}"}
 
 
 @pytest.mark.parametrize(
@@ -189,6 +190,7 @@ _WIDE = {"geography": "area", "wide": "{sex:f|m}"}
         ("area,sex,n\nA,f,10\nA,m,20\nSource,,\n", _SEX, "line 4, column 'n': found nothing"),
         ("area,f,area,m\nA,10,A,20\n", _WIDE, "several columns are named 'area'"),
         ("age,A,B\n0,10,5\n1,8,7\n", {"geography": "age", "wide": "{area}"}, "more than --expect-areas"),
+        ("area,m_65_over\nA,30\n", _TWO_WAYS, "can be read as m, 65_over and as m_65, over"),
         ("title\n\narea,f,m\nA,10,20\n", _WIDE, "no column|number of fields"),
         ("freq,sex,geo\\TIME\t2021\nA,f,A\t10\n", {"geography": "geo", "count": "2021"}, "no column 'geo'"),
     ],

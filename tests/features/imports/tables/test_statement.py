@@ -142,12 +142,6 @@ def test_cells_side_by_side(columns: list[str], pattern: str, attributes: dict[s
     assert histograms(spec) == table[read].to_numpy().tolist()
 
 
-def test_a_column_that_can_be_read_in_two_ways_stops(tmp_path: Path) -> None:
-    table = pd.DataFrame({"town": ["a"], "m_65_over": [3]})
-    with pytest.raises(InputError, match="can be read as m, 65_over and as m_65, over"):
-        imported(tmp_path, table, geography="town", wide="{sex}_{age}", expect_records=3, expect_areas=1)
-
-
 def test_equal_names_in_two_counties_are_two_areas(tmp_path: Path) -> None:
     table = persons()
     spec = load_spec(imported(tmp_path, table, geography="county_name,town name", records=True, attributes="sex").spec)
