@@ -85,4 +85,19 @@ CASES: Final[Sequence[Case]] = (
     released("households", write_quarter, "quarter.toml", "quarter", expect=_expect_households),
     released("one_town", write_one_town, "release.toml", "one-town"),
 )
-REFUSALS: Final[Sequence[Refusal]] = ()
+
+
+def _unknown_size(folder: Path) -> None:
+    with (folder / "homes.csv").open("a", encoding="utf-8") as file:
+        file.write("A0101,9,adult,no\n")
+
+
+REFUSALS: Final[Sequence[Refusal]] = (
+    Refusal("homes", ('size = "size"\nmost = 8', 'size = "size"'), ("join[0].most", "missing", "4+")),
+    Refusal(
+        "homes",
+        ('householder = { age = "head" }', 'householder = { age = "size" }'),
+        ("join[1].householder.age", "'1'", "child, adult, old"),
+    ),
+    Refusal("homes", _unknown_size, ("column 'size'", "'9'", "1, 2, 3, 4+")),
+)

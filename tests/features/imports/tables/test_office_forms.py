@@ -142,23 +142,6 @@ def scottish_workbook() -> Layout:
     return Layout({"Cover": [["Source"]], "Table 1": rows}, stated, codes, (("Males", "Females"), AGES))
 
 
-def genesis_flat() -> Layout:
-    """With a byte order mark, areas' codes in which those of the states are, and labels of totals without a code."""
-    codes = numbered("0100", "0300")
-    sexes, ages = ("Insgesamt", "männlich", "weiblich"), ("Insgesamt", "unter 15 Jahre", "15 bis 64", "65 und mehr")
-    head = ["1_code", "1_label", "2_code", "2_label", "3_label", "value", "value_unit"]
-    rows = [
-        [codes[i], NAMES[i], "" if sex == "Insgesamt" else sex[0], sex, age, n, "Anzahl"]
-        for i in range(6)
-        for sex, age, n in crossed(PEOPLE[i], sexes, ages)
-    ]
-    stated = {
-        "geography": "1_code=1_label", "levels": "land=2,kreis=5", "count": "value", "attributes": "2_label,3_label",
-        "only": ("2_label != Insgesamt and 3_label != Insgesamt",),
-    }  # fmt: skip
-    return Layout(text([head, *rows], ";", "utf-8-sig"), stated, codes, (sexes[1:], ages[1:]))
-
-
 def regional_database() -> Layout:
     """Columns without names under titles, regions among the areas, notes; in Latin 1."""
     codes = numbered("0100", "0300")
@@ -184,23 +167,6 @@ def iris() -> Layout:
     ]
     stated = {"geography": "COM=LIBCOM,IRIS=LIBIRIS", "wide": "P20_POP{age:0014|1564|65P}"}
     return Layout(text([head, *rows], ";"), stated, codes, ((), ("0014", "1564", "65P")))
-
-
-def melodi() -> Layout:
-    """A column says of which level a row is; all cells are quoted."""
-    codes = numbered("0100", "2A00")
-    sexes, ages = ("_T", "M", "F"), ("_T", "Y_LT15", "Y15T64", "Y_GE65")
-    rows = [
-        [code, {2: "DEP", 5: "COM"}[len(code)], sex, age, n]
-        for code, people in list(nested("FR", ["01", "2A"], codes))[1:]
-        for sex, age, n in crossed(people, sexes, ages)
-    ]
-    stated = {
-        "geography": "GEO", "levels": "dep=2,commune=5", "level": "GEO_OBJECT", "drop_level": "DEP",
-        "count": "OBS_VALUE", "attributes": "SEX,AGE", "only": ("SEX != _T and AGE != _T",),
-    }  # fmt: skip
-    head = ["GEO", "GEO_OBJECT", "SEX", "AGE", "OBS_VALUE"]
-    return Layout(text([head, *rows], ";", quoted=True), stated, codes, (sexes[1:], ages[1:]))
 
 
 def statline() -> Layout:
@@ -302,17 +268,6 @@ def american_estimates() -> Layout:
     return Layout(text([head, *rows]), stated, numbered("09 / 00", "10 / 00"), ((), ()))
 
 
-def korean_pivot() -> Layout:
-    area = "행정구역(시군구)별"
-    heads = [[area, "2021", "2021", "2021"], [area, "총인구수 (명)", "남자 (명)", "여자 (명)"]]
-    rows = [[name, *by_sex(people)] for name, people in [("전국", PEOPLE.sum(0)), *zip(NAMES, PEOPLE, strict=True)]]
-    stated = {
-        "geography": f"{area} {area}", "header": "1:2", "wide": "2021 {sex:남자|여자} (명)",
-        "only": (f"{area} {area} != 전국",),
-    }  # fmt: skip
-    return Layout(text([*heads, *rows], quoted=True), stated, NAMES, (("남자", "여자"), ()))
-
-
 def swiss_tree() -> Layout:
     """A column whose name has signs of its own; the level of an area is in its name."""
     codes = numbered("......000", "......661")
@@ -346,9 +301,8 @@ def microdata() -> Layout:
 
 
 LAYOUTS: Sequence[Callable[[], Layout]] = (
-    nomis_api, scottish_workbook, genesis_flat, regional_database, iris, melodi, statline, polish_database,
-    merged_sex_over_age, blank_rows_and_formulas, decennial_p1, canadian_profile, american_estimates, korean_pivot,
-    swiss_tree, microdata,
+    nomis_api, scottish_workbook, regional_database, iris, statline, polish_database, merged_sex_over_age,
+    blank_rows_and_formulas, decennial_p1, canadian_profile, american_estimates, swiss_tree, microdata,
 )  # fmt: skip
 
 
