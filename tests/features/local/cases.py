@@ -90,19 +90,7 @@ CASES: Final[Sequence[Case]] = (
 )
 
 
-def _bad_report(folder: Path) -> None:
-    with (folder / "reports.csv").open("a", encoding="utf-8") as file:
-        file.write("A0101,9,someone\n")
-
-
-def _no_reports(folder: Path) -> None:
-    path = folder / "reports.csv"
-    path.write_text(path.read_text("utf-8").replace("block,report,", "block,answer,", 1), "utf-8")
-
-
 REFUSALS: Final[Sequence[Refusal]] = (
     Refusal("survey", ("direct_encoding", "rapor"), ("collect.mechanism", "'rapor'", "rappor")),
     Refusal("survey", ('"local"', '"local"\ndataset = "d"'), ("privacy.dataset", "local")),
-    Refusal("survey", _no_reports, ("reports.csv", "'report'", "block, answer, who")),
-    Refusal("survey", _bad_report, ("column 'report'", "what is no report of the mechanism in 1 row")),
 )
