@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from releases.joined_specs import BASE, CHILDREN, HEAD, NO_LONE_CHILD, ROWS, SIZE, TABLE, WHERE, spec_of
 
-from features.joins.keys import stated_joins
+from features.joins.keys import JoinsKeys, stated_joins
 from features.joins.link import Join
 from features.joins.mathematics.membership import NO_MOST
 from pipeline.spec.release_spec import ReleaseSpec, spec_json_schema
@@ -109,6 +109,9 @@ def test_present_finds_the_recode_of_a_group_of_values() -> None:
 
 def test_a_table_states_each_number() -> None:
     join = only(TABLE + ROWS)
+    keys = spec_of(TABLE + ROWS).part(JoinsKeys)
+    assert keys is not None
+    assert "by size * children the members by child * place" in keys.join[0].words
     assert join.name == "homes table"
     rows = dict(zip(join.persons.answer_labels(), range(join.persons.size), strict=True))
     household, dorm = rows["child * household"], rows["child * dorm"]

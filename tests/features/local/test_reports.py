@@ -84,7 +84,7 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(tmp_path: Path) -> None
     assert "column 'cohort': a cohort that the mechanism does not have in 2 rows" in refusal
     assert "person-0" not in refusal
     text = survey.spec.read_text().replace('form = "reports"', 'form = "reports"\nbad_reports = "count"')
-    survey.spec.write_text(text)
+    survey.spec.write_text(text.replace("replicates = 4", "margins = false\nmicrodata = false"))
     counted = RunDirectory(run(survey.spec, tmp_path / "counted"))
     found = json.loads(counted.reports.read_bytes())
     assert found["not used"] == {

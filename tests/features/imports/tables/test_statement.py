@@ -284,6 +284,7 @@ def test_unproved_is_refused_until_it_is_proved(tmp_path: Path) -> None:
     text = (
         spec.read_text().replace("# accept = ", "accept = ").replace('rho = "1"', 'rho = "1"\nkey = "insecure-test:1"')
     )
+    text += "\n[publish]\nmargins = false\nmicrodata = false\n"
     spec.write_text(text)
     with pytest.raises(InputError, match="unproved"):
         run(spec, tmp_path / "out")
