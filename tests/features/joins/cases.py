@@ -53,8 +53,8 @@ def _expect_tables(folder: Path) -> None:
     blocks = release.household_table("age_by_size", "block")
     of_ages = release.query("age").where(residence="household").at("block")
     for age in ("child", "adult", "old"):
-        assert (blocks[[name for name in blocks if name.startswith(age)]].sum(axis=1) == of_ages[age]).all()
-    ones = [name for name in blocks if name.endswith("* 1")]
+        assert (blocks[[name for name in blocks.columns if name.startswith(age)]].sum(axis=1) == of_ages[age]).all()
+    ones = [name for name in blocks.columns if name.endswith("* 1")]
     assert (blocks[ones].sum(axis=1) == release.companion("homes").query("size").at("block")["1"]).all()
     for level in LEVELS:
         sizes = release.household_sizes(level)
