@@ -26,19 +26,20 @@ RHO = 1.0
 Counts = NDArray[np.int64]
 
 
-def import_jobs(out: Path) -> Path:
+def import_jobs(out: Path, data: Path = DATA) -> Path:
     """Import the jobs; the path of the spec."""
     request = FlowsRequest(
-        DATA / "ri_lodes_2019_flows.parquet",
+        data / "ri_lodes_2019_flows.parquet",
         "home_block",
         "work_block",
         "jobs",
         LEVELS,
-        areas=DATA / "ri_2010_blocks.parquet",
+        areas=data / "ri_2010_blocks.parquet",
         geocode="block",
         attribute="work",
         counted="jobs",
         flows=406_052,
+        name="flows",
     )
     return import_flows(request, out).spec
 

@@ -104,3 +104,30 @@ def write_quarter(
 def _write(path: Path, names: list[str], rows: Sequence[tuple[str, ...]]) -> None:
     columns = list(zip(*rows, strict=True))
     pq.write_table(pa.table({name: list(column) for name, column in zip(names, columns, strict=True)}), path)
+
+
+def broken(root: Path, levels: Sequence[str] = ("city", "tract", "block")) -> list[str]:
+    """What of a quarter does not agree with its joins, from the public files alone and in plain arithmetic."""
+    sizes = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4": (4, 4), "5+": (5, 9)}
+    found = []
+    for level in levels:
+        persons = pq.read_table(root / "public" / "histograms" / f"{level}.parquet").to_pylist()
+        households = pq.read_table(root / "public/companions/households/histograms" / f"{level}.parquet").to_pylist()
+        for code in {row["geocode"] for row in [*persons, *households]}:
+            here = [row for row in persons if row["geocode"] == code and row["residence"] == "household"]
+            homes = [row for row in households if row["geocode"] == code]
+            members = sum(row["count"] for row in here)
+            least, most = (sum(sizes[row["size"]][end] * row["count"] for row in homes) for end in (0, 1))
+            if not least <= members <= most:
+                found.append(f"{level} {code}: {members} members, {least} to {most} allowed")
+            for age in ("adult", "old"):
+                of_age = sum(row["count"] for row in here if row["age"] == age)
+                if of_age < (heads := sum(row["count"] for row in homes if row["head"] == age)):
+                    found.append(f"{level} {code}: {of_age} {age}, {heads} householders")
+            children = sum(row["count"] for row in here if row["age"] == "child")
+            families = [row for row in homes if row["children"] == "yes"]
+            low = sum(row["count"] for row in families)
+            high = sum((sizes[row["size"]][1] - 1) * row["count"] for row in families)
+            if not low <= children <= high:
+                found.append(f"{level} {code}: {children} children, {low} to {high} allowed")
+    return found

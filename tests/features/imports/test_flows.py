@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracles.inf_tda import measure
+from oracles.inf_tda import import_jobs, measure
 
 from features.imports.flows import FlowsRequest, import_flows
 from pipeline.errors import InputError
@@ -173,20 +173,7 @@ def test_what_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) 
 
 def test_jobs_of_a_state(shared_data: Path, tmp_path: Path) -> None:
     """The real file: all 406,052 jobs, and the spec of examples/ is what the import writes, but for key and paths."""
-    request = FlowsRequest(
-        shared_data / "ri_lodes_2019_flows.parquet",
-        "home_block",
-        "work_block",
-        "jobs",
-        {"state": 2, "county": 5, "district": 8, "tract": 11},
-        areas=shared_data / "ri_2010_blocks.parquet",
-        geocode="block",
-        attribute="work",
-        counted="jobs",
-        flows=406_052,
-        name="flows",
-    )
-    spec = import_flows(request, tmp_path / "out").spec
+    spec = import_jobs(tmp_path / "out", shared_data)
     table = pd.read_parquet(tmp_path / "out" / "flows.parquet")
     source = pd.read_parquet(shared_data / "ri_lodes_2019_flows.parquet")
     by_tract = source.groupby([source["home_block"].str[:11], source["work_block"].str[:11]])["jobs"].sum()

@@ -98,29 +98,6 @@ def test_what_the_release_writes_is_right(public: Path) -> None:
     assert problems(public, stated_limits(others=True)[:0]) != []  # without a join nobody lives in households
 
 
-def test_one_person_moved_to_the_next_household_is_found(public: Path) -> None:
-    """Whoever is moved: the sizes of both households are wrong."""
-    rng = np.random.default_rng(0)
-    people = pd.read_parquet(public / "persons.parquet")
-    homes = pd.read_parquet(public / "homes.parquet").set_index("household")
-    original = (public / "persons.parquet").read_bytes()
-    for row in rng.permutation(np.flatnonzero(people["household"].notna()))[:10].tolist():
-        (public / "persons.parquet").write_bytes(original)
-        mine = int(people["household"][row])
-        same = homes.index[(homes["geocode"] == homes["geocode"][mine]) & (homes.index != mine)]
-        if not len(same):
-            continue
-
-        def move(frame: pd.DataFrame, row: int = row, to: int = int(same[0])) -> pd.DataFrame:
-            frame.loc[row, "household"] = to
-            return frame
-
-        changed(public / "persons.parquet", move)
-        found = problems(public)
-        assert any(f"household {mine:,} in block {homes['geocode'][mine]!r} states" in problem for problem in found)
-        assert any("(the join" in problem for problem in found)
-
-
 def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> None:
     """A child and the only householder: members agree, compositions do not."""
     people = pd.read_parquet(public / "persons.parquet")

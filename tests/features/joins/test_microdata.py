@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from features.joins.publishing import AssignedHouseholds, JoinedRecords, write_joined_microdata
-from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import write_microdata
 
@@ -118,14 +117,3 @@ def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
                 JoinedRecords(tmp_path / "p", PERSONS, persons), [home], tmp_path / "staging", "block", GEOCODES
             )
     assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
-
-
-@pytest.mark.parametrize("name", ["household", "members", "geocode"])
-def test_an_attribute_cannot_have_the_name_of_a_column(tmp_path: Path, name: str) -> None:
-    schema = Schema((Attribute(name, ("a", "b")),))
-    nobody = sp.csr_array((N, 2), dtype=np.int64)
-    home = AssignedHouseholds(
-        JoinedRecords(tmp_path / "h", schema, nobody), "household", [(N, np.zeros(0, dtype=np.int64))]
-    )
-    with pytest.raises(InputError, match=f"{name!r} names a column"):
-        write_joined_microdata(JoinedRecords(tmp_path / "p", HOMES, nobody), [home], tmp_path, "block", GEOCODES)

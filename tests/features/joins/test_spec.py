@@ -109,6 +109,9 @@ def test_present_finds_the_recode_of_a_group_of_values() -> None:
 
 def test_a_table_states_each_number() -> None:
     join = only(TABLE + ROWS)
+    keys = spec_of(TABLE + ROWS).part(JoinsKeys)
+    assert keys is not None
+    assert "by size * children the members by child * place" in keys.join[0].words
     assert join.name == "homes table"
     rows = dict(zip(join.persons.answer_labels(), range(join.persons.size), strict=True))
     household, dorm = rows["child * household"], rows["child * dorm"]
@@ -140,40 +143,8 @@ def test_the_json_schema_knows_joins() -> None:
         assert not validator.is_valid(tomllib.loads(text.replace('companion = "homes"', "companion = 1")))
 
 
-def test_a_spec_without_joins_is_published_as_before() -> None:
-    spec = spec_of()
-    assert stated_joins(spec).joins == ()
-    assert "join" not in spec.public_dict()
-
-
 def test_noise_does_not_depend_on_joins() -> None:
     fingerprints = [
         [universe.privacy_fingerprint() for universe in spec.universes()] for spec in (spec_of(), spec_of(SIZE, HEAD))
     ]
     assert fingerprints[0] == fingerprints[1]
-
-
-def stated(spec: ReleaseSpec) -> JoinsKeys:
-    keys = spec.part(JoinsKeys)
-    assert keys is not None
-    return keys
-
-
-def test_a_join_in_words() -> None:
-    heads = 'companion = "homes"\nwhere = { role = "head" }\nhouseholder = { age = "head_age" }\nexactly = true\n'
-    words = [join.words for join in stated(spec_of(SIZE, HEAD, CHILDREN, zeros=NO_LONE_CHILD)).join]
-    words += [
-        stated(spec_of(heads)).join[0].words,
-        stated(spec_of('companion = "homes"\nsize = "size"\nothers = true\n')).join[0].words,
-    ]
-    words.append(stated(spec_of(TABLE + ROWS)).join[0].words)
-    assert words == [
-        "each of homes has as many members as its size says (the open one: at most 9) among persons with place "
-        "household",
-        "each of homes has a member with its householder's age (head_age) among persons with place household",
-        "each of homes has somebody with child child if children one or more, else nobody among persons with place "
-        "household",
-        "each of homes has one member with its householder's age (head_age) among persons with role head",
-        "each of homes has as many members as its size says; other persons count there, too",
-        "each of homes has by size * children the members by child * place that its table states",
-    ]

@@ -1,13 +1,17 @@
-"""`validate` says where the records break a join, which does not stop a run."""
+"""Joins whose limits no query can state are refused; records that break a join have a remark, which stops no run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pandas as pd
+import pytest
 from releases.homes import write_homes
+from releases.small import request_of
 
+from features.joins.keys import stated_joins
 from flows.checks.validation import validate
+from pipeline.errors import InputError
 
 
 def test_records_that_keep_the_joins_have_no_remark(tmp_path: Path) -> None:
@@ -29,3 +33,23 @@ def test_records_that_break_a_join_have_a_remark(tmp_path: Path) -> None:
     blocks = sorted(homes["block"])
     assert size.startswith("join 'homes size': the records break it in 2 geounits ")
     assert f"of level 'block', first in {blocks[0]}: " in size
+
+
+#: A householder told apart by two attributes, beside sizes and children, limits sets of groups that are no product.
+CHANGES = (
+    ('residence = ["household", "quarters"]', 'residence = ["household", "quarters"]\nsex = ["f", "m"]'),
+    ('head = ["adult", "old"], children', 'head = ["adult", "old"], head_sex = ["f", "m"], children'),
+    ('householder = { age = "head" }', 'householder = { age = "head", sex = "head_sex" }'),
+)
+
+
+def test_limits_that_no_query_can_state_are_refused(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path / "spec", *CHANGES)
+    with pytest.raises(InputError, match=r"joins: the households limit a set of groups .* that no query can state"):
+        request_of(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert any("that no query can state" in finding.text for finding in validate(None, spec).findings)
+
+
+def test_joins_that_can_be_kept_are_accepted(tmp_path: Path) -> None:
+    assert stated_joins(request_of(write_homes(tmp_path / "spec"), tmp_path / "out").spec).joins

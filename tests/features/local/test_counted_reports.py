@@ -91,15 +91,6 @@ def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
     assert not any(who in message for *_, who in ROWS if who)
 
 
-def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
-    source = written(tmp_path / "r.csv")
-    pd.read_csv(tmp_path / "r.csv", dtype=str, keep_default_na=False).to_parquet(tmp_path / "r.parquet")
-    source = replace(source, file=tmp_path / "r.parquet")
-    whole, parts = (count_reports(source, twelve, spine, KEY, chunk_rows=rows) for rows in (1000, 3))
-    assert np.array_equal(whole.totals, parts.totals)
-    assert whole.unused == parts.unused
-
-
 def test_without_respondents_every_good_report_counts(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
     source = replace(written(tmp_path / "r.csv"), columns={})
     found = count_reports(source, twelve, spine, KEY)

@@ -1,4 +1,4 @@
-"""The JSON schema of a spec with [collect]."""
+"""The spec of a survey: its JSON schema, and what does not go with reports."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from releases.mixed import write_mixed
 from releases.survey import write_survey
+from releases.survey_of_words import write_words
 
-from pipeline.spec.release_spec import spec_json_schema
+from pipeline.errors import SpecError
+from pipeline.spec.release_spec import load_spec, spec_json_schema
 
 
 def test_with_collect_a_spec_needs_no_strategy_and_without_both_it_is_wrong(tmp_path: Path) -> None:
@@ -24,3 +27,60 @@ def test_with_collect_a_spec_needs_no_strategy_and_without_both_it_is_wrong(tmp_
         {key: value for key, value in survey.items() if key != "collect"} | {"strategy": strategy}
     )
     assert not validator.is_valid(survey | {"collect": {"mechanism": "direct_encoding", "parameter": {}}})
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A spec of answers, of words, and of a mixed design."""
+    folder = tmp_path_factory.mktemp("specs")
+    paths = {
+        "answers": write_survey(folder / "answers").spec,
+        "words": write_words(folder / "words").spec,
+        "mixed": write_mixed(folder / "mixed").survey.spec,
+    }
+    return {name: path.read_text() for name, path in paths.items()}
+
+
+_STRATEGY = """[strategy]
+queries = { answer = "1" }
+levels = { county = "0", tract = "1/2", block = "1/2" }
+
+[publish]"""
+_CENTRAL = '[collect.central]\nrelease = "register"\nrho = "1"\nlevels = { county = "1" }\n\n[input]'
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "says"),
+    [
+        ("answers", 'framework = "local"', 'framework = "pure"\nepsilon = "1"', 'found "pure"; with [collect]'),
+        ("answers", '"local"', '"local"\nepsilon = "1"', "each report has spent its own epsilon"),
+        ("answers", '"local"', '"local"\ndataset = "d"', "privacy.dataset: not with framework"),
+        ("answers", "direct_encoding", "rapor", "collect.mechanism: 'rapor' is not a mechanism; did you mean 'rappor'"),
+        ("answers", "direct_encoding", "randomised_response", "for 2 values; the schema has 4 cells"),
+        ("answers", 'epsilon = "1"', 'epsilon = "-2"', "collect.parameters.epsilon: found '-2'"),
+        ("answers", "direct_encoding", "rappor", "collect.parameters.epsilon: rappor has no such parameter"),
+        ("answers", 'respondent = "who"', 'cohort = "c"', "input.columns.cohort: direct_encoding has no cohorts"),
+        ("answers", 'respondent = "who"', 'person = "who"', "input.columns: 'person' is not a column of reports"),
+        ("answers", '"reports"', '"microdata"\nbad_reports = "count"', "input.bad_reports: only for the form"),
+        ("answers", "[publish]", '[invariants]\nblock = ["answer"]\n\n[publish]', "the number of reports of each leaf"),
+        ("answers", "[publish]", _STRATEGY, "strategy: not with [collect]"),
+        ("words", '"a3", "other"]', '"a3", "other"]\nsex = ["f", "m"]', "collect.mechanism: found rappor, and 2"),
+        ("words", '"a0", "a1", "a2", "a3", ', "", "words: found 0; from 1 to 128 can be told apart"),
+        ("words", 'q = "3/4"', 'q = "1/4"', "collect.parameters.q: found 1/4; more than p"),
+        ("words", "[input]", _CENTRAL, "collect.central: not with rappor"),
+        ("mixed", 'tract = "1/4" }', 'block = "1/4" }', "collect.central.levels.block: the leaves have reports"),
+        ("mixed", 'tract = "1/4" }', 'tracts = "1/4" }', "collect.central.levels: 'tracts' is not a level above"),
+        ("mixed", 'tract = "1/4" }', 'tract = "3/4" }', "collect.central.levels: the shares add up to"),
+        ("mixed", 'rho = "1/10"', 'rho = "1/10"\nepsilon = "1"', "found both of rho and epsilon"),
+        ("mixed", 'rho = "1/10"\n', "", "collect.central.rho: found neither of rho and epsilon"),
+    ],
+)
+def test_what_does_not_go_with_reports_is_refused(
+    texts: dict[str, str], tmp_path: Path, kind: str, old: str, new: str, says: str
+) -> None:
+    assert texts[kind].count(old) == 1
+    changed = tmp_path / "survey.toml"
+    changed.write_text(texts[kind].replace(old, new))
+    with pytest.raises(SpecError) as refused:
+        load_spec(changed)
+    assert says in str(refused.value)

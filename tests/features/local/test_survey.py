@@ -12,7 +12,9 @@ import pytest
 from releases.mixed import write_mixed
 from releases.survey import write_survey
 
-from features.local.survey import Survey, survey_of
+from features.local.collect.listed import DirectEncoding
+from features.local.collected import CollectedAnswers
+from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.inputs.geography import read_spine
 from pipeline.model.allocation import allocations
 from pipeline.model.source import OWN_NOISE, Wanted
@@ -89,3 +91,17 @@ def test_debiased_counts_of_a_leaf_add_up_to_its_reports(tmp_path: Path) -> None
     assert (survey.releases, survey.given(universe.strategy)) == ((), ())
     assert Fraction(survey.mechanism.epsilon) == universe.budget
     assert isinstance(universe.source, Survey)
+
+
+def test_errors_of_mixed_estimates_are_weighted() -> None:
+    collected = CollectedAnswers(DirectEncoding.for_epsilon(4, Fraction(1)))
+    answers, cells = np.arange(4), np.zeros(3, dtype=np.int64)
+    counts, reports = np.array([10, 50, 90]), np.full(3, 100)
+    alone = np.sqrt(collected.stated_variances(answers, cells, reports))
+    own = collected.own_errors(answers, cells, counts, reports)
+    errors = ErrorsOfReports(collected, mixed=True)
+    assert np.allclose(errors(answers, cells, counts, reports, alone), own)
+    assert np.allclose(errors(answers, cells, counts, reports, alone / 100), 1, atol=1e-4)
+    # Two independent estimates of equal stated variance, of which one has the factor: (f^2 + 1) / 4 in place of 1 / 2.
+    expected = np.sqrt((own**2 + 1) / 4 / 0.5)
+    assert np.allclose(errors(answers, cells, counts, reports, alone * np.sqrt(0.5)), expected)

@@ -174,17 +174,14 @@ def set_field(folder: Path, to: Path, file: str, line: int, field: int, value: s
 
 
 def test_no_third_segment_is_said(files_2020: Path, state: State, tmp_path: Path) -> None:
-    """One line where segment 3 is missing from files of 2020; none where it is there, or never was (2010)."""
+    """One line where segment 3 is missing from files of 2020; none where it never was (2010)."""
     folder = Path(shutil.copytree(files_2020, tmp_path / "without"))
     (folder / "zz000032020.pl").unlink()
     told = import_pl94171(folder, tmp_path / "a").messages
-    assert told[1:2] == (
-        "segment 3 (zz000032020.pl) is not there: persons in group quarters by type (table P5) are not imported",
-    )
-    assert len(import_pl94171(files_2020, tmp_path / "b").messages) == 2
-    assert len(import_pl94171(write_2010(state, tmp_path / "zz.pl"), tmp_path / "c").messages) == 2
-    persons = [histogram_of(tmp_path / one, state, "persons.parquet", (2, 2, 63)).sum() for one in "ab"]
-    assert persons[0] == persons[1]
+    assert "segment 3 (zz000032020.pl) is not there" in told[1]
+    assert len(told) == 3
+    persons = histogram_of(tmp_path / "a", state, "persons.parquet", (2, 2, 63))
+    assert np.array_equal(persons, np.stack([block.persons for block in state.blocks]))
 
 
 @pytest.mark.parametrize(
@@ -202,24 +199,32 @@ def test_no_third_segment_is_said(files_2020: Path, state: State, tmp_path: Path
     ],
 )
 def test_each_mismatch_is_found(segment: int, column: int, rule: str, files_2020: Path, tmp_path: Path) -> None:
-    """One number too many in an area above is told with its rule, and does not stop the import; in a block it does."""
+    """One number too many is told with its rule, at its level alone."""
     name = f"zz{segment:05d}2020.pl"
     lines = (files_2020 / name).read_text().splitlines()
-    for line, stops in ((3, False), (len(lines), True)):
+    for line, level in ((3, "050"), (len(lines), "750")):
         value = str(int(lines[line - 1].split("|")[column]) + 100_000)
         folder = set_field(files_2020, tmp_path / f"bad{line}", name, line, column, value)
-        if stops:
-            with pytest.raises(InputError, match="tables contradict each other in blocks"):
-                import_pl94171(folder, tmp_path / f"out{line}")
-            assert not (tmp_path / f"out{line}").exists()
-            continue
-        imported = import_pl94171(folder, tmp_path / f"out{line}")
-        told = pd.read_csv(tmp_path / f"out{line}" / "mismatches.csv", dtype=str)
-        assert rule in set(told["rule"])
-        assert set(told["level"]) == {"county"}
-        assert any("sums over their blocks" in text for text in imported.mismatches)
+        found = [one for one in check_summary(read_summary(find_files(folder))) if one.kind not in ("blocks", "header")]
+        assert rule in {one.rule for one in found}
+        assert {one.level for one in found} == {level}
+        assert {one.fatal for one in found} == {level == "750"}
+
+
+def test_a_mismatch_stops_in_a_block_and_is_told_above_it(files_2020: Path, tmp_path: Path) -> None:
+    name = "zz000012020.pl"
+    lines = (files_2020 / name).read_text().splitlines()
+    above, block = (
+        set_field(files_2020, tmp_path / f"bad{line}", name, line, 5, str(int(lines[line - 1].split("|")[5]) + 1))
+        for line in (3, len(lines))
+    )
+    imported = import_pl94171(above, tmp_path / "above")
+    assert set(pd.read_csv(tmp_path / "above" / "mismatches.csv", dtype=str)["level"]) == {"county"}
+    assert any("sums over their blocks" in text for text in imported.mismatches)
+    for folder, strict in ((above, True), (block, False)):
         with pytest.raises(InputError, match="tables contradict each other"):
-            import_pl94171(folder, tmp_path / "strict", strict=True)
+            import_pl94171(folder, tmp_path / "out", strict=strict)
+        assert not (tmp_path / "out").exists()
 
 
 def test_sums_over_blocks_are_checked_at_every_level(files_2020: Path, tmp_path: Path) -> None:
@@ -242,28 +247,38 @@ def fails(folder: Path, out: Path) -> str:
     return str(caught.value).replace(f"{folder}/", "")
 
 
-def test_files_that_are_not_of_the_layout(files_2020: Path, tmp_path: Path) -> None:
+_ONE = "zz000012020.pl"
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "field", "value", "says"),
+    [
+        (
+            "zzgeo2020.pl",
+            -1,
+            34,
+            "20x1",
+            "BLOCK of a record of summary level 750 (block) is '20x1'; a code of 4 digits",
+        ),
+        ("zzgeo2020.pl", 2, 7, "x", "LOGRECNO is 'x'; at most 9 digits are needed"),
+        ("zzgeo2020.pl", 2, 7, "1", "LOGRECNO 1 occurs twice; each record has its own"),
+        ("zzgeo2020.pl", 2, 3, "0|0", "the number of fields is 98; a geographic header of the 2020 layout has 97"),
+        ("zzgeo2020.pl", -1, 29, "1", "PLACE is '1'; a code of 5 digits is needed"),
+        (_ONE, 2, 8, "", "P1_004 is ''; a whole number from 0 to 999,999,999"),
+        (_ONE, 2, 8, "-1", "P1_004 is -1; a whole number"),
+        (_ONE, 2, 8, "1.5", "P1_004 is '1.5'; a whole number"),
+        (_ONE, 2, 8, "1|2", "the number of fields is 150; a record of this segment has 149"),
+        (_ONE, 3, 4, "2", "LOGRECNO 2 occurs twice; each record has its own"),
+        (_ONE, 2, 4, "9999", "LOGRECNO 9999 has no record in zzgeo2020.pl"),
+    ],
+)
+def test_files_that_are_not_of_the_layout(
+    file: str, line: int, field: int, value: str, says: str, files_2020: Path, tmp_path: Path
+) -> None:
     """Each message names the file, the line and the field, what was found and what is needed."""
-    geo, one, last = "zzgeo2020.pl", "zz000012020.pl", len((files_2020 / "zzgeo2020.pl").read_bytes().splitlines())
-    count = "a whole number from 0 to 999,999,999 is needed"
-    block = "BLOCK of a record of summary level 750 (block)"
-    pipes = "with | between them"
-    cases = [
-        (geo, last, 34, "20x1", f"{block} is '20x1'; a code of 4 digits is needed"),
-        (geo, 2, 7, "x", "LOGRECNO is 'x'; at most 9 digits are needed"),
-        (geo, 2, 7, "1", "LOGRECNO 1 occurs twice; each record has its own"),
-        (geo, 2, 3, "0|0", f"the number of fields is 98; a geographic header of the 2020 layout has 97, {pipes}"),
-        (geo, last, 29, "1", "PLACE is '1'; a code of 5 digits is needed"),
-        (one, 2, 8, "", f"P1_004 is ''; {count}"),
-        (one, 2, 8, "-1", f"P1_004 is -1; {count}"),
-        (one, 2, 8, "1.5", f"P1_004 is '1.5'; {count}"),
-        (one, 2, 8, "1|2", f"the number of fields is 150; a record of this segment has 149, {pipes}"),
-        (one, 3, 4, "2", "LOGRECNO 2 occurs twice; each record has its own"),
-        (one, 2, 4, "9999", f"LOGRECNO 9999 has no record in {geo}; each record belongs to one there"),
-    ]
-    for number, (file, line, field, value, says) in enumerate(cases):
-        folder = set_field(files_2020, tmp_path / str(number), file, line, field, value)
-        assert fails(folder, tmp_path / "out") == f"{file}, line {line}: {says}"
+    line = line if line > 0 else len((files_2020 / file).read_bytes().splitlines())
+    folder = set_field(files_2020, tmp_path / "changed", file, line, field, value)
+    assert fails(folder, tmp_path / "out").startswith(f"{file}, line {line}: {says}")
 
 
 def test_blocks_and_records_that_are_missing(files_2020: Path, tmp_path: Path) -> None:

@@ -1,103 +1,345 @@
-"""Files as statistical offices publish them: as they are stated each is read right, or stops and names the cause."""
+"""Tables in the layouts of statistical offices: as they are stated, each is read right to the last cell."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from functools import cache
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import openpyxl
 import pytest
-from oracles import office_forms_europe, office_forms_workbooks, office_forms_world
-from oracles.office_forms import N_AREAS, PEOPLE, Form, form
-from oracles.office_verdicts import difference
 
 from features.imports.tables.description import describe_table
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from pipeline.errors import SpinewiseError
+from pipeline.inputs.geography import read_spine
+from pipeline.records.tabulate import tabulate
+from pipeline.spec.release_spec import load_spec
 
-MODULES = (office_forms_europe, office_forms_workbooks, office_forms_world)
-READ = [name for name, make in form.made.items() if make().truth]
-
-
-@cache
-def _form(name: str) -> Form:
-    return form.made[name]()
-
-
-def _import(one: Form, folder: Path, *, off: int = 0) -> Path:
-    """The spec that is written; `off` is by how much the stated number of people is wrong."""
-    path = folder / one.file
-    path.write_bytes(one.content)
-    people = int(PEOPLE.sum()) if one.truth is None else int(one.truth.counts.sum())
-    n_areas = N_AREAS if one.truth is None else len(one.truth.codes)
-    statement = Statement(str(path), **one.stated, expect_records=people + off, expect_areas=n_areas)
-    return import_table(statement, folder / "out").spec
+#: (6 areas, 2 sexes, 3 ages); three areas in each of two regions. Sums of any two of them differ.
+PEOPLE = np.random.default_rng(2021).integers(30, 400, (6, 2, 3))
+REGION = np.repeat([0, 1], 3)
+NAMES = ("Alder", "Birch, City of", "Çédar", "Dog's Wood", "Elm (1)", 'Fir "Old"')
+AGES = ("0-14", "15-64", "65+")
+Row = Sequence[object]
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_form_is_read_right(name: str, tmp_path: Path) -> None:
-    one = _form(name)
-    spec = _import(one, tmp_path)
-    assert one.truth is not None
-    assert not difference(spec, one.truth)
+@dataclass(frozen=True)
+class Layout:
+    """A file, how it is stated, and what is right.
+
+    Attributes:
+        content: a text, or the sheets of a workbook.
+        stated: by the options' names.
+        codes: of the six areas, in the release.
+        axes: words of the sexes and of the ages; none where the file has only their sums.
+        merged: spans of cells of the first sheet.
+    """
+
+    content: bytes | Mapping[str, Iterable[Row]]
+    stated: Mapping[str, Any]
+    codes: Sequence[str]
+    axes: tuple[Sequence[str], Sequence[str]] = (("Male", "Female"), ())
+    merged: Sequence[str] = ()
+    right: dict[tuple[str, frozenset[str]], int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sexes, ages = self.axes
+        counts = PEOPLE if sexes else PEOPLE.sum(1, keepdims=True)
+        counts = counts if ages else counts.sum(2, keepdims=True)
+        right = {
+            (code, frozenset((*sexes[s : s + 1], *ages[a : a + 1]) or ("all",))): int(counts[i, s, a])
+            for i, code in enumerate(self.codes)
+            for s in range(len(sexes) or 1)
+            for a in range(len(ages) or 1)
+        }
+        object.__setattr__(self, "right", right)
+
+    def write(self, folder: Path) -> Path:
+        """The file."""
+        if isinstance(self.content, bytes):
+            path = folder / "table.csv"
+            path.write_bytes(self.content)
+            return path
+        book = openpyxl.Workbook()
+        book.remove(book.worksheets[0])
+        for title, rows in self.content.items():
+            sheet = book.create_sheet(title)
+            for row in rows:
+                sheet.append(list(row))
+        for span in self.merged:
+            book.worksheets[0].merge_cells(span)
+        book.save(folder / "table.xlsx")
+        return folder / "table.xlsx"
 
 
-@pytest.mark.parametrize("name", [name for name in form.made if name not in READ])
-def test_a_form_stops_with_its_cause(name: str, tmp_path: Path) -> None:
-    one = _form(name)
-    with pytest.raises(SpinewiseError, match=one.stops) as stop:
-        _import(one, tmp_path)
-    assert re.search(re.escape(one.file) + "|--", str(stop.value))
-    assert not (tmp_path / "out").exists()
+def text(rows: Iterable[Row], separator: str = ",", encoding: str = "utf-8", *, quoted: bool = False) -> bytes:
+    """A text file."""
+    written = io.StringIO()
+    csv.writer(written, delimiter=separator, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerows(rows)
+    return written.getvalue().encode(encoding)
 
 
-@pytest.mark.parametrize("name", READ[::5])
-@pytest.mark.parametrize("off", [1, -1])
-def test_one_person_more_or_fewer_stops(name: str, off: int, tmp_path: Path) -> None:
-    with pytest.raises(SpinewiseError, match=f"1 {'fewer' if off > 0 else 'more'} than --expect-records"):
-        _import(_form(name), tmp_path, off=off)
+def nested(nation: str, regions: Sequence[str], areas: Sequence[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """The nation, each region and its areas behind it, with their people."""
+    yield nation, PEOPLE.sum(0)
+    for number, region in enumerate(regions):
+        yield region, PEOPLE[number == REGION].sum(0)
+        yield from zip(areas[3 * number : 3 * number + 3], PEOPLE[3 * number : 3 * number + 3], strict=True)
 
 
-@pytest.mark.parametrize("wrong", ["area", "cell", "word", "person"])
-def test_a_wrong_reading_is_seen(wrong: str, tmp_path: Path) -> None:
-    """The same import held against a truth with one thing other than in the file."""
-    one = _form("eurostat_sdmx_csv")
-    right = one.truth
-    assert right
-    spec = _import(one, tmp_path)
-    assert not difference(spec, right)
-    counts, sexes = right.counts.copy(), right.axes[0]
-    if wrong == "area":
-        counts[[0, 1]] = counts[[1, 0]]
-    elif wrong == "cell":
-        counts[0, 0, 0], counts[0, 1, 1] = counts[0, 1, 1], counts[0, 0, 0]
-    elif wrong == "word":
-        sexes = sexes[::-1]
-    else:
-        counts[3, 1, 2] += 1
-    assert difference(spec, replace(right, counts=counts, axes=(sexes, right.axes[1])))
+def crossed(people: np.ndarray, sexes: Sequence[str], ages: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """(sex, age, persons) of one place; the first word of each is that of the total."""
+    for s, sex in enumerate(sexes):
+        for a, age in enumerate(ages):
+            of_sex = people.sum(0) if s == 0 else people[s - 1]
+            yield sex, age, int(of_sex.sum() if a == 0 else of_sex[a - 1])
 
 
-def test_there_are_many_forms_of_both_outcomes() -> None:
-    assert len(form.made) >= 120
-    assert {make.__module__ for make in form.made.values()} == {module.__name__ for module in MODULES}
-    assert all(bool(make().truth) != bool(make().stops) for make in form.made.values())
-    assert min(len(READ), len(form.made) - len(READ)) >= 20
+def by_sex(people: np.ndarray, *, total: bool = True) -> list[int]:
+    """Everybody, men, women."""
+    return [*([int(people.sum())] if total else []), *people.sum(1).tolist()]
 
 
-@pytest.mark.parametrize("name", form.made)
-def test_every_form_is_described_and_nothing_is_written(name: str, tmp_path: Path) -> None:
-    """With a command that states a reading; a format that is not read stops, and an encoding that is to be stated."""
-    one = _form(name)
-    path = tmp_path / one.file
-    path.write_bytes(one.content)
-    if name in ("ine_spain_px", "estat_shift_jis"):
-        with pytest.raises(SpinewiseError, match=re.escape(str(path))):
-            describe_table(Statement(str(path)))
-    else:
-        command = describe_table(Statement(str(path)))[-1]
-        assert command.startswith("spinewise import table ")
-        assert "--expect-records N --expect-areas M" in command
+def numbered(*starts: str) -> list[str]:
+    """Codes of six areas, of which three begin with the first and three with the second."""
+    return [f"{start}{number}" for start in starts for number in (1, 2, 3)]
+
+
+def nomis_api() -> Layout:
+    codes = numbered("E0600000", "W0600000")
+    head = ["DATE", "GEOGRAPHY_NAME", "GEOGRAPHY_CODE", "C_SEX", "C_SEX_NAME", "C_AGE_NAME", "MEASURES", "OBS_VALUE"]
+    sexes, ages = ("All persons", "Male", "Female"), ("Total", *AGES)
+    rows = [
+        [2021, NAMES[i], codes[i], sexes.index(sex), sex, age, 20100, n]
+        for i in range(6)
+        for sex, age, n in crossed(PEOPLE[i], sexes, ages)
+    ]
+    stated = {
+        "geography": "GEOGRAPHY_CODE=GEOGRAPHY_NAME", "count": "OBS_VALUE", "attributes": "C_SEX_NAME,C_AGE_NAME",
+        "only": ("C_SEX_NAME != All persons and C_AGE_NAME != Total",),
+    }  # fmt: skip
+    return Layout(text([head, *rows]), stated, codes, (sexes[1:], AGES))
+
+
+def scottish_workbook() -> Layout:
+    """A cover, titles, a row for each sex, and a note below."""
+    codes = numbered("S12", "S13")
+    rows: list[Row] = [["Mid-2021 estimates"], ["Table 1"], [], ["Area code", "Area name", "Sex", "All ages", *AGES]]
+    for number, (code, people) in enumerate(nested("S92", ["S0", "S1"], codes)):
+        for sex, counts in (("Persons", people.sum(0)), ("Males", people[0]), ("Females", people[1])):
+            rows.append([code, f"Area {number}", sex, int(counts.sum()), *counts.tolist()])
+    rows.append(["Copyright"])
+    stated = {
+        "geography": "Area code=Area name", "sheet": "Table 1", "header": "4", "last": 31, "attributes": "Sex",
+        "wide": "{age:0-14|15-64|65+}", "only": ("Sex != Persons and Area code not in S92, S0, S1",),
+    }  # fmt: skip
+    return Layout({"Cover": [["Source"]], "Table 1": rows}, stated, codes, (("Males", "Females"), AGES))
+
+
+def regional_database() -> Layout:
+    """Columns without names under titles, regions among the areas, notes; in Latin 1."""
+    codes = numbered("0100", "0300")
+    above: list[Row] = [["Tabelle: 12411"], ["Bevölkerung"], ["", "", "Anzahl", "Anzahl", "Anzahl"]]
+    head = ["", "", "Insgesamt", "männlich", "weiblich"]
+    rows = [[code, f"  {code} Stadt", *by_sex(people)] for code, people in nested("DG", ["01", "03"], codes)]
+    notes = [["__________"], ["(C)opyright Statistische Ämter"]]
+    stated = {
+        "geography": "column_1=column_2", "header": "4", "last": 13, "levels": "land=2,kreis=5",
+        "wide": "{sex:männlich|weiblich}", "only": ("column_1 not in DG, 01, 03",),
+    }  # fmt: skip
+    content = text([*above, head, *rows, *notes], ";", "cp1252")
+    return Layout(content, stated, codes, (("männlich", "weiblich"), ()))
+
+
+def iris() -> Layout:
+    """Two levels in two columns, each with names."""
+    codes = numbered("352380", "352390")
+    head = ["IRIS", "REG", "COM", "LIBCOM", "LIBIRIS", "P20_POP", "P20_POP0014", "P20_POP1564", "P20_POP65P"]
+    rows = [
+        [codes[i], "53", codes[i][:5], f"Commune {REGION[i]}", NAMES[i], PEOPLE[i].sum(), *PEOPLE[i].sum(0)]
+        for i in range(6)
+    ]
+    stated = {"geography": "COM=LIBCOM,IRIS=LIBIRIS", "wide": "P20_POP{age:0014|1564|65P}"}
+    return Layout(text([head, *rows], ";"), stated, codes, ((), ("0014", "1564", "65P")))
+
+
+def statline() -> Layout:
+    """Words are filled up with spaces."""
+    codes = numbered("WK16800", "WK16810")
+    kinds = {4: "Land", 6: "Gemeente", 8: "Wijk"}
+    rows = [
+        [f"{code:10}", f"{kinds[len(code)]:10}", people.sum(), *people.sum(0)]
+        for code, people in nested("NL00", ["GM1680", "GM1681"], codes)
+    ]
+    stated = {
+        "geography": "Codering_3", "levels": "gemeente=6,wijk=8", "level": "SoortRegio_2",
+        "drop_level": "Land,Gemeente", "wide": "{age:k_0Tot15_8|k_15Tot65_9|k_65_10}",
+    }  # fmt: skip
+    head = ["Codering_3", "SoortRegio_2", "AantalInwoners_5", "k_0Tot15_8", "k_15Tot65_9", "k_65_10"]
+    return Layout(text([head, *rows], ";", quoted=True), stated, codes, ((), head[3:]))
+
+
+def polish_database() -> Layout:
+    """Three rows of heads; in an encoding that is to be stated."""
+    codes = numbered("020100", "100100")
+    heads = [["Kod", "Nazwa", "ogółem", "mężczyźni", "kobiety"], ["", "", *["2022"] * 3], ["", "", *["[osoba]"] * 3]]
+    rows = [[code, "Łódź " + code, *by_sex(people)] for code, people in nested("00", ["02", "10"], codes)]
+    stated = {
+        "geography": "Kod=Nazwa", "header": "1:3", "levels": "woj=2,powiat=7", "encoding": "cp1250",
+        "wide": "{sex:mężczyźni|kobiety} 2022 [osoba]", "only": ("Kod not in 00, 02, 10",),
+    }  # fmt: skip
+    return Layout(text([*heads, *rows], ";", "cp1250"), stated, codes, (("mężczyźni", "kobiety"), ()))
+
+
+def merged_sex_over_age() -> Layout:
+    heads: list[Row] = [["Population"], [], ["County", "Total", "Male", *[None] * 3, "Female", *[None] * 3]]
+    heads.append([None, None, "Total", *AGES, "Total", *AGES])
+    rows = [
+        [name, people.sum(), *(n for sex in people for n in (int(sex.sum()), *sex.tolist()))]
+        for name, people in zip(NAMES, PEOPLE, strict=True)
+    ]
+    stated = {"geography": "County", "header": "3:4", "wide": "{sex:Male|Female} {age:0-14|15-64|65+}"}
+    merged = ["A3:A4", "B3:B4", "C3:F3", "G3:J3"]
+    return Layout({"T05": [*heads, *rows]}, stated, NAMES, (("Male", "Female"), AGES), merged)
+
+
+def blank_rows_and_formulas() -> Layout:
+    """Regions with their areas below, a blank row before each; sums are formulas whose value nobody stored."""
+    rows: list[Row] = [["Table 3"], [], ["County", "Male", "Female", "Persons"]]
+    for number, region in enumerate(("North", "South")):
+        here = range(3 * number, 3 * number + 3)
+        rows += [[], [region, *by_sex(PEOPLE[here].sum(0), total=False), "=B5+C5"]]
+        rows += [[NAMES[i], *by_sex(PEOPLE[i], total=False), "=B6+C6"] for i in here]
+    rows += [[], ["Source: the office"]]
+    stated = {"geography": "County", "header": "3", "last": 13, "wide": "{sex:Male|Female}"}
+    return Layout({"T3": rows}, {**stated, "only": ("County not in North, South",)}, NAMES)
+
+
+def decennial_p1() -> Layout:
+    """Two rows of heads of which the second is read, and sums beside their parts."""
+    codes = numbered("0500000US0900", "0500000US1000")
+    total = "!!Total:"
+    words = [f" {total}", *(f" {total}!!{s}:{a}" for s in ("Male", "Female") for a in ("", *(f"!!{b}" for b in AGES)))]
+    rows = [
+        [codes[i], f"{NAMES[i]} County", PEOPLE[i].sum(), *(n for s in PEOPLE[i] for n in (int(s.sum()), *s.tolist()))]
+        for i in range(6)
+    ]
+    heads = [["GEO_ID", "NAME", *(f"P12_{i:03d}N" for i in range(9))], ["Geography", "Geographic Area Name", *words]]
+    stated = {
+        "geography": "Geography=Geographic Area Name", "header": "2", "wide": f"{total}!!{{sex:Male|Female}}:!!{{age}}",
+    }  # fmt: skip
+    return Layout(text([*heads, *rows], quoted=True), stated, codes, (("Male", "Female"), AGES))
+
+
+def canadian_profile() -> Layout:
+    """Rows of other things than people among those of ages, which have spaces before them."""
+    codes = numbered("100", "590")
+    head = ["ALT_GEO_CODE", "GEO_NAME", "CHARACTERISTIC_NAME", "C1_COUNT_TOTAL", "C2_COUNT_MEN+", "C3_COUNT_WOMEN+"]
+    rows: list[Row] = []
+    for i in range(6):
+        rows.append([codes[i], NAMES[i], "Population percentage change, 2016 to 2021", 5.2, "", ""])
+        rows.append([codes[i], NAMES[i], "Total - Age groups", *by_sex(PEOPLE[i])])
+        for a, age in enumerate(AGES):
+            rows.append([codes[i], NAMES[i], f"  {age}", PEOPLE[i, :, a].sum(), *PEOPLE[i, :, a]])
+    stated = {
+        "geography": "ALT_GEO_CODE=GEO_NAME", "attributes": "CHARACTERISTIC_NAME",
+        "wide": "C{sex:2_COUNT_MEN+|3_COUNT_WOMEN+}", "only": (f"CHARACTERISTIC_NAME in {', '.join(AGES)}",),
+    }  # fmt: skip
+    return Layout(text([head, *rows]), stated, codes, (("2_COUNT_MEN+", "3_COUNT_WOMEN+"), AGES))
+
+
+def american_estimates() -> Layout:
+    """Codes that are one only with that of the state; years side by side."""
+    rows: list[Row] = []
+    for code, people in list(nested("", ["09", "10"], numbered("09/00", "10/00")))[1:]:
+        state, _, county = code.partition("/")
+        level = "050" if county else "040"
+        rows.append([level, state, county or "000", f"S{state}", f"County {county}", people.sum() - 7, people.sum()])
+    head = ["SUMLEV", "STATE", "COUNTY", "STNAME", "CTYNAME", "POPESTIMATE2020", "POPESTIMATE2021"]
+    stated = {
+        "geography": "STATE=STNAME,COUNTY=CTYNAME", "level": "SUMLEV", "drop_level": "040", "count": "POPESTIMATE2021",
+    }  # fmt: skip
+    return Layout(text([head, *rows]), stated, numbered("09 / 00", "10 / 00"), ((), ()))
+
+
+def swiss_tree() -> Layout:
+    """A column whose name has signs of its own; the level of an area is in its name."""
+    codes = numbered("......000", "......661")
+    column, sexes = "Kanton (-) / Bezirk (>>) / Gemeinde (......)", ("Geschlecht - Total", "Mann", "Frau")
+    rows = [
+        [place, sex, age, n]
+        for place, people in nested("Schweiz", ["- Zürich", ">> Bern / Berne"], codes)
+        for sex, age, n in crossed(people, sexes, ("Alter - Total", *AGES))
+    ]
+    left_out = f'"{column}" not in Schweiz, - Zürich, >> Bern / Berne'
+    stated = {
+        "geography": column, "count": "2022", "attributes": "Geschlecht,Altersklasse",
+        "only": (f"{left_out} and Geschlecht != {sexes[0]} and Altersklasse != Alter - Total",),
+    }  # fmt: skip
+    head = [column, "Geschlecht", "Altersklasse", "2022"]
+    return Layout(text([head, *rows], ";", "cp1252"), stated, codes, (sexes[1:], AGES))
+
+
+def microdata() -> Layout:
+    """A row a person."""
+    rows = [
+        [REGION[i], i, f"{p}", sex, age]
+        for i in range(6)
+        for sex, age, n in list(crossed(PEOPLE[i], ("", "1", "2"), ("", *AGES)))
+        if sex and age
+        for p in range(n)
+    ]
+    stated = {"geography": "REGION,COMUNA", "records": True, "attributes": "P08,P09"}
+    codes = [str(i) for i in range(6)]
+    return Layout(text([["REGION", "COMUNA", "PERSONA", "P08", "P09"], *rows]), stated, codes, (("1", "2"), AGES))
+
+
+LAYOUTS: Sequence[Callable[[], Layout]] = (
+    nomis_api, scottish_workbook, regional_database, iris, statline, polish_database, merged_sex_over_age,
+    blank_rows_and_formulas, decennial_p1, canadian_profile, american_estimates, swiss_tree, microdata,
+)  # fmt: skip
+
+
+def stated_for(layout: Layout, path: Path, *, off: int = 0) -> Statement:
+    """How it is read; `off` is by how much the stated number of people is wrong."""
+    return Statement(str(path), **layout.stated, expect_records=int(PEOPLE.sum()) + off, expect_areas=6)
+
+
+def counted(spec: Path) -> dict[tuple[str, frozenset[str]], int]:
+    """Area and values -> people, as a run of the spec counts them."""
+    read = load_spec(spec)
+    universe = read.universes()[0]
+    spine = read_spine(read.geography)
+    cells = tabulate(universe.require_input(), universe.schema, spine).toarray()
+    values = [attribute.values for attribute in universe.schema.attributes]
+    found = {}
+    for leaf, code in enumerate(spine.levels[-1].geocodes.tolist()):
+        for cell in np.flatnonzero(cells[leaf]).tolist():
+            words = np.unravel_index(cell, universe.schema.shape)
+            found[code, frozenset(of[int(k)] for of, k in zip(values, words, strict=True))] = int(cells[leaf, cell])
+    return found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda make: make.__name__)
+def test_a_layout_is_read_right(layout: Callable[[], Layout], tmp_path: Path) -> None:
+    """To the last cell; with one person more or fewer than stated it stops; described, it is not touched."""
+    made = layout()
+    path = made.write(tmp_path)
+    for off, says in ((1, "1 fewer than --expect-records"), (-1, "1 more than --expect-records")):
+        with pytest.raises(SpinewiseError, match=says):
+            import_table(stated_for(made, path, off=off), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    command = describe_table(Statement(str(path)))[-1]
+    assert command.startswith("spinewise import table ")
+    assert "--expect-records N --expect-areas M" in command
     assert list(tmp_path.iterdir()) == [path]
+    found = counted(import_table(stated_for(made, path), tmp_path / "out").spec)
+    assert found == made.right
+    swapped = replace(made, codes=[made.codes[1], made.codes[0], *made.codes[2:]])
+    assert found != swapped.right

@@ -100,33 +100,6 @@ def test_they_allow_what_households_can_consist_of_and_nothing_else(seed: int) -
     assert allowed(memberships, households) == sums(memberships, households)
 
 
-def test_some_sets_need_bounds_of_their_own() -> None:
-    """One kind has members of the first two ages alone, another of the last two."""
-    most = np.array([[1, 0], [1, 1], [0, 1], [0, 0], [0, 0], [0, 0]])
-    one = np.array([[1, 1], [0, 0]])
-    two = Marginal("kind", (np.arange(2),))
-    nothing = np.full((6, 2), np.nan)
-    size = Membership(
-        "size", query("residence", [0, 1], [0, 0, 0]), two, one, one,
-        np.array([True, False]), others=False, expected=nothing[:2],
-    )  # fmt: skip
-    age = Membership(
-        "age", query("residence * age", [0, 1], [0, 1, 2]), two, np.zeros_like(most), most,
-        np.array([True] * 3 + [False] * 3), others=False, expected=nothing,
-    )  # fmt: skip
-    composition = Composition.of([size, age])
-    bounds = joined_bounds(composition, sp.csr_array(np.array([[2, 1]])))
-    # Two of the first kind and one of the second: at most two of the first age, one of the last.
-    total = {(a, b, c) for a in range(3) for b in range(4) for c in range(2) if a + b + c == 3}
-    grid = np.array(sorted(itertools.product(range(4), repeat=3)))
-    cells = np.concatenate([grid, np.zeros_like(grid)], axis=1)
-    kept = np.ones(len(grid), dtype=bool)
-    for bound in bounds:
-        answers = bound.marginal.answer(cells)
-        kept &= ((answers >= bound.lower) & (answers <= bound.upper)).all(axis=1)
-    assert set(map(tuple, grid[kept].tolist())) == total
-
-
 def test_bounds_of_children_add_up_to_their_parents() -> None:
     memberships = drawn(np.random.default_rng(5))
     composition = Composition.of(memberships)
