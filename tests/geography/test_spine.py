@@ -110,15 +110,6 @@ def test_levels_are_looked_up_by_name(two_states: Spine) -> None:
         two_states.level("tract")
 
 
-def test_arrays_cannot_be_changed(two_states: Spine) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        two_states.leaf_level.parents[0] = 1
-
-
-def test_a_spine_shows_its_sizes(two_states: Spine) -> None:
-    assert repr(two_states) == "Spine(state 2 > block 3)"
-
-
 @pytest.mark.parametrize(
     ("codes", "parents", "message"),
     [

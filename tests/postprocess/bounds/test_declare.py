@@ -42,30 +42,12 @@ SECOND = Marginal("second", (np.zeros(4, dtype=np.int64), np.arange(2)))
 SPINE = spine_from_prefixes(["111", "112", "121", "122"], {"state": 1, "county": 2, "block": 3})
 
 
-def test_facilities_become_persons() -> None:
-    counts = np.array([[1, 0, NO_COLUMN, 3]] * 4)
-    (bound,) = declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, 2, 100)]).bounds[2]
-    assert bound.lower[0].tolist() == [2, 0, 0, 6]
-    assert bound.upper[0].tolist() == [100, 0, UNBOUNDED, 300]
-
-
-def test_more_persons_than_can_be_counted_are_no_bound() -> None:
-    counts = np.full((4, 4), 10**9)
-    (bound,) = declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, 0, 10**9)]).bounds[2]
-    assert (bound.upper == UNBOUNDED).all()
-
-
 @pytest.mark.parametrize(("count", "lower"), [(-2, 0), (10**15, 10)])
 def test_impossible_numbers_of_facilities_are_refused(count: int, lower: int) -> None:
     counts = np.zeros((4, 4), dtype=np.int64)
     counts[2, 1] = count
     with pytest.raises(InputError, match=f"bounds 'gq': {count:,} facilities in block 121; allowed are 0 to"):
         declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, lower, 100)])
-
-
-def test_an_invariant_of_the_wrong_shape_is_a_defect() -> None:
-    with pytest.raises(ValueError, match=r"invariant 'total': whole numbers of shape \(2, 1\) are needed"):
-        declare(SPINE, NOTHING, [Invariant("county", TOTAL, np.zeros((4, 1), dtype=np.int64))])
 
 
 def test_an_invariant_of_the_leaves_is_one_of_every_ancestor() -> None:
@@ -132,11 +114,6 @@ def test_bounds_that_follow_from_others_are_left_out() -> None:
     total = np.array([[10]] * 2)
     bounds = ((), (GroupBounds("t", TOTAL, total, total), GroupBounds("f", FIRST, exact, exact)), ())
     assert [[bound.name for bound in level] for level in propagate(SPINE, bounds)] == [["f"], ["f"], []]
-
-
-def test_nothing_is_carried_where_nothing_is_bounded() -> None:
-    carried = propagation(SPINE, ((), (), ()))
-    assert (carried.bounds, carried.gaps) == (((), (), ()), ())
 
 
 def test_what_is_not_guaranteed_is_said() -> None:

@@ -71,10 +71,6 @@ def test_each_contradiction_is_explained(case: dict[str, Any], tmp_path: Path) -
     assert [line.removeprefix("  ") for line in lines] == case["says"].strip().splitlines()
 
 
-def test_there_are_twenty() -> None:
-    assert len({case["name"] for case in CASES}) >= 20
-
-
 def keeps(constraints: Constraints, level: int, row: int, histogram: tuple[int, ...]) -> bool:
     answers = ((b, np.bincount(b.marginal.cell_answer, histogram, b.marginal.size)) for b in constraints.bounds[level])
     return all((a >= b.lower[row]).all() and (a <= b.upper[row]).all() for b, a in answers)
@@ -186,23 +182,6 @@ def test_what_only_fractions_of_persons_keep_is_refused() -> None:
         "  state 1: fractions of persons would keep them all (sex, age, race), but no whole numbers do"
     )
     check_feasible(ONE, (2, 2, 2), Constraints(np.zeros(8, dtype=bool), (bounds,)))
-
-
-def test_a_lower_bound_above_the_upper_is_told_without_labels() -> None:
-    sex, _ = by_attribute((2, 2))
-    with pytest.raises(InfeasibleError) as error:
-        check_feasible(ONE, (2, 2), Constraints(np.zeros(4, dtype=bool), ((single(1, sex, 5, 3, "men and women"),),)))
-    assert str(error.value) == (
-        "the constraints contradict each other:\n  state 1, by 4 persons: "
-        "sex (answer 1) is at least 5 (men and women); sex (answer 1) is at most 3 (men and women); "
-        "sex (answer 2) is at least 5 (men and women); sex (answer 2) is at most 3 (men and women)"
-    )
-
-
-def test_fewer_than_nobody_is_told() -> None:
-    sex, _ = by_attribute((2, 2))
-    with pytest.raises(InfeasibleError, match=r"state 1, by 2 persons: sex \(answer 1\) is at most -1 \(sex\)"):
-        check_feasible(ONE, (2, 2), Constraints(np.zeros(4, dtype=bool), ((single(1, sex, 0, -1),),)))
 
 
 def test_the_check_is_fast_where_every_block_has_invariants_and_facilities() -> None:

@@ -159,14 +159,6 @@ def test_what_is_taken_by_hand() -> None:
     np.testing.assert_allclose(found, [1 / 3, 2 / 3], rtol=1e-6)
 
 
-def test_what_is_taken_does_not_depend_on_how_many_areas_are_worked_on_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(moved, "CHUNK_NUMBERS", 7 * TOWNS.release.shape[1])
-    np.testing.assert_array_equal(taken(GROUP, [MEASURED], TOWNS.release), TOWNS.taken)
-    assert taken(GROUP, [MEASURED], TOWNS.release[:0]).shape == (0, GROUP.size)
-
-
 def test_distances_of_parts_add_up() -> None:
     known = TOWNS.counts, TOWNS.estimates, TOWNS.standard, TOWNS.taken
     whole = Distances.of(*known)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward import reported_errors
 from postprocess.downward.ranges import narrowest
-from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, owners_of, person_class
+from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, person_class
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
@@ -106,12 +106,6 @@ def test_errors_by_brute_force() -> None:
     places = zip(*(part.tolist() for part in found.by_release.parts()), strict=True)
     assert dict(zip(places, found.by_release.times.tolist(), strict=True)) == expected
     assert found.by_release.is_of(n_owners(MARGINAL))
-
-
-def test_octaves_of_persons() -> None:
-    persons = np.array([0, 1, 2, 3, 4, 7, 8, 1023, 1024, 2**31])
-    assert person_class(persons).tolist() == [0, 0, 1, 1, 2, 2, 3, 9, 10, 31]
-    assert owners_of(np.array([2]), np.array([9]), 5).tolist() == [17]
 
 
 def test_octaves_are_exact_on_every_processor() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from geography.spine import Level, Spine
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.level import downward_level
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
-from postprocess.downward.sized_errors import ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
@@ -104,12 +103,10 @@ def right() -> dict[tuple[str, int], float]:
 
 
 def test_coverage_is_as_stated(right: dict[tuple[str, int], float]) -> None:
+    """And where an invariant is there is no margin, and the number is exact."""
     for (name, level), share in right.items():
         if level > 0:
             assert 0.86 <= share <= 0.995, (name, level, share)
-
-
-def test_an_invariant_has_no_margin_and_is_exact(right: dict[tuple[str, int], float]) -> None:
     total = next(name for name, level in right if level == 0)
     assert right[total, 0] == 1.0
 
@@ -120,12 +117,6 @@ def test_understated_noise_is_noticed(right: dict[tuple[str, int], float]) -> No
     low = [key for key, share in wrong.items() if key[1] > 0 and share < 0.86]
     assert len(low) >= 3
     assert np.mean([wrong[key] for key in low]) < np.mean([right[key] for key in low]) - 0.05
-
-
-def test_size_classes_are_whole_and_ordered() -> None:
-    counts = np.concatenate([np.arange(10_000), [10**6, 10**9]])
-    assert np.array_equal(size_class(counts), np.searchsorted(SIZE_CLASSES, counts, side="right") - 1)
-    assert np.array_equal(size_class(np.arange(31)), np.arange(31)), "small counts stand alone"
 
 
 def test_where_nothing_is_known_no_margin_is_made_up() -> None:
@@ -141,33 +132,3 @@ def test_where_nothing_is_known_no_margin_is_made_up() -> None:
     low, high = Intervals(table, errors).ends(basis, unknown, np.full((600, 1), 3), slice(None))
     assert np.isnan(low).all()
     assert np.isnan(high).all()
-
-
-def test_errors_of_any_size_are_told_apart() -> None:
-    """With a tiny budget the classes of errors are wider, and none is clipped."""
-    spine = skewed_spine()
-    problem = measured_problem(spine, level_sums(spine, np.ones((600, 8), dtype=np.int64)), 1)
-    noisy = replace(
-        problem,
-        measured=tuple(tuple(replace(one, variance=one.variance * 1e8) for one in lv) for lv in problem.measured),
-    )
-    basis = basis_of(noisy)
-    variances = list(variances_of(noisy, upward_pass(noisy, basis)))
-    marginal = noisy.measured[0][0].marginal
-    errors = ErrorCounts.empty(PublishedTable("t", 2, marginal), basis, variances[2])
-    standard = np.sqrt(variances[2].of_answers(basis, marginal)).max()
-    assert errors.unit * ERROR_CLASSES > 7 * standard
-
-
-def test_adding_errors_changes_neither() -> None:
-    """All runs begin with the same object of no errors, and so it has to stay one."""
-    truth, release, large = (SizedErrors.of_zeros(np.array([times])) for times in (2, 3, 4))
-    one = ErrorCounts(truth, release, large, 1)
-    nothing = ErrorCounts(SizedErrors.none(), SizedErrors.none(), SizedErrors.none(), 1)
-    total = nothing + one + one
-    for errors, times in ((nothing, [0, 0, 0]), (one, [2, 3, 4]), (total, [4, 6, 8])):
-        assert [int(sized.times.sum()) for sized in (errors.by_truth, errors.by_release, errors.large)] == times
-    with pytest.raises(FrozenInstanceError):
-        total.unit = 2  # type: ignore[misc]
-    with pytest.raises(ValueError, match="classes of 1 persons and of 2"):
-        total + replace(one, unit=2)
