@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward.passes import passes_of
 from postprocess.downward.samples import Rates, visited
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
-from postprocess.downward.simulation import DrawNoise, Simulated, Stretch, Summary, simulate_run
+from postprocess.downward.simulated_margins import PublishedTable
+from postprocess.downward.simulation import DrawNoise, Simulated, Stretch, Summary
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, without_values
 from postprocess.downward.summaries import summarised
 from postprocess.linear.downward import AnswerVariances, LevelVariances
@@ -130,44 +130,3 @@ def rounded_normal(problem: Problem, key: int) -> DrawNoise:
         return np.rint(np.array(rows)).astype(np.int64).reshape(shape)
 
     return draw
-
-
-def simulate(
-    problem: Problem,
-    released: Sequence[sp.csr_array],
-    tables: Sequence[PublishedTable],
-    variances: Sequence[LevelVariances | AnswerVariances],
-    draw: DrawNoise,
-    replicate: int,
-) -> list[ErrorCounts]:
-    """The errors of one new run of everything from the released histograms, table by table.
-
-    `problem.measured` gives the queries and variances; its values are not used.
-    """
-    bare = replace(problem, measured=tuple(without_values(queries) for queries in problem.measured))
-    basis = basis_of(problem)
-    answers = [
-        of_level
-        if isinstance(of_level, AnswerVariances)
-        else of_level.of_queries(basis, [table.marginal for table in tables if table.level == level])
-        for level, of_level in enumerate(variances)
-    ]
-    levels = problem.spine.levels
-    run = Simulated(
-        replicate=replicate,
-        basis=basis,
-        passes=passes_of(problem),
-        upper=Stretch(
-            bare,
-            tuple(np.arange(len(level)) for level in levels),
-            tuple(released),
-            tuple(np.ones(len(level), dtype=bool) for level in levels[:-1]),
-            tuple(answers),
-        ),
-        silent=tuple(silent_of(problem)),
-        summary=None,
-        groups=(),
-        tables=tuple(tables),
-        nothing=tuple(ErrorCounts.empty(table, basis, variances[table.level]) for table in tables),
-    )
-    return simulate_run(run, draw)

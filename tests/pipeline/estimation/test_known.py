@@ -100,17 +100,6 @@ def test_what_simulated_runs_do_not_know_is_left_out_of_them(problem: Problem) -
     assert told(everything.at_level(problem, 0)) == [[("level 0", [0])], [], []]
 
 
-def test_nothing_known_leaves_everything_as_it_is(problem: Problem) -> None:
-    nothing = Known((Knowledge(),))
-    for found in (nothing.stated(problem), nothing.at_level(problem, 1), nothing.simulated(problem)):
-        assert (found.joined, found.implied, found.shares, found.further) == ((), (), (), ())
-    top = sp.csr_array(np.ones((1, 3)))
-    assert nothing.at_top(problem, top) is top
-    assert nothing.origin(1) is None
-    assert nothing.notes(1) == {}
-    assert tuple(nothing.declared()) == ()
-
-
 def test_all_that_is_known_adds_up(problem: Problem) -> None:
     twice = Known((Least(), Knowledge(), Least()))
     assert [query.size for query in twice.stated(problem).further] == [3, 3]

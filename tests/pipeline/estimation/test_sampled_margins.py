@@ -15,7 +15,6 @@ from releases.again import computed_again
 from releases.small import public_bytes, run
 
 from pipeline.estimation import margins
-from pipeline.estimation.margins import SampledRuns
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
@@ -70,16 +69,6 @@ def test_margins_and_estimates_do_not_show_the_cut(town: Path, tmp_path: Path) -
     whole = computed(town, tmp_path / "whole", WHOLE)
     assert any("estimates" in name for name in whole)
     assert computed(town, tmp_path / "cut", CUTS[1]) == whole
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("sampled")
-def test_margins_show_neither_other_cuts_nor_workers_but_another_sample(town: Path, tmp_path: Path) -> None:
-    whole = computed(town, tmp_path / "whole", WHOLE)
-    assert computed(town, tmp_path / "cut", CUTS[0], 2) == whole
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SampledRuns, "rates", lambda _: replace(RATES, visits=(3.0, 3.0, 3.0)))
-        assert computed(town, tmp_path / "full", WHOLE)[BLOCKS] != whole[BLOCKS]
 
 
 @pytest.mark.slow

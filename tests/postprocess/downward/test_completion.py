@@ -123,17 +123,6 @@ def test_it_is_the_completion_of_maximum_entropy(seed: int) -> None:
         np.testing.assert_allclose(one.marginal.answer(tables), one.values, atol=0.01)
 
 
-def test_where_nothing_crosses_it_is_closed() -> None:
-    """Each cell in proportion to the child's share of the sum that it is part of."""
-    leaves, sums = family(5)
-    bands = sums[0]
-    parents = sp.csr_array(leaves.sum(axis=0)[None, :])
-    tables = fitted(parents, np.array([0, 3]), [bands], np.ones((3, 1), dtype=bool), np.zeros(12, dtype=np.int64))
-    group = bands.marginal.cell_answer
-    share = bands.values[:, group] / bands.values.sum(axis=0)[group]
-    np.testing.assert_allclose(tables, share * leaves.sum(axis=0), rtol=1e-12)
-
-
 def test_families_do_not_depend_on_those_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits, whether families are fitted together or one by one; contradictory and impossible numbers too."""
     rng = np.random.default_rng(3)

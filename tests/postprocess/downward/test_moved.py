@@ -191,15 +191,6 @@ def test_too_few_numbers_have_no_such_intervals() -> None:
     assert np.isnan(MovedErrors.of(Distances.of(*apart)).ends(*apart)[0]).all()
 
 
-def test_the_released_number_and_its_neighbours_are_in() -> None:
-    low, high = ends(TOWNS, TOWNS.taken)
-    some = ~np.isnan(low)
-    assert some.sum() > 2500
-    assert ((low <= np.maximum(TOWNS.counts - 1, 0)) & (TOWNS.counts + 1 <= high))[some].all()
-    assert (low[some] >= 0).all()
-    assert not (some & ~is_learned(TOWNS.counts, TOWNS.standard, TOWNS.taken)).any()
-
-
 def test_an_interval_that_begins_at_the_released_number_is_as_much_shorter_at_its_other_end() -> None:
     """Moved far: e is hidden by b, so that the middle is around u, which is far above r; and the same below."""
     rng = np.random.default_rng(4)

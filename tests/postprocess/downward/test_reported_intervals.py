@@ -213,25 +213,6 @@ def test_many_runs_of_few_areas_do_not_make_their_stand_ins_the_truth() -> None:
     assert held(ReportedIntervals(TABLE, errors, Reports(), 600), truth, published).mean() < 0.85
 
 
-def test_cells_are_alike_within_a_factor_of_two_and_an_octave_of_persons() -> None:
-    """Not the rest of the persons, whose counts have another variance."""
-
-    class WithRest(Reports):
-        def variances(self, answers: np.ndarray, cells: np.ndarray, persons: np.ndarray, /) -> np.ndarray:
-            return super().variances(answers, cells, persons) * np.where(cells == CELLS - 1, 3, 1)
-
-    truth = np.repeat([[70, 40, 75, 70], [34, 20, 33, 40]], 50, axis=0)
-    errors = ErrorCounts.empty(TABLE, BASIS, variances(truth.sum(axis=1)))
-    stand_ins, known = sp.csr_array(truth), variances(truth.sum(axis=1))
-    errors += count_reported(TABLE, BASIS, known, stand_ins, stand_ins, WithRest())
-    alike = ReportedIntervals(TABLE, errors, WithRest(), 100)._alike
-    large, small = (alike[octave * CELLS : (octave + 1) * CELLS] for octave in (7, 6))
-    for first, second, third, rest in (large, small):
-        assert first == third
-        assert len({first, second, rest}) == 3
-    assert not set(large) & set(small)
-
-
 def test_without_errors_standard_errors_of_their_own_stand() -> None:
     """With noise that grows with the count, 90 % is held of small and large ones; by one for all, not of large ones."""
     rng = np.random.default_rng(25)
