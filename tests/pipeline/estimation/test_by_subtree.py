@@ -17,10 +17,9 @@ from releases.sent import Sent
 from releases.small import public_bytes
 
 from pipeline.estimation import by_subtree, draws
-from pipeline.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation, TopTask, estimation_of
+from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.estimation.draws import DrawBelowTask
 from pipeline.estimation.margins import Simulation
-from pipeline.estimation.problem import measurement_files
 from pipeline.execution.cluster import Portable, _arrays_in
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import WorkerError, Workers
@@ -65,11 +64,12 @@ def test_the_public_files_do_not_show_the_cut_nor_who_worked_on_its_parts(drawn_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("part", "workers", "at_cut"), [(1, 1, 1 << 26), (250, 2, 1)])
+@pytest.mark.parametrize(("part", "workers", "at_cut", "held"), [(1, 1, 1 << 26, 1), (250, 2, 1, 0)])
 def test_other_parts_workers_and_rounds_of_draws_do_not_show(
-    drawn_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int, workers: int, at_cut: int
+    drawn_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int, workers: int, at_cut: int, held: int
 ) -> None:
-    """Every tract a part of its own; and each draw in a round of its own over the parts."""
+    """Every tract a part of its own, some values held for all; each draw in a round of its own over the parts."""
+    monkeypatch.setattr(by_subtree, "HELD", held)
     monkeypatch.setattr(draws, "MOST_AT_CUT", at_cut)
     with computed_again(drawn_town, tmp_path / "town", 1, part, workers) as job:
         perform_public_steps(job)
@@ -181,37 +181,3 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         assert worked_on.count("estimate_top") < 2 * len(cut.parts)
         assert worked_on.count("estimate_below") < 2 * len(cut.parts)
     assert of_steps(root) == of_steps(town)
-
-
-@pytest.mark.parametrize(("held", "some"), [(0, "none"), (1, "some"), (1 << 20, "all")])
-def test_values_that_are_held_for_all_parts_are_those_of_the_files(
-    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, some: str
-) -> None:
-    monkeypatch.setattr(by_subtree, "HELD", held)
-    with computed_again(town, tmp_path / "town", 1, 1) as job:
-        estimation = estimation_of(job, job.universes[0])
-        assert isinstance(estimation, SubtreeEstimation)
-        computed, cut = estimation.computed, estimation.cut
-        assert isinstance(computed, ComputedBySubtree)
-        all_files = measurement_files(job, job.universes[0])[cut.level :]
-        sizes = {
-            (i, number): len(level) * file.header.size
-            for i, (level, of_level) in enumerate(zip(job.spine.levels[cut.level :], all_files, strict=True))
-            for number, file in enumerate(of_level)
-        }
-        limit = held * cut.largest(job.spine) * job.universes[0].schema.n_cells
-        for number in range(len(cut.parts)):
-            part, files, basis = computed.part(number)
-            here = {place for place in sizes if files[place[0]][place[1]] is None}
-            assert sum(sizes[place] for place in here) <= limit
-            assert max((sizes[place] for place in here), default=0) <= min(
-                (size for place, size in sizes.items() if place not in here), default=limit
-            )
-            assert {"none": not here, "some": 0 < len(here) < len(sizes), "all": len(here) == len(sizes)}[some]
-            without, none_here, _ = computed.part(number, values=False)
-            assert not any(one.values.size for level in without.measured for one in level)
-            found, read = TopTask(number, part, files, basis).problem(), TopTask(number, without, none_here, basis)
-            for (i, query), size in sizes.items():
-                values = found.measured[i][query].values
-                assert 0 < values.size <= size
-                assert np.array_equal(values, read.problem().measured[i][query].values)

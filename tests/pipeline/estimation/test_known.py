@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from releases.command import needs
-from releases.patients import write_patients
-from releases.wages import write_wages
 
-from features.registry import is_installed
 from geography.spine import Level, Spine
 from pipeline.estimation.constraints import Known
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.link import Link
-from pipeline.spec.release_spec import load_spec
 from postprocess.marginal import detail_of
 from postprocess.problem import Constraints, GroupBounds, Problem
-
-#: What every universe is asked for; it may have nothing to say.
-PUBLIC = ["BoundedByFacilities"]
 
 
 class Least(Knowledge):
@@ -116,27 +107,3 @@ def test_another_kind_of_link_needs_its_own_class_only() -> None:
         universe = cast("Any", SimpleNamespace(name=name, facts=()))
         found = Known.of(job, universe, results, lambda name: cast("Results", f"those of {name}"))
         assert [one.of_universe for one in found.knowledge if isinstance(one, Least)] == expected
-
-
-#: With the feature joins, where it is installed.
-JOINED = (
-    [(write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []})]
-    if is_installed("joins")
-    else []
-)
-
-
-@pytest.mark.parametrize(
-    ("write", "expected"),
-    [
-        pytest.param(write_wages, {"": [], "wages": ["BoundedByCounts"]}, marks=needs("amounts")),
-        *JOINED,
-    ],
-)
-def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str]], tmp_path: Path) -> None:
-    spec = load_spec(write(tmp_path))
-    job = cast("Any", SimpleNamespace(links=spec.links()))
-    for universe in spec.universes():
-        found = Known.of(job, universe, cast("Results", None), lambda name: cast("Results", name)).knowledge
-        kinds = [type(one).__name__ for one in found]
-        assert kinds == [*PUBLIC, *expected[universe.name]]

@@ -13,7 +13,6 @@ from oracles.random_problems import level_sums, random_problem
 
 from geography.spine import Level, Spine
 from postprocess.algebra import Basis
-from postprocess.downward import completion
 from postprocess.downward.completion import Sums, determined, fitted
 from postprocess.downward.level import downward_level
 from postprocess.linear.upward import basis_of, upward_pass
@@ -121,33 +120,6 @@ def test_it_is_the_completion_of_maximum_entropy(seed: int) -> None:
     np.testing.assert_allclose(tables.sum(axis=0), leaves.sum(axis=0), rtol=1e-12)
     for one in sums:
         np.testing.assert_allclose(one.marginal.answer(tables), one.values, atol=0.01)
-
-
-def test_families_do_not_depend_on_those_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same bits, whether families are fitted together or one by one; contradictory and impossible numbers too."""
-    rng = np.random.default_rng(3)
-    n, sizes = 40, rng.integers(1, 6, 40)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    leaves = rng.poisson(2.0, (offsets[-1], 12))
-    _, queries = family(0)
-    given = np.ones(offsets[-1], dtype=bool)
-    shaken = [one.marginal.answer(leaves) + rng.normal(0, 2, (offsets[-1], one.marginal.size)) for one in queries]
-    noisy = [
-        Sums(one.marginal, np.maximum(values, 0), rng.random(offsets[-1]) < 0.8 if i else given)
-        for i, (one, values) in enumerate(zip(queries, shaken, strict=True))
-    ]
-    possible = rng.random((offsets[-1], 3)) < 0.9
-    group = np.repeat(np.arange(3), 4)
-    parents = sp.csr_array(np.add.reduceat(leaves, offsets[:-1], axis=0))
-    together = fitted(parents, offsets, noisy, possible, group)
-    monkeypatch.setattr(completion, "CHUNK_NUMBERS", 1)
-    assert fitted(parents, offsets, noisy, possible, group).tobytes() == together.tobytes()
-    assert n == len(sizes)
-    assert (together >= 0).all()
-    assert not together[~possible[:, group]].any()
-    reachable = np.add.reduceat(possible[:, group].astype(int), offsets[:-1], axis=0) > 0
-    sums = np.add.reduceat(together, offsets[:-1], axis=0)
-    np.testing.assert_allclose(sums[reachable], parents.toarray()[reachable], rtol=1e-9)
 
 
 def test_which_queries_are_determined() -> None:

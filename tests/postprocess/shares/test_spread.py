@@ -72,16 +72,7 @@ def test_a_forgotten_covariance_would_be_found(monkeypatch: pytest.MonkeyPatch) 
     ) -> Gaps:
         gaps = right(values, variances, shares, number, parents)
         lost = 2.0 * shares * variances  # var(D) as if b and m were independent
-        return Gaps(
-            gaps.squared - lost,
-            gaps.noise + lost,
-            variances,
-            gaps.expected,
-            gaps.expected_squared,
-            shares,
-            number,
-            gaps.family,
-        )
+        return replace(gaps, squared=gaps.squared - lost, noise=gaps.noise + lost)
 
     monkeypatch.setattr(spread.Gaps, "of", staticmethod(wrong))
     with pytest.raises(AssertionError):
