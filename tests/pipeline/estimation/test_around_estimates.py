@@ -66,17 +66,32 @@ def of_groups(town: Path, level: str) -> pd.DataFrame:
     return numbers(town, level, "groups", ["group"])
 
 
-def held(town: Path, level: str, sizes: tuple[int, ...] = (0, 10, 100)) -> pd.Series:
+@pytest.fixture(scope="module")
+def wide_towns(wide_town: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """With another key, too."""
+    folder = tmp_path_factory.mktemp("other")
+    return [wide_town, run(write_wide_town(folder / "in", 2), folder / "out")]
+
+
+def held(towns: list[Path], level: str) -> pd.Series:
     """The share that intervals hold of a level's numbers of groups, by the size of the true and of the released one."""
-    return covered(of_groups(town, level), sizes)
+    return covered(pd.concat([of_groups(town, level) for town in towns]), (0, 10, 100))
 
 
-def test_they_hold_the_truth_nine_times_in_ten(wide_town: Path, simulated_town: Path) -> None:
-    """In leaves classes of 74 numbers and more, in areas all 18; those of simulated runs hold half of the areas'."""
-    assert (held(wide_town, "leaf") > 0.84).all()
-    assert (held(wide_town, "area", (0,)) > 0.8).all()
-    assert held(simulated_town, "leaf").min() < 0.84
-    assert held(simulated_town, "area").min() < 0.5
+def test_they_hold_the_truth_and_those_of_simulated_runs_do_not(wide_town: Path, simulated_town: Path) -> None:
+    """Simulated runs hold half of the areas' numbers, of 18."""
+    for level, least in (("leaf", 0.8), ("area", 0.65)):
+        found, simulated = (held([town], level) for town in (wide_town, simulated_town))
+        assert found.mean() > max(least, simulated.mean() + 0.02)
+    assert held([simulated_town], "leaf").min() < 0.84
+    assert held([simulated_town], "area").min() < 0.5
+
+
+@pytest.mark.slow
+def test_they_hold_the_truth_nine_times_in_ten(wide_towns: list[Path]) -> None:
+    """In leaves classes of 148 numbers and more, in areas of 12."""
+    assert (held(wide_towns, "leaf") > 0.86).all()
+    assert (held(wide_towns, "area") > 0.8).all()
 
 
 @pytest.mark.parametrize("level", ["area", "leaf"])
@@ -143,13 +158,14 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
             assert cut[name] == whole[name], name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", tuple(THIRDS))])
 def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
-    wide_town: Path, table: str, labels: tuple[str, ...]
+    wide_towns: list[Path], table: str, labels: tuple[str, ...]
 ) -> None:
     """Queries which recode what is measured whole: of a cut of groups, and of three groups of ages."""
     inside: list[np.ndarray] = []
-    for town in [wide_town]:
+    for town in wide_towns:
         files = RunDirectory(town).main
         for level in ("area", "leaf"):
             found = open_release(town).table(table, level, cumulative=True).sort_index()
