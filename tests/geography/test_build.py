@@ -36,7 +36,7 @@ def as_paths(spine: Spine) -> list[list[Path]]:
 
 
 @given(paths())
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_a_table_gives_the_levels_in_canonical_order(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -45,7 +45,7 @@ def test_a_table_gives_the_levels_in_canonical_order(tree: list[Path]) -> None:
 
 
 @given(paths(prefix=True))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_three_builders_agree_whatever_the_order(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     lengths = {name: len(code) for name, code in zip(names, tree[0], strict=True)}
@@ -57,7 +57,7 @@ def test_three_builders_agree_whatever_the_order(tree: list[Path]) -> None:
 
 
 @given(ragged_paths(), st.randoms(use_true_random=False))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_a_branch_that_ends_early_is_repeated_as_its_own_single_child(
     ragged: tuple[list[Path], int], random: object
 ) -> None:

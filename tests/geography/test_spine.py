@@ -16,7 +16,7 @@ from geography.spine import Level, Spine
 
 
 @given(paths())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_offsets_and_ancestors_agree_with_the_paths(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -36,7 +36,7 @@ def test_offsets_and_ancestors_agree_with_the_paths(tree: list[Path]) -> None:
 
 
 @given(paths(), st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_slice_is_the_spine_of_the_leaves_below(tree: list[Path], data: st.DataObject) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -68,7 +68,7 @@ def test_geounits_of_several_parents_are_sliced_together() -> None:
 
 
 @given(paths(), st.lists(st.text(max_size=4), max_size=5))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_find_leaves_finds_each_leaf_and_nothing_else(tree: list[Path], others: list[str]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -121,28 +120,6 @@ def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     for other in (cut, few_rounds, alone):
         assert np.array_equal(together, other)
     assert report.public() == of_alone.public()
-
-
-def test_areas_without_a_parent_are_stated_solved_and_rounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times the areas take no more calls."""
-    problem, _ = random_problem(3, n_levels=1, roots=2000, shape=(5,))
-    calls: Counter[str] = Counter()
-
-    def counted(name: str) -> None:
-        function = getattr(downward, name)
-
-        def call(*given: object, **more: object) -> object:
-            calls[name] += 1
-            return function(*given, **more)
-
-        monkeypatch.setattr(downward, name, call)
-
-    for name in ("member_of", "solve_together", "round_together", "round_family"):
-        counted(name)
-    basis = basis_of(problem)
-    downward_level(problem, basis, 0, upward_pass(problem, basis)[0], None, checked=np.zeros(2000, dtype=bool))
-    assert calls["solve_together"] == 2  # the total, then the detail
-    assert sum(calls.values()) < 30  # some have cells that cost the same, and are rounded alone
 
 
 def test_cvxpy_alone_gives_nearly_the_same() -> None:

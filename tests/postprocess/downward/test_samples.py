@@ -45,9 +45,9 @@ def test_every_geounit_is_visited_as_often_as_its_rate_says(visits: tuple[float,
         assert often.max() <= np.ceil(visits[level + 1]) + 1
     # A leaf's chance does not depend on where it stands among its siblings.
     by_place = np.zeros(15)
-    for key in range(200):
+    for key in range(60):
         by_place += visited(spine, rates, key)[2].sum(axis=0).reshape(-1, 15).sum(axis=0)
-    assert by_place.std() / by_place.mean() < 0.08
+    assert by_place.std() / by_place.mean() < 0.14
     again, other = visited(spine, rates, 7), visited(spine, rates, 8)
     assert all(np.array_equal(a, b) for a, b in zip(flags, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(flags, other, strict=True))

@@ -16,8 +16,9 @@ from oracles.families import FORMS, RANDOM, as_large, measured_family, off, rand
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families import equalities, projected, reference_solvers, solve, stack
-from postprocess.families.active_set import Exact, Guess
+from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.large import guesses
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
@@ -178,6 +179,19 @@ def test_the_batch_does_not_matter() -> None:
         assert alone is not None
         assert np.array_equal(alone.x, solution.x)
         assert alone.iterations == solution.iterations
+
+
+@pytest.mark.parametrize(("kinds", "held"), [(1, 0), (3, 0), (2, 1)])
+def test_the_exact_method_begins_near_its_end_where_a_family_is_large(kinds: int, held: int) -> None:
+    """From all cells free it takes more rounds, the first with all cells of all children in its matrices."""
+    family = measured_family(1, 8, shape=(20, 2, 5), kinds=kinds, held=held)
+    *_, last = guesses(family)
+    (whole,), (near,) = solve_exactly([family]), solve_exactly([family], [last])
+    assert isinstance(whole, Exact)
+    assert isinstance(near, Exact)
+    assert near.rounds < whole.rounds
+    assert near.rounds <= 3
+    assert np.abs(near.x - whole.x).max() < 1e-7
 
 
 def unsolved(*_: Any, **__: Any) -> None:
