@@ -168,9 +168,9 @@ def test_the_mean_is_the_unbiased_estimate_and_children_add_up_in_every_draw() -
         for level, mean in enumerate(means):
             above = np.vstack([part for _, part in unbiased_estimates(problem, basis, estimates, level, above)])
             np.testing.assert_allclose(mean, above, atol=1e-9)
-        for upper, lower, level in zip(drawn, drawn[1:], problem.spine.levels[1:], strict=False):
+        for upper, lower, below in zip(drawn, drawn[1:], problem.spine.levels[1:], strict=False):
             summed = np.zeros_like(upper)
-            np.add.at(summed, level.parents, lower)
+            np.add.at(summed, below.parents, lower)
             np.testing.assert_allclose(summed, upper, atol=1e-8)
 
 
