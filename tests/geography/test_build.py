@@ -36,7 +36,7 @@ def as_paths(spine: Spine) -> list[list[Path]]:
 
 
 @given(paths())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 def test_a_table_gives_the_levels_in_canonical_order(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -45,7 +45,7 @@ def test_a_table_gives_the_levels_in_canonical_order(tree: list[Path]) -> None:
 
 
 @given(paths(prefix=True))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 def test_three_builders_agree_whatever_the_order(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     lengths = {name: len(code) for name, code in zip(names, tree[0], strict=True)}
@@ -57,7 +57,7 @@ def test_three_builders_agree_whatever_the_order(tree: list[Path]) -> None:
 
 
 @given(ragged_paths(), st.randoms(use_true_random=False))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40)
 def test_a_branch_that_ends_early_is_repeated_as_its_own_single_child(
     ragged: tuple[list[Path], int], random: object
 ) -> None:
@@ -71,19 +71,6 @@ def test_a_branch_that_ends_early_is_repeated_as_its_own_single_child(
     random.shuffle(order)  # type: ignore[attr-defined]
     by_pairs = spine_from_pairs([children[i] for i in order], [parents[i] or None for i in order], names)
     assert by_pairs.fingerprint() == by_table.fingerprint()
-
-
-def test_a_branch_may_skip_a_level_in_the_middle() -> None:
-    table = pa.table({"state": ["DC", "DC", "RI"], "county": [None, "", "44001"], "tract": ["t1", "t2", "t3"]})
-    spine = spine_from_table(table, ["state", "county", "tract"])
-    assert as_paths(spine)[1] == [("DC", "DC"), ("RI", "44001")]
-
-
-def test_columns_may_hold_whole_numbers_or_dictionaries() -> None:
-    table = pa.table(
-        {"county": pa.array([5, 5, 6]), "taz": pa.array(["1", "2", "3"]).dictionary_encode(), "x": [1.5, 2, 3]}
-    )
-    assert as_paths(spine_from_table(table, ["county", "taz"]))[1] == [("5", "1"), ("5", "2"), ("6", "3")]
 
 
 def message(call: object, *arguments: object) -> str:
@@ -130,14 +117,6 @@ def test_table_problems_are_named(columns: dict[str, list[str]], expected: str) 
     assert message(spine_from_table, pa.table(columns), ["s", "b"]) == expected
 
 
-def test_the_first_few_of_many_are_shown() -> None:
-    table = pa.table({"s": ["A"] * 9 + ["B"] * 9, "b": [f"{i}" for i in range(9)] * 2})
-    assert message(spine_from_table, table, ["s", "b"]) == (
-        "level 'b': 9 codes with several parents: 0 under A and B; 1 under A and B; 2 under A and B; ...; "
-        "a code must be unique in its level and have one parent"
-    )
-
-
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
@@ -154,10 +133,6 @@ def test_the_first_few_of_many_are_shown() -> None:
 def test_pair_problems_are_named(pairs: list[tuple[str, str]], expected: str) -> None:
     children, parents = zip(*pairs, strict=True)
     assert message(spine_from_pairs, children, parents, ["n", "s", "b"]) == expected
-
-
-def test_pairs_of_unequal_length_are_refused() -> None:
-    assert message(spine_from_pairs, ["a", "b"], [""], ["n"]) == "found 2 children and 1 parents; each child needs one"
 
 
 def test_a_long_circle_is_cut_in_the_message() -> None:

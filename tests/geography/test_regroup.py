@@ -51,7 +51,7 @@ def brute_force_distance(spine: Spine, leaves: set[int]) -> int:
     raise AssertionError
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6))
 def test_the_distance_equals_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def test_the_distance_equals_brute_force(seed: int) -> None:
         assert found[number] == brute_force_distance(spine, set(areas.leaf[areas.area == number].tolist()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), fan_out=st.integers(1, 12), keep=st.booleans())
 def test_regrouping_keeps_leaves_and_caps_and_brings_areas_nearer(seed: int, fan_out: int, keep: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from geography.spine import Level, Spine
 
 
 @given(paths())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 def test_offsets_and_ancestors_agree_with_the_paths(tree: list[Path]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -36,7 +36,7 @@ def test_offsets_and_ancestors_agree_with_the_paths(tree: list[Path]) -> None:
 
 
 @given(paths(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 def test_a_slice_is_the_spine_of_the_leaves_below(tree: list[Path], data: st.DataObject) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -68,7 +68,7 @@ def test_geounits_of_several_parents_are_sliced_together() -> None:
 
 
 @given(paths(), st.lists(st.text(max_size=4), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 def test_find_leaves_finds_each_leaf_and_nothing_else(tree: list[Path], others: list[str]) -> None:
     names = [f"L{i}" for i in range(len(tree[0]))]
     spine = spine_from_table(table_of(tree, names), names)
@@ -78,11 +78,6 @@ def test_find_leaves_finds_each_leaf_and_nothing_else(tree: list[Path], others: 
     # numpy drops trailing NULs of text, so "" and "\0" are one code to it.
     unknown = [code for code in others if code.rstrip("\0") not in codes.tolist()]
     assert spine.find_leaves(np.array(unknown, dtype=np.str_)).tolist() == [-1] * len(unknown)
-
-
-def test_the_table_of_a_spine_gives_the_spine_back(two_states: Spine) -> None:
-    again = spine_from_table(two_states.to_table(), two_states.level_names)
-    assert again.fingerprint() == two_states.fingerprint()
 
 
 def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) -> None:
@@ -96,11 +91,6 @@ def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) ->
     assert len({spine.fingerprint() for spine in [two_states, *others]}) == 5
 
 
-def test_the_fingerprint_ignores_how_wide_the_array_of_codes_is(two_states: Spine) -> None:
-    wide = tuple(Level(v.name, v.geocodes.astype("<U40"), v.parents) for v in two_states.levels)
-    assert Spine(wide).fingerprint() == two_states.fingerprint()
-
-
 def test_levels_are_looked_up_by_name(two_states: Spine) -> None:
     assert two_states.index_of("block") == 1
     assert two_states.level("block") is two_states.leaf_level
@@ -108,15 +98,6 @@ def test_levels_are_looked_up_by_name(two_states: Spine) -> None:
         two_states.index_of("tract")
     with pytest.raises(SpineError, match="level 'tract'"):
         two_states.level("tract")
-
-
-def test_arrays_cannot_be_changed(two_states: Spine) -> None:
-    with pytest.raises(ValueError, match="read-only"):
-        two_states.leaf_level.parents[0] = 1
-
-
-def test_a_spine_shows_its_sizes(two_states: Spine) -> None:
-    assert repr(two_states) == "Spine(state 2 > block 3)"
 
 
 @pytest.mark.parametrize(
@@ -136,15 +117,6 @@ def test_an_order_that_is_not_canonical_is_refused(codes: list[str], parents: li
     with pytest.raises(SpineError) as error:
         Spine((top, leaves))
     assert str(error.value) == message
-
-
-def test_levels_and_geounits_that_are_not_there(two_states: Spine) -> None:
-    with pytest.raises(IndexError):
-        two_states.child_offsets(1)
-    with pytest.raises(IndexError):
-        two_states.slice(0, 2)
-    with pytest.raises(SpineError, match="no levels"):
-        Spine(())
 
 
 @pytest.fixture

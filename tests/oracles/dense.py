@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -57,17 +58,49 @@ def leaves_below(spine: Spine, level: int, index: int) -> list[int]:
 
 def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False) -> DenseEstimate:
     """Best linear unbiased estimate of one geounit from its subtree's measurements (`whole`: from all of them)."""
+    top = tuple((0, i) for i in range(len(problem.spine.levels[0]))) if whole else ((level, index),)
+    gls = _solved(problem, top)
+    selector = gls.selector(problem.spine, level, index)
+    functional = selector @ gls.free
+    missed = functional @ gls.kernel @ gls.kernel.T @ functional.T
+    eigenvalues, vectors = np.linalg.eigh(missed)
+    good = vectors[:, eigenvalues < 1e-9]
+    return DenseEstimate(
+        mean=selector @ gls.solution,
+        covariance=functional @ gls.inverse @ functional.T,
+        estimable=good @ good.T,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """Cells of some leaves: their solution, the directions that are free, and in these what is known."""
+
+    leaves: list[int]
+    n_cells: int
+    solution: np.ndarray
+    free: np.ndarray
+    inverse: np.ndarray
+    kernel: np.ndarray
+
+    def selector(self, spine: Spine, level: int, index: int) -> np.ndarray:
+        return _selector(spine, self.leaves, self.n_cells, level, index)
+
+
+def _selector(spine: Spine, leaves: list[int], n_cells: int, level: int, index: int) -> np.ndarray:
+    """From the cells of some leaves to those of a geounit."""
+    return np.kron(np.isin(leaves, leaves_below(spine, level, index)).astype(float), np.eye(n_cells))
+
+
+@lru_cache(maxsize=4)
+def _solved(problem: Problem, top: tuple[tuple[int, int], ...]) -> _Solved:
     spine, n_cells = problem.spine, problem.n_cells
-    top = [(0, i) for i in range(len(spine.levels[0]))] if whole else [(level, index)]
     units = [unit for root in top for unit in descendants(spine, *root)]
     leaves = sorted({leaf for root in top for leaf in leaves_below(spine, *root)})
-    at = {leaf: i for i, leaf in enumerate(leaves)}
     n = len(leaves) * n_cells
     rows, weights, values, fixed_rows, fixed_values = [], [], [], [], []
     for lev, i in units:
-        selector = np.zeros((n_cells, n))
-        for leaf in leaves_below(spine, lev, i):
-            selector[:, at[leaf] * n_cells : (at[leaf] + 1) * n_cells] = np.eye(n_cells)
+        selector = _selector(spine, leaves, n_cells, lev, i)
         kinds = problem.kinds_of(lev)
         kind = 0 if kinds is None else int(kinds[i])
         for one in problem.measured[lev] if kind >= 0 else ():
@@ -100,19 +133,7 @@ def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False
     seen = axes[:, spectrum > 1e-9 * weight.max(initial=0.0)]
     inverse = seen @ np.linalg.inv(seen.T @ precision @ seen) @ seen.T
     solution = particular + free @ (inverse @ (reduced.T @ (weight * (observed - design @ particular))))
-    selector = np.zeros((n_cells, n))
-    for leaf in leaves_below(spine, level, index):
-        selector[:, at[leaf] * n_cells : (at[leaf] + 1) * n_cells] = np.eye(n_cells)
-    functional = selector @ free
-    kernel = np.eye(free.shape[1]) - inverse @ precision
-    missed = functional @ kernel @ kernel.T @ functional.T
-    eigenvalues, vectors = np.linalg.eigh(missed)
-    good = vectors[:, eigenvalues < 1e-9]
-    return DenseEstimate(
-        mean=selector @ solution,
-        covariance=functional @ inverse @ functional.T,
-        estimable=good @ good.T,
-    )
+    return _Solved(leaves, n_cells, solution, free, inverse, np.eye(free.shape[1]) - inverse @ precision)
 
 
 def dense_covariance(problem: Problem) -> np.ndarray:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from geography.spine import Level, Spine
-from postprocess.arrays import IntArray
+from postprocess.arrays import FloatArray, IntArray
+from postprocess.families.active_set import Exact
+from postprocess.families.family import Family
 from postprocess.marginal import Marginal, detail_of
 from postprocess.problem import Constraints, Measured, Problem
+from postprocess.sums import downward
+from postprocess.sums.downward import downward_sums
+from postprocess.sums.solution import solve_on_sums
+from postprocess.sums.upward import Known
 
 #: Areas of each level, and the number of sums that levels below the second are measured by at most.
 COUNTS, MOST = (1, 3, 5, 12), 60
@@ -74,3 +81,22 @@ def world(seed: int, *, equal: bool = False) -> World:
     constraints = Constraints(np.zeros(cells, dtype=bool), ((),) * 4)
     problem = Problem(Spine(levels), shape, tuple(measured), constraints, (total,), completed=narrow)
     return World(problem, tuple(true))
+
+
+def solved(seed: int) -> list[tuple[Family, FloatArray]]:
+    """All families of a made-up problem that are solved on sums, with their solutions."""
+    found: list[tuple[Family, FloatArray]] = []
+
+    def noted(family: Family) -> Exact | None:
+        exact = solve_on_sums(family)
+        if exact is not None:
+            found.append((family, exact.x))
+        return exact
+
+    known, parents = Known(world(seed).problem, most=MOST), None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(downward, "solve_on_sums", noted)
+        for level in range(4):
+            nobody = np.zeros(COUNTS[max(level - 1, 0)], dtype=bool)
+            parents, _ = downward_sums(known, level, parents, nobody)
+    return found

@@ -8,7 +8,6 @@ import time
 import numpy as np
 import pytest
 
-from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.marginal import Marginal
 
@@ -68,13 +67,3 @@ def test_many_attributes_take_no_longer_than_their_numbers() -> None:
     assert time.process_time() - began < 0.5
     assert (recode.shape, factors.shape) == ((1, 1), (2**14, 2))
     assert factors.sum() == pytest.approx(2 * 2**13)
-
-
-def test_diagonals_of_large_blocks_are_those_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    rows, blocks = rng.normal(size=(4, 7)), rng.normal(size=(3, 2, 7, 7))
-    expected = np.array([[np.diagonal(rows @ block @ rows.T) for block in of] for of in blocks])
-    np.testing.assert_allclose(algebra.diagonals(rows, blocks), expected, rtol=1e-9)
-    monkeypatch.setattr(algebra, "LARGE", 7)
-    monkeypatch.setattr(algebra, "CHUNK_NUMBERS", 60)
-    np.testing.assert_allclose(algebra.diagonals(rows, blocks), expected, rtol=1e-9)

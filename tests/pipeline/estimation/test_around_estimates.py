@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.placements import PlacedWorkers, Placement, kept_as_arrays
+from releases.sent import Sent
 from releases.small import public_bytes, run
 from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spread
 
@@ -18,7 +18,6 @@ from pipeline.execution.batch_store import Batches
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
 from postprocess.arrays import Arrays
 from postprocess.downward.moved import Distances, MovedErrors
@@ -49,9 +48,9 @@ def write_wide_town(folder: Path, key: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wide_towns(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def wide_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wide")
-    return [run(write_wide_town(folder / f"in{key}", key), folder / f"out{key}") for key in (1, 2)]
+    return run(write_wide_town(folder / "in", 1), folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -67,54 +66,68 @@ def of_groups(town: Path, level: str) -> pd.DataFrame:
     return numbers(town, level, "groups", ["group"])
 
 
+@pytest.fixture(scope="module")
+def wide_towns(wide_town: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """With another key, too."""
+    folder = tmp_path_factory.mktemp("other")
+    return [wide_town, run(write_wide_town(folder / "in", 2), folder / "out")]
+
+
 def held(towns: list[Path], level: str) -> pd.Series:
     """The share that intervals hold of a level's numbers of groups, by the size of the true and of the released one."""
     return covered(pd.concat([of_groups(town, level) for town in towns]), (0, 10, 100))
 
 
-def test_they_hold_the_truth_nine_times_in_ten(wide_towns: list[Path], simulated_town: Path) -> None:
-    """In leaves classes of 148 numbers and more, in areas of 12; those of simulated runs hold half of the areas'."""
-    assert (held(wide_towns, "leaf") > 0.86).all()
-    assert (held(wide_towns, "area") > 0.8).all()
+def test_they_hold_the_truth_and_those_of_simulated_runs_do_not(wide_town: Path, simulated_town: Path) -> None:
+    """Simulated runs hold half of the areas' numbers, of 18."""
+    for level, least in (("leaf", 0.8), ("area", 0.65)):
+        found, simulated = (held([town], level) for town in (wide_town, simulated_town))
+        assert found.mean() > max(least, simulated.mean() + 0.02)
     assert held([simulated_town], "leaf").min() < 0.84
     assert held([simulated_town], "area").min() < 0.5
 
 
+@pytest.mark.slow
+def test_they_hold_the_truth_nine_times_in_ten(wide_towns: list[Path]) -> None:
+    """In leaves classes of 148 numbers and more, in areas of 12."""
+    assert (held(wide_towns, "leaf") > 0.86).all()
+    assert (held(wide_towns, "area") > 0.8).all()
+
+
 @pytest.mark.parametrize("level", ["area", "leaf"])
-def test_they_are_around_the_published_unbiased_estimates(wide_towns: list[Path], level: str) -> None:
+def test_they_are_around_the_published_unbiased_estimates(wide_town: Path, level: str) -> None:
     """1.645 standard errors to each side, and so much longer that the released number and its neighbours are in.
 
     In areas all are, of which too few are alike to learn from; in leaves the small ones.
     """
-    for town in wide_towns:
-        found = of_groups(town, level)
-        if level == "leaf":
-            found = found[found["released"] < np.maximum(10, found["standard"])]
-            assert len(found) > 200
-        reach = QUANTILE * found["standard"]
-        low = np.maximum(np.minimum(np.ceil(found["estimate"] - reach), found["released"] - 1), 0)
-        high = np.maximum(np.floor(found["estimate"] + reach), found["released"] + 1)
-        assert np.abs(found["low"] - low).max() <= 1  # where rounding decides
-        assert np.abs(found["high"] - high).max() <= 1
-        assert ((found["low"] == low) & (found["high"] == high)).mean() > 0.99
+    found = of_groups(wide_town, level)
+    if level == "leaf":
+        found = found[found["released"] < np.maximum(10, found["standard"])]
+        assert len(found) > 200
+    reach = QUANTILE * found["standard"]
+    low = np.maximum(np.minimum(np.ceil(found["estimate"] - reach), found["released"] - 1), 0)
+    high = np.maximum(np.floor(found["estimate"] + reach), found["released"] + 1)
+    assert np.abs(found["low"] - low).max() <= 1  # where rounding decides
+    assert np.abs(found["high"] - high).max() <= 1
+    assert ((found["low"] == low) & (found["high"] == high)).mean() > 0.98
 
 
-def test_sums_of_few_answers_keep_simulated_intervals(wide_towns: list[Path], simulated_town: Path) -> None:
+def test_sums_of_few_answers_keep_simulated_intervals(wide_town: Path, simulated_town: Path) -> None:
     """An age is the sum of six groups, a group that of a hundred ages: ages are not moved, and only narrowed."""
     for level in ("area", "leaf"):
-        own, other = (numbers(town, level, "ages", ["age"]) for town in (wide_towns[0], simulated_town))
+        own, other = (numbers(town, level, "ages", ["age"]) for town in (wide_town, simulated_town))
         assert (own["low"] >= other["low"]).all()
         assert (own["high"] <= other["high"]).all()
         assert ((own["low"] == other["low"]) & (own["high"] == other["high"])).mean() > 0.5
-        own, other = (of_groups(town, level) for town in (wide_towns[0], simulated_town))
+        own, other = (of_groups(town, level) for town in (wide_town, simulated_town))
         assert ((own["low"] < other["low"]) | (own["high"] > other["high"])).mean() > 0.5
 
 
-@pytest.mark.parametrize("most", [1, 10**9])
+@pytest.mark.parametrize("most", [1, pytest.param(10**9, marks=pytest.mark.slow)])
 def test_a_spine_that_is_cut_has_the_same_intervals(
-    wide_towns: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    wide_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """And one that is not, whose estimates are worked out family by family."""
+    """As a cluster sends its parts back; and one that is not, whose estimates are worked out family by family."""
     monkeypatch.setattr(subtree_answers, "PIECE_NUMBERS", 1)
     estimated = []
     honest = subtree_answers.estimate_answers
@@ -132,35 +145,20 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
         keep(batches, step, batch, arrays)
 
     monkeypatch.setattr(Batches, "put", put)
-    with computed_again(wide_towns[0], tmp_path, most=most, part=1) as job:
+    with computed_again(wide_town, tmp_path, most=most, part=1, workers=Sent()) as job:
         perform_public_steps(job, last=False)
     assert estimated == ([0, 1, 2] if most == 1 else []), "an area is a part"
     found = [piece for step, piece in pieces if step.startswith("estimates ")]
     # An area's leaves are a family.
     assert found == ["0-0", "1-0", "2-0", "2-1", "2-2"]
-    whole, cut = public_bytes(wide_towns[0]), public_bytes(tmp_path)
+    whole, cut = public_bytes(wide_town), public_bytes(tmp_path)
     for level in ("area", "leaf"):
         for folder in ("tables/groups", "tables/thirds", "cumulative/groups", "cumulative/thirds"):
             name = f"public/{folder}/{level}.parquet"
             assert cut[name] == whole[name], name
 
 
-@pytest.mark.parametrize("placement", [Placement.ARRAYS, Placement.ALTERNATING])
-def test_where_they_are_worked_out_does_not_show(
-    wide_towns: list[Path], tmp_path: Path, placement: Placement, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if placement is Placement.ARRAYS:
-        kept_as_arrays(monkeypatch)
-    workers = PlacedWorkers(placement)
-    with computed_again(wide_towns[0], tmp_path, most=1, part=1, workers=workers) as job:
-        perform_public_steps(job, last=False)
-    assert "pipeline.estimation.subtree_answers.estimate_answers" in workers.kinds
-    here, placed = public_bytes(wide_towns[0]), public_bytes(tmp_path)
-    tables = [name for name in placed if name.startswith(("public/tables/groups", "public/tables/thirds"))]
-    assert len(tables) == 5  # the country has no table of thirds
-    assert [name for name in tables if placed[name] != here[name]] == []
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("table", "labels"), [("groups", tuple(map(str, range(GROUPS)))), ("thirds", tuple(THIRDS))])
 def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     wide_towns: list[Path], table: str, labels: tuple[str, ...]
@@ -191,20 +189,6 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     assert 0.85 < np.concatenate(inside).mean() < 0.97
 
 
-def test_where_a_query_is_measured_at_the_top_it_has_simulated_intervals_there_alone(tmp_path: Path) -> None:
-    """Below the top, groups are sums of a hundred measured answers."""
-    spec = write_wide_town(tmp_path / "in", 1)
-    own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
-    spec.write_text(spec.read_text("utf-8").replace('country = "1/3"', own), "utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(around_estimates, "MOST", 10**9)
-        simulated = run(spec, tmp_path / "simulated")
-    town = run(spec, tmp_path / "out")
-    for level, same in (("country", True), ("area", False)):
-        found, other = (RunDirectory(root).main.table("groups", level).read_bytes() for root in (town, simulated))
-        assert (found == other) is same
-
-
 class _Rule:
     """Intervals of four numbers: exact, not known, and two others."""
 
@@ -228,28 +212,22 @@ def test_exact_and_unknown_numbers_stay_so() -> None:
 
 @pytest.mark.parametrize(("estimator", "expected"), [("full", 100), ("topdown", 0)])
 def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, estimator: str, expected: int) -> None:
+    """And a query that is measured at the top is no sum of many there alone."""
     spec = write_wide_town(tmp_path, 1)
-    text = spec.read_text("utf-8").replace('area = "1/3"\nleaf = "1/3"', 'area = "0"\nleaf = "2/3"')
+    own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
+    text = spec.read_text("utf-8").replace('country = "1/3"', own)
+    text = text.replace('area = "1/3"\nleaf = "1/3"', 'area = "0"\nleaf = "2/3"')
     spec.write_text(text, "utf-8")
     universe = load_spec(spec).universes()[0]
     query = next(table.query for table in universe.tables if table.name == "groups")
     assert measured_within(universe, estimator, query, 1) == expected
     assert measured_within(universe, estimator, query, 2) == 100
+    assert measured_within(universe, estimator, query, 0) == 1
 
 
-def test_a_sentence_names_the_query_to_be_measured(tmp_path: Path) -> None:
-    spec = load_spec(write_wide_town(tmp_path, 1))
-    sentence, of_thirds = open_listed(spec, spec.universes()).remarks
-    assert of_thirds.startswith("tables.thirds: its numbers are sums of up to 300 measured answers at level 'area'")
-    assert sentence.startswith(
-        "tables.groups: its numbers are sums of up to 100 measured answers at level 'country', 'area'"
-    )
-    assert sentence.endswith("for shorter ones measure 'group'")
-
-
-def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_towns: list[Path]) -> None:
+def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_town: Path) -> None:
     """Two groups together, sums of 200 measured answers: their unbiased estimates are the sums of those of each."""
-    town, level = wide_towns[0], "area"
+    town, level = wide_town, "area"
     found = open_release(town).query("total").where(group=["0", "2"]).at(level).sort_index()
     published = of_groups(town, level)
     published = published[np.isin(np.arange(len(published)) % GROUPS, [0, 2])]

@@ -1,41 +1,148 @@
-"""A spine that is cut into subtrees gives the same public files, and goes on with the parts that are done."""
+"""A spine that is cut into subtrees gives the same public files, wherever its parts are worked on, stopped or not."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import io
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from releases.again import computed_again
+from releases.sent import Sent
 from releases.small import public_bytes
 
-from pipeline.estimation import by_subtree
-from pipeline.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation, TopTask, estimation_of
-from pipeline.estimation.problem import measurement_files
+from pipeline.estimation import by_subtree, draws
+from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
+from pipeline.estimation.draws import DrawBelowTask
+from pipeline.estimation.margins import Simulation
+from pipeline.execution.cluster import Portable, _arrays_in
 from pipeline.execution.progress import Silent
-from pipeline.execution.workers import Workers
+from pipeline.execution.workers import WorkerError, Workers
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 
-#: Leaf cells: every tract of the town is a part of its own; two or three share one.
-CUTS = [(1, 1), (1, 250)]
+
+def of_steps(root: Path) -> dict[str, bytes]:
+    """All public files but the manifest, which the last step of a run writes."""
+    return {name: content for name, content in public_bytes(root).items() if not name.endswith("manifest.json")}
 
 
-@pytest.mark.parametrize(("most", "part"), CUTS)
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_public_files_do_not_show_the_cut(town: Path, tmp_path: Path, most: int, part: int, workers: int) -> None:
-    with computed_again(town, tmp_path / "town", most, part, workers) as job:
+@dataclass(frozen=True)
+class Cut:
+    """The town computed again in parts of two or three tracts, all of which were sent."""
+
+    root: Path
+    told: Any
+    left: list[Path]
+    sent: list[tuple[Portable, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def cut(drawn_town: Path, tmp_path_factory: pytest.TempPathFactory) -> Cut:
+    root, workers = tmp_path_factory.mktemp("cut") / "town", Sent()
+    with computed_again(drawn_town, root, 1, 250, workers) as job:
         estimation = estimation_of(job, job.universes[0])
         assert isinstance(estimation, SubtreeEstimation)
         assert len(estimation.cut.parts) > 1
         told = perform_public_steps(job)
         # Done with, the parts are gone.
-        assert not [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
-    expected = public_bytes(town)
-    assert public_bytes(tmp_path / "town") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
-    assert told == read_manifest(RunDirectory(town).manifest).solver
+        left = [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
+    return Cut(root, told, left, workers.sent)
+
+
+def test_the_public_files_do_not_show_the_cut_nor_who_worked_on_its_parts(drawn_town: Path, cut: Cut) -> None:
+    assert of_steps(cut.root) == of_steps(drawn_town)
+    assert cut.told == read_manifest(RunDirectory(drawn_town).manifest).solver
+    assert not cut.left
+    assert {type(task).__name__ for task, _ in cut.sent} >= {"TopTask", "BelowTask", "DrawBelowTask", "Simulation"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "workers", "at_cut", "held"), [(1, 1, 1 << 26, 1), (250, 2, 1, 0)])
+def test_other_parts_workers_and_rounds_of_draws_do_not_show(
+    drawn_town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int, workers: int, at_cut: int, held: int
+) -> None:
+    """Every tract a part of its own, some values held for all; each draw in a round of its own over the parts."""
+    monkeypatch.setattr(by_subtree, "HELD", held)
+    monkeypatch.setattr(draws, "MOST_AT_CUT", at_cut)
+    with computed_again(drawn_town, tmp_path / "town", 1, part, workers) as job:
+        perform_public_steps(job)
+    assert of_steps(tmp_path / "town") == of_steps(drawn_town)
+
+
+#: What an attacker makes of an array, by its name's ending.
+SPOILT: dict[str, Callable[[Any], Any]] = {
+    "classes": lambda array: array + 10**6,
+    "own": lambda array: array.astype(np.float32),
+    "info_precision": lambda array: array[:, :0],
+    "info_covariance": lambda array: np.full_like(array, np.nan),
+    "children_mean": lambda array: array[:-1],
+    "children_precision": lambda array: array.astype(np.int64),
+    "counts.data": lambda array: -array - 1,
+    "counts.indices": lambda array: array + 10**6,
+    "counts.indptr": lambda array: array[::-1].copy(),
+    "counts.shape": lambda array: array * 1000,
+    "variances0": lambda array: np.full_like(array, np.inf),
+    "answers0": lambda array: array[:-1],
+    "report": lambda _array: np.frombuffer(b'{"families": "many"}', dtype=np.uint8),
+}
+
+
+@pytest.mark.parametrize("ending", SPOILT)
+def test_spoilt_arrays_are_refused(cut: Cut, ending: str) -> None:
+    having = [(task, arrays) for task, arrays in cut.sent if any(name.endswith(ending) for name in arrays)]
+    task, arrays = next(pair for pair in having if not isinstance(pair[0], Simulation))
+    spoilt = {name: SPOILT[ending](array) if name.endswith(ending) else array for name, array in arrays.items()}
+    with pytest.raises(WorkerError, match=rf"not those of its part \((\d\.)?{ending}\)"):
+        task.result_of(spoilt)
+
+
+def test_arrays_of_other_names_forms_and_places_are_refused(cut: Cut) -> None:
+    """Of every kind of part. Counts may be wrong, as those of any worker; but no index leads out of an array."""
+    for kind in {type(task) for task, _ in cut.sent}:
+        task, arrays = next(pair for pair in cut.sent if type(pair[0]) is kind)
+        changed = [{**arrays, "x": np.zeros(1)}, dict(list(arrays.items())[1:])]
+        if kind in (Simulation, DrawBelowTask):
+            of_form = [{**arrays, name: array.astype(np.float32)} for name, array in arrays.items() if array.size]
+            changed += of_form
+        if kind is Simulation:
+            changed += [{**arrays, name: array - 10**12} for name, array in arrays.items() if array.size]
+        if kind is DrawBelowTask:
+            changed += [{**arrays, name: array[:-1]} for name, array in arrays.items()]
+        for some in changed:
+            with pytest.raises(WorkerError, match="not those of its part"):
+                task.result_of(some)
+
+
+class Hostile:
+    """Runs a command when it is unpickled."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.place),)
+
+
+@pytest.mark.parametrize("form", ["pickle", "objects"])
+def test_nothing_in_a_result_is_executed(tmp_path: Path, form: str) -> None:
+    hostile = Hostile(tmp_path / "run")
+    body = io.BytesIO()
+    if form == "pickle":
+        body.write(pickle.dumps(hostile))
+    else:
+        np.savez(body, allow_pickle=True, classes=np.array([hostile], dtype=object))
+    with pytest.raises(WorkerError, match="a result that is not arrays"):
+        _arrays_in(body.getvalue())
+    assert not (tmp_path / "run").exists()
+    pickle.loads(pickle.dumps(hostile))  # noqa: S301  # what would have happened
+    assert (tmp_path / "run").exists()
 
 
 def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path: Path) -> None:
@@ -57,7 +164,6 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         folder = job.run.main.checkpoints / "batches"
         left = sorted(folder.glob("estimate-below-tract*/block-*.npz"))
         assert left
-        whole = sum(1 for _ in folder.rglob("*.npz"))
         content = left[0].read_bytes()
         left[0].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         sorted(folder.glob("combine*/*"))[0].write_bytes(b"")
@@ -72,46 +178,6 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         perform_public_steps(replace(job, workers=Counted(1)))
         cut = estimation_of(job, job.universes[0]).cut
         assert cut is not None
-        parts = len(cut.parts)
-        assert worked_on.count("estimate_top") < 2 * parts
-        assert worked_on.count("estimate_below") < 2 * parts
-        assert whole > 1
-    expected = public_bytes(town)
-    assert public_bytes(root) == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
-
-
-@pytest.mark.parametrize(("held", "some"), [(0, "none"), (1, "some"), (1 << 20, "all")])
-def test_values_that_are_held_for_all_parts_are_those_of_the_files(
-    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, some: str
-) -> None:
-    monkeypatch.setattr(by_subtree, "HELD", held)
-    with computed_again(town, tmp_path / "town", 1, 1) as job:
-        estimation = estimation_of(job, job.universes[0])
-        assert isinstance(estimation, SubtreeEstimation)
-        computed, cut = estimation.computed, estimation.cut
-        assert isinstance(computed, ComputedBySubtree)
-        all_files = measurement_files(job, job.universes[0])[cut.level :]
-        sizes = {
-            (i, number): len(level) * file.header.size
-            for i, (level, of_level) in enumerate(zip(job.spine.levels[cut.level :], all_files, strict=True))
-            for number, file in enumerate(of_level)
-        }
-        limit = held * cut.largest(job.spine) * job.universes[0].schema.n_cells
-        for number in range(len(cut.parts)):
-            part, files, basis = computed.part(number)
-            here = {place for place in sizes if files[place[0]][place[1]] is None}
-            assert sum(sizes[place] for place in here) <= limit
-            assert max((sizes[place] for place in here), default=0) <= min(
-                (size for place, size in sizes.items() if place not in here), default=limit
-            )
-            assert {"none": not here, "some": 0 < len(here) < len(sizes), "all": len(here) == len(sizes)}[some]
-            without, none_here, _ = computed.part(number, values=False)
-            assert not any(one.values.size for level in without.measured for one in level)
-            found, read = TopTask(number, part, files, basis).problem(), TopTask(number, without, none_here, basis)
-            for (i, query), size in sizes.items():
-                values = found.measured[i][query].values
-                assert 0 < values.size <= size
-                assert np.array_equal(values, read.problem().measured[i][query].values)
-        perform_public_steps(job)
-    expected = public_bytes(town)
-    assert public_bytes(tmp_path / "town") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+        assert worked_on.count("estimate_top") < 2 * len(cut.parts)
+        assert worked_on.count("estimate_below") < 2 * len(cut.parts)
+    assert of_steps(root) == of_steps(town)

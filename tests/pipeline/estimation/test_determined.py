@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from releases.command import feature_module
 from releases.small import write_town
-from rich.console import Console
 
 from pipeline.estimation.determined import with_tables
 from pipeline.runs.open_public import PublicSide, open_listed
@@ -30,12 +27,6 @@ def opened(folder: Path, *changes: tuple[str, str]) -> PublicSide:
 
 def levels(side: PublicSide) -> dict[str, tuple[str, ...]]:
     return {table.name: table.levels for table in side.universes[0].tables}
-
-
-def test_all_is_published_where_all_is_measured(tmp_path: Path) -> None:
-    side = opened(tmp_path)
-    assert side.remarks == ()
-    assert side.spec.public_dict() == load_spec(tmp_path / "release.toml").public_dict()
 
 
 def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
@@ -107,23 +98,3 @@ def test_what_a_table_says_of_itself_stays_when_another_is_left_out(tmp_path: Pa
     kept = {one.name: (one.query.name, one.levels, one.median) for one in again.universes()[0].tables}
     assert kept == {one.name: (one.query.name, one.levels, one.median) for one in main.tables if one.name != "detail"}
     assert kept["age"] == ("age", ("tract",), True)
-
-
-@pytest.mark.parametrize(("complete", "below"), [("proportional", "completion"), ("even", "nothing")])
-def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
-    """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
-    way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
-    plan = feature_module("features.plan.release_plan").plan_release(
-        write_town(tmp_path, _COUNTY_ALONE, way), workers=1
-    )
-    given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
-    assert given["county", "detailed"] == ("measurements", False)
-    assert given["tract", "quarters"] == ("measurements", False)
-    assert given["tract", "detailed"] == (below, True)
-    assert given["block", "detailed"] == (below, True)
-    console = Console(file=io.StringIO(), width=160)
-    feature_module("features.plan.show").show_plan(plan, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert ("completed" in text) == (complete == "proportional")
-    assert ("not determined" in text) == (complete == "even")
-    assert ("it has no margin" in text) == (complete == "proportional")

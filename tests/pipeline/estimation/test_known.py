@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from releases.command import needs
-from releases.patients import write_patients
-from releases.wages import write_wages
 
-from features.registry import is_installed
 from geography.spine import Level, Spine
 from pipeline.estimation.constraints import Known
 from pipeline.estimation.knowledge import Knowledge, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.link import Link
-from pipeline.spec.release_spec import load_spec
 from postprocess.marginal import detail_of
 from postprocess.problem import Constraints, GroupBounds, Problem
-
-#: What every universe is asked for; it may have nothing to say.
-PUBLIC = ["BoundedByFacilities"]
 
 
 class Least(Knowledge):
@@ -100,17 +91,6 @@ def test_what_simulated_runs_do_not_know_is_left_out_of_them(problem: Problem) -
     assert told(everything.at_level(problem, 0)) == [[("level 0", [0])], [], []]
 
 
-def test_nothing_known_leaves_everything_as_it_is(problem: Problem) -> None:
-    nothing = Known((Knowledge(),))
-    for found in (nothing.stated(problem), nothing.at_level(problem, 1), nothing.simulated(problem)):
-        assert (found.joined, found.implied, found.shares, found.further) == ((), (), (), ())
-    top = sp.csr_array(np.ones((1, 3)))
-    assert nothing.at_top(problem, top) is top
-    assert nothing.origin(1) is None
-    assert nothing.notes(1) == {}
-    assert tuple(nothing.declared()) == ()
-
-
 def test_all_that_is_known_adds_up(problem: Problem) -> None:
     twice = Known((Least(), Knowledge(), Least()))
     assert [query.size for query in twice.stated(problem).further] == [3, 3]
@@ -127,27 +107,3 @@ def test_another_kind_of_link_needs_its_own_class_only() -> None:
         universe = cast("Any", SimpleNamespace(name=name, facts=()))
         found = Known.of(job, universe, results, lambda name: cast("Results", f"those of {name}"))
         assert [one.of_universe for one in found.knowledge if isinstance(one, Least)] == expected
-
-
-#: With the feature joins, where it is installed.
-JOINED = (
-    [(write_patients, {"": ["BoundedByHouseholds"], "homes": ["ExpectedMembers"], "visits": []})]
-    if is_installed("joins")
-    else []
-)
-
-
-@pytest.mark.parametrize(
-    ("write", "expected"),
-    [
-        pytest.param(write_wages, {"": [], "wages": ["BoundedByCounts"]}, marks=needs("amounts")),
-        *JOINED,
-    ],
-)
-def test_what_is_known_of_each_universe(write: Any, expected: dict[str, list[str]], tmp_path: Path) -> None:
-    spec = load_spec(write(tmp_path))
-    job = cast("Any", SimpleNamespace(links=spec.links()))
-    for universe in spec.universes():
-        found = Known.of(job, universe, cast("Results", None), lambda name: cast("Results", name)).knowledge
-        kinds = [type(one).__name__ for one in found]
-        assert kinds == [*PUBLIC, *expected[universe.name]]

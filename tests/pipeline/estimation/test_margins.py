@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from releases.small import public_bytes, run, write_town
 
 from pipeline.estimation.margins import PublicNoise
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.release.layout import RunDirectory
 
 
 def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> None:
@@ -45,15 +41,3 @@ def test_simulated_noise_does_not_depend_on_how_much_is_drawn_at_a_time(kinds: n
     parts = [noise.draw(0, 0, 0, first, (min(33, 400 - first), 7)) for first in range(0, 400, 33)]
     assert np.array_equal(whole, np.concatenate(parts))
     assert not np.array_equal(parts[0], parts[1])
-
-
-def test_without_margins_the_tables_have_counts_only(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", ("replicates = 3\nunbiased = true", "margins = false"))
-    directory = RunDirectory(run(spec, tmp_path / "out"))
-    assert list(pd.read_parquet(directory.main.table("total", "block"))) == ["geocode", "total"]
-    assert not directory.main.estimates("block").exists()
-
-
-@pytest.mark.slow
-def test_the_number_of_workers_does_not_show(town: Path, town_spec: Path, tmp_path: Path) -> None:
-    assert public_bytes(run(town_spec, tmp_path, workers=2)) == public_bytes(town)

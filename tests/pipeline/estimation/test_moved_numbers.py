@@ -13,9 +13,8 @@ from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spr
 from pipeline.estimation.around_estimates import Around, LargeAround, is_compared, is_spread
 from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.margins import Margins
-from pipeline.reading.release import open_release
 from pipeline.spec.release_spec import load_spec
-from postprocess.downward import compared, moved
+from postprocess.downward import compared
 from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
 from postprocess.downward.simulated_margins import PublishedTable
@@ -45,10 +44,25 @@ def write_spread_town(folder: Path, key: int) -> Path:
     return write_spread(folder, pd.concat(parts), values, texts)
 
 
+def made(folder: Path, patch: pytest.MonkeyPatch) -> tuple[Path, list[int]]:
+    """The town, and the levels that were narrowed by all cells together."""
+    levels: list[int] = []
+    original = Margins._of_pooled
+
+    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
+        levels.append(table.level)
+        return original(margins, table)
+
+    patch.setattr(Margins, "_of_pooled", recorded)
+    return run(write_spread_town(folder / "in", 3), folder / "out"), levels
+
+
 @pytest.fixture(scope="module")
 def spread_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("spread")
-    return run(write_spread_town(folder / "in", 3), folder / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        town, pooled = made(tmp_path_factory.mktemp("spread"), patch)
+    assert not pooled
+    return town
 
 
 @pytest.fixture(scope="module")
@@ -61,21 +75,13 @@ def simulated_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def around_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, where no numbers are enough to learn from."""
-    folder = tmp_path_factory.mktemp("around")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(moved, "ENOUGH", 10**9)
-        return run(write_spread_town(folder / "in", 3), folder / "out")
-
-
-@pytest.fixture(scope="module")
 def told_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, where few small numbers are enough to tell whether they are moved: they are not."""
-    folder = tmp_path_factory.mktemp("told")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compared, "TOLD", 0)
-        return run(write_spread_town(folder / "in", 3), folder / "out")
+        town, pooled = made(tmp_path_factory.mktemp("told"), patch)
+    assert set(pooled) == {0, 1, 2}
+    return town
 
 
 def of_leaves(town: Path) -> pd.DataFrame:
@@ -90,29 +96,13 @@ def test_they_hold_the_truth_nine_times_in_ten(spread_town: Path, simulated_town
     assert faulty["released 10"] < 0.87
 
 
-def test_without_learning_large_numbers_are_around_estimates_and_small_ones_reach_as_far_down(
-    around_town: Path, simulated_town: Path
-) -> None:
-    """Where rounding and published variances, of all that is measured, may differ by a person."""
-    found, simulated = of_leaves(around_town), of_leaves(simulated_town)
-    assert found["released"].equals(simulated["released"])
-    low = np.ceil(found["estimate"] - 1.6448536 * found["standard"])
-    low = np.maximum(np.minimum(low, found["released"] - 1), 0)
-    high = np.maximum(np.floor(found["estimate"] + 1.6448536 * found["standard"]), found["released"] + 1)
-    large = found["released"] > 3 * found["standard"]
-    assert np.abs(found["low"] - low)[large].max() <= 1
-    assert np.abs(found["high"] - high)[large].max() <= 1
-    small = ~large & (found["estimate"] < 2.9 * found["standard"])
-    assert np.abs(found["low"] - np.minimum(low, simulated["low"]))[small].max() <= 1
-    assert found["high"][small].equals(simulated["high"][small])
-    hidden = ~large & (found["estimate"] > 3.1 * found["standard"])
-    assert (found["high"] >= simulated["high"])[hidden].all()
-
-
-def test_small_numbers_that_are_not_moved_keep_the_intervals_of_simulated_runs(
+def test_small_numbers_that_are_not_moved_are_simulated_and_narrowed_by_all_cells_together(
     spread_town: Path, simulated_town: Path, told_town: Path
 ) -> None:
-    """From two standard errors on they reach further down; large ones are as where small ones are moved, too."""
+    """Where it is told: the 50 small numbers of a level are too few for it; where they are enough, all levels are.
+
+    From two standard errors on they reach further down; large ones are as where small ones are moved, too.
+    """
     told, moved_too, simulated = (of_leaves(town) for town in (told_town, spread_town, simulated_town))
     small, large = (told["released"] < 1.9 * told["standard"]), (told["released"] > 3.1 * told["standard"])
     for end in ("low", "high"):
@@ -123,43 +113,12 @@ def test_small_numbers_that_are_not_moved_keep_the_intervals_of_simulated_runs(
     assert (told["low"] <= simulated["low"])[nearly].all()
 
 
-def test_what_is_not_moved_is_narrowed_by_all_cells_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is told: the 50 small numbers of a level are too few for it; where they are enough, all levels are."""
-    made: list[int] = []
-    original = Margins._of_pooled
-
-    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
-        made.append(table.level)
-        return original(margins, table)
-
-    monkeypatch.setattr(Margins, "_of_pooled", recorded)
-    run(write_spread_town(tmp_path / "in", 3), tmp_path / "out")
-    assert not made
-    monkeypatch.setattr(compared, "TOLD", 0)
-    run(write_spread_town(tmp_path / "in", 3), tmp_path / "again")
-    assert set(made) == {0, 1, 2}
-
-
 def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_runs(
     spread_town: Path, simulated_town: Path
 ) -> None:
     own, other = public_bytes(spread_town), public_bytes(simulated_town)
     changed = {name for name, data in own.items() if name.startswith("public/tables/") and data != other[name]}
     assert changed == {"public/tables/kept/leaf.parquet"}
-
-
-def test_readers_get_such_intervals_of_numbers_that_no_table_has(spread_town: Path) -> None:
-    """The first kind alone, of both ages together: sums of 40 measured answers."""
-    found = open_release(spread_town).query("total").where(kind=["0"]).at("leaf").sort_index()
-    published = of_leaves(spread_town)
-    published = published[np.arange(len(published)) % (2 * KINDS) < 2]
-    rows = np.arange(len(published)) // 2
-    estimate, released = (published.groupby(rows)[name].sum().to_numpy() for name in ("estimate", "released"))
-    half = np.rint(1.6448536 * np.sqrt((published["standard"] ** 2).groupby(rows).sum().to_numpy()))
-    assert found["total"].tolist() == released.tolist()
-    assert (released > 2 * half).all()
-    assert np.abs(found["total:low90"] - np.minimum(estimate - half, released - 1)).max() <= 1
-    assert np.abs(found["total:high90"] - np.maximum(estimate + half, released + 1)).max() <= 1
 
 
 class _Rule:

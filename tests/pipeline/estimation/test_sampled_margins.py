@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partialmethod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +12,6 @@ from releases.again import computed_again
 from releases.small import public_bytes, run
 
 from pipeline.estimation import margins
-from pipeline.estimation.margins import SampledRuns
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
@@ -23,22 +19,8 @@ from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import Rates
 
 WHOLE = (1 << 28, 1 << 26)
-#: Leaf cells from which a spine is cut, and of a part: one tract, or two or three.
-CUTS = [(1, 1), (1, 250)]
 #: Of three runs, each simulates some of the tracts.
-BLOCKS = "public/tables/detail/block.parquet"
 RATES = Rates(3, (3.0, 3.0, 1.3), 1)
-
-
-@pytest.fixture
-def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    for_a_town(monkeypatch)
-    # The same in other processes, which do all that they are handed out from the first task on.
-    begin, hand_out = Workers.__init__, Workers._hand_out
-    monkeypatch.setattr(Workers, "__init__", partialmethod(begin, start_after=0))
-    monkeypatch.setattr(
-        Workers, "_hand_out", lambda *given, **named: hand_out(given[0], done_for_a_town, *given[1:], **named)
-    )
 
 
 def for_a_town(patch: pytest.MonkeyPatch) -> None:
@@ -51,43 +33,20 @@ def for_a_town(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("pipeline.estimation.margins.GROUP_CELLS", 1)
 
 
-def done_for_a_town(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """A task in another process."""
-    with pytest.MonkeyPatch.context() as patch:
-        for_a_town(patch)
-        return function(*given, **named)
-
-
-def computed(town: Path, root: Path, cut: tuple[int, int], workers: int = 1) -> dict[str, bytes]:
-    with computed_again(town, root, *cut, workers) as job:
+def computed(town: Path, root: Path, cut: tuple[int, int]) -> dict[str, bytes]:
+    with computed_again(town, root, *cut) as job:
         perform_public_steps(job, last=False)
     return public_bytes(root)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("sampled")
-def test_margins_and_estimates_do_not_show_the_cut(town: Path, tmp_path: Path) -> None:
-    whole = computed(town, tmp_path / "whole", WHOLE)
-    assert any("estimates" in name for name in whole)
-    assert computed(town, tmp_path / "cut", CUTS[1]) == whole
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("sampled")
-def test_margins_show_neither_other_cuts_nor_workers_but_another_sample(town: Path, tmp_path: Path) -> None:
-    whole = computed(town, tmp_path / "whole", WHOLE)
-    assert computed(town, tmp_path / "cut", CUTS[0], 2) == whole
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SampledRuns, "rates", lambda _: replace(RATES, visits=(3.0, 3.0, 3.0)))
-        assert computed(town, tmp_path / "full", WHOLE)[BLOCKS] != whole[BLOCKS]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("sampled")
 def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whole(
     town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And what it is computed of next is cut, which does not show."""
+    for_a_town(monkeypatch)
     whole = computed(town, tmp_path / "whole", WHOLE)
+    assert any("estimates" in name for name in whole)
     simulated: list[int] = []
     honest = margins.run_simulation
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -71,10 +70,6 @@ def test_each_contradiction_is_explained(case: dict[str, Any], tmp_path: Path) -
     assert [line.removeprefix("  ") for line in lines] == case["says"].strip().splitlines()
 
 
-def test_there_are_twenty() -> None:
-    assert len({case["name"] for case in CASES}) >= 20
-
-
 def keeps(constraints: Constraints, level: int, row: int, histogram: tuple[int, ...]) -> bool:
     answers = ((b, np.bincount(b.marginal.cell_answer, histogram, b.marginal.size)) for b in constraints.bounds[level])
     return all((a >= b.lower[row]).all() and (a <= b.upper[row]).all() for b, a in answers)
@@ -140,7 +135,7 @@ def is_feasible(spine: Spine, shape: tuple[int, ...], constraints: Constraints) 
     return True
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), shape=st.sampled_from([(2, 2), (3,), (2,)]))
 def test_the_verdict_is_that_of_listing_all_histograms(seed: int, shape: tuple[int, ...]) -> None:
     most = 3 if len(shape) == 1 else 2
@@ -154,9 +149,9 @@ def test_the_verdict_is_that_of_listing_all_histograms(seed: int, shape: tuple[i
 def test_both_verdicts_occur() -> None:
     """The comparison can fail: about a quarter of the random problems are infeasible."""
     verdicts = [
-        is_feasible(spine, (2, 2), c) for spine, c in (random_constraints(seed, (2, 2), 2) for seed in range(80))
+        is_feasible(spine, (2, 2), c) for spine, c in (random_constraints(seed, (2, 2), 2) for seed in range(40))
     ]
-    assert 10 < verdicts.count(False) < 50
+    assert 4 < verdicts.count(False) < 28
 
 
 def single(n_geounits: int, marginal: Marginal, lower: int, upper: int, name: str = "") -> GroupBounds:
@@ -186,49 +181,3 @@ def test_what_only_fractions_of_persons_keep_is_refused() -> None:
         "  state 1: fractions of persons would keep them all (sex, age, race), but no whole numbers do"
     )
     check_feasible(ONE, (2, 2, 2), Constraints(np.zeros(8, dtype=bool), (bounds,)))
-
-
-def test_a_lower_bound_above_the_upper_is_told_without_labels() -> None:
-    sex, _ = by_attribute((2, 2))
-    with pytest.raises(InfeasibleError) as error:
-        check_feasible(ONE, (2, 2), Constraints(np.zeros(4, dtype=bool), ((single(1, sex, 5, 3, "men and women"),),)))
-    assert str(error.value) == (
-        "the constraints contradict each other:\n  state 1, by 4 persons: "
-        "sex (answer 1) is at least 5 (men and women); sex (answer 1) is at most 3 (men and women); "
-        "sex (answer 2) is at least 5 (men and women); sex (answer 2) is at most 3 (men and women)"
-    )
-
-
-def test_fewer_than_nobody_is_told() -> None:
-    sex, _ = by_attribute((2, 2))
-    with pytest.raises(InfeasibleError, match=r"state 1, by 2 persons: sex \(answer 1\) is at most -1 \(sex\)"):
-        check_feasible(ONE, (2, 2), Constraints(np.zeros(4, dtype=bool), ((single(1, sex, 0, -1),),)))
-
-
-def test_the_check_is_fast_where_every_block_has_invariants_and_facilities() -> None:
-    """25,000 blocks with 8 groups, exact totals and zeros for most types; a spine of five levels."""
-    rng = np.random.default_rng(0)
-    codes = [f"{i:05d}" for i in range(25_000)]
-    spine = spine_from_prefixes(codes, {"state": 1, "county": 2, "tract": 3, "group": 4, "block": 5})
-    total = Marginal("total", (np.zeros(8, dtype=np.int64),))
-    detail = Marginal("hhgq", (np.arange(8),))
-    facilities = np.where(rng.random((len(codes), 8)) < 0.01, 1, 0)
-    facilities[:, 0] = 1
-    histograms = rng.integers(1, 30, facilities.shape) * facilities
-    constraints = declare(
-        spine,
-        np.zeros(8, dtype=bool),
-        [Invariant("block", total, total.answer(histograms))],
-        [FacilityBounds("facilities", "block", detail, facilities, 1, 99_999)],
-    )
-    begin = time.perf_counter()
-    check_feasible(spine, (8,), constraints)
-    assert time.perf_counter() - begin < 30  # 1 s on an idle core
-    tracts = level_sums(spine, histograms)[2]
-    tracts[7, 0] += 1
-    wrong = declare(spine, constraints.structural_zeros, [Invariant("tract", detail, tracts)])
-    bounds = (*wrong.bounds[:4], constraints.bounds[4])
-    begin = time.perf_counter()
-    with pytest.raises(InfeasibleError, match=r"\n  tract 007, by 1 person: hhgq \(answer 1\) is exactly"):
-        check_feasible(spine, (8,), Constraints(constraints.structural_zeros, bounds))
-    assert time.perf_counter() - begin < 60  # 3 s on an idle core

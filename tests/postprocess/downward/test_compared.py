@@ -33,22 +33,6 @@ def test_pythagoras_tells_a_moved_release(kept: float) -> None:
     assert squares_of(1000.0, kept, 12, Z90 * NOISE * kept).are_of_moved
 
 
-def test_squares_are_of_numbers_of_some_sizes_that_have_estimates_and_intervals() -> None:
-    released, estimates, half = np.array([[29, 31, 50, 50, 31]]), np.full((1, 5), 40.0), np.zeros((1, 5))
-    half[0, 4] = np.nan
-    found = Squares.of(released, estimates, np.array([[10.0, 10.0, np.inf, 0.0, 10.0]]), half)
-    assert found.distances == pytest.approx(0.81)
-    assert found.n == 1
-    some = Squares.of(released, estimates, np.array([[10.0, 10.0, 25.0, 0.0, 10.0]]), half + Z90, between=(1.0, 3.0))
-    assert some.distances == pytest.approx(1.21 + 0.16)
-    assert some.errors == pytest.approx(0.01 + 0.0016)
-    assert some.n == 2
-    both = found + some
-    assert both.distances == pytest.approx(0.81 + 1.21 + 0.16)
-    assert both.n == 3
-    assert not Squares().are_of_moved
-
-
 def judged(squares: Squares, *, large_moved: bool = True) -> SmallNumbers:
     return SmallNumbers.of(squares, large_moved=large_moved, spread=False)
 
@@ -82,11 +66,6 @@ def test_of_few_small_numbers_nothing_is_told() -> None:
             assert judged(enough, large_moved=large_moved).informative
 
 
-def test_simulated_intervals_are_longer_than_those_around_estimates_or_not() -> None:
-    assert judged(Squares(300.0, 101.0, 100)).longer
-    assert not judged(Squares(300.0, 99.0, 100)).longer
-
-
 SIMULATED = (np.array([3.0, 3.0, 3.0, 3.0, 3.0]), np.array([30.0, 30.0, 30.0, 30.0, 30.0]))
 COUNTS, ESTIMATES, STANDARD = np.array([5, 5, 5, 5, 21]), np.array([5.0, 12.0, 32.0, -40.0, 12.0]), np.full(5, 10.0)
 AROUND = (np.array([0.0, 0.0, 4.0, 0.0, 0.0]), np.array([21.0, 28.0, 48.0, 6.0, 28.0]))
@@ -105,14 +84,6 @@ def test_ends_of_small_numbers(small: SmallNumbers, low: list[int], high: list[i
     """Not moved: only one above two standard errors reaches down; moved; longer, too; and spread, as it is already."""
     found = small.ends(COUNTS, SIMULATED, AROUND, ESTIMATES, STANDARD)
     np.testing.assert_array_equal(found, (low, high))
-
-
-def test_spread_numbers_reach_as_far_up_as_an_estimate_above_one_standard_error_allows() -> None:
-    short = SIMULATED[0], np.full(5, 6.0)
-    for longer in (False, True):
-        small = SmallNumbers(moved=True, informative=True, longer=longer, spread=True)
-        found = small.ends(COUNTS, short, AROUND, ESTIMATES, STANDARD)
-        np.testing.assert_array_equal(found[1], [6.0, 24.0, 48.0, 6.0, 24.0])
 
 
 def test_no_further_than_around_estimates_still_holds_nine_of_ten_that_are_moved() -> None:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.ranges import FEWER, Ranges, central, inverted, narrowest
+from postprocess.downward.ranges import FEWER, central, inverted
 from postprocess.downward.simulated_margins import (
     LARGE_COVERAGE,
     SIMULATED_COVERAGE,
@@ -75,36 +75,6 @@ def test_errors_by_brute_force() -> None:
     assert found.large.times.sum() == large > 100
 
 
-def test_zeros_need_not_be_written_out() -> None:
-    """A table with few numbers that are not 0 goes another way to the same errors."""
-    rng = np.random.default_rng(3)
-    size = 400
-    marginal = Marginal("detail", (np.arange(size, dtype=np.int64),))
-    table = PublishedTable("detail", 0, marginal)
-    truth = sp.csr_array(rng.poisson(0.002, (300, size)))
-    again = sp.csr_array(rng.poisson(0.002, (300, size)))
-    known = AnswerVariances(np.zeros(300, dtype=np.int64), {marginal.key: np.full((1, size), 4.0)})
-    found = count_errors(table, BASIS, known, truth, again)
-    t, r = truth.toarray().ravel(), again.toarray().ravel()
-    cells = np.tile(np.arange(size), 300)
-    for name, sizes, error in (("by_truth", t, r - t), ("by_release", r, t - r)):
-        expected, sized = SizedErrors.of(cells, sizes, error), getattr(found, name)
-        assert np.array_equal(sized.places, expected.places)
-        assert np.array_equal(sized.times, expected.times)
-
-
-def test_the_narrowest_range_by_brute_force() -> None:
-    rng = np.random.default_rng(4)
-    rows = rng.integers(0, 30, (200, 25)) * (rng.random((200, 25)) < 0.6)
-    rows[:, 7] += 1
-    first, after = narrowest(rows, SIMULATED_COVERAGE)
-    for row, low, high in zip(rows, first, after, strict=True):
-        needed = np.ceil(SIMULATED_COVERAGE * row.sum())
-        spans = [(j - i, i) for i in range(25) for j in range(i + 1, 26) if row[i:j].sum() >= needed]
-        assert high - low == min(spans)[0]
-        assert row[low:high].sum() >= needed
-
-
 def test_the_central_range_by_brute_force() -> None:
     """As many errors as may be are left out on either side, half of the rest each."""
     rng = np.random.default_rng(14)
@@ -117,7 +87,7 @@ def test_the_central_range_by_brute_force() -> None:
         assert row[high:].sum() <= most < row[high - 1 :].sum()
 
 
-@pytest.mark.parametrize("standard", [0.9, 1.0, 1.1, 1.2, 1.3, 1.5, 2.0, 6.0, 20.0])
+@pytest.mark.parametrize("standard", [0.9, 1.2, 2.0, 20.0])
 def test_tables_too_small_for_simulated_errors_cover_whole_numbers_of_any_standard_error(standard: float) -> None:
     """With small standard errors, as an answer that is added to a release gives, 86.9 % were covered at 1.2.
 
@@ -264,17 +234,6 @@ def test_what_is_certain_alone_has_no_width() -> None:
     assert np.array_equal(high[:, others], truth[:, others] + 1)
 
 
-def test_without_errors_the_standard_error_stands() -> None:
-    """Nothing was simulated of such sizes: 1.645 standard errors to each side, no count below 0."""
-    empty = ErrorCounts.empty(TABLE, BASIS, variances(10.0))
-    intervals = Intervals(TABLE, empty)
-    published = np.full((N, CELLS), 5, dtype=np.int64)
-    low, high = intervals.ends(BASIS, variances(10.0), published, slice(None))
-    assert (low == 0).all()
-    assert ((high - 5 >= 15) & (high - 5 <= 17)).all()
-    assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, narrowest, SIMULATED_COVERAGE).low).all()
-
-
 def test_a_small_table_makes_do_with_fewer_errors() -> None:
     """Counts of few areas err less than their linear estimates do: what a hundred errors show of that is used."""
     truth = np.random.default_rng(31).integers(200, 900, (N, CELLS))
@@ -328,18 +287,3 @@ def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
     assert 0.88 <= shares["truth", 420, True] <= 0.95
     for of_sizes in (("truth", 300), ("release", 300), ("release", 420)):
         assert shares[(*of_sizes, True)] >= 0.88, of_sizes
-
-
-def test_sums_that_do_not_stand_apart_have_the_ends_that_they_had() -> None:
-    """Truths are as many of each size, so that a release is as often of a smaller one as of a larger."""
-    standard, rng = 100.0, np.random.default_rng(32)
-    truth = rng.integers(200, 3000, (6_000, CELLS))
-    known = variances(standard, len(truth))
-    found = np.maximum(np.rint(truth + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
-    again = np.maximum(np.rint(found + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
-    errors = ErrorCounts.empty(TABLE, BASIS, known)
-    errors += count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(again))
-    ends = [Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None)) for of_sums in (False, True)]
-    some = (found > 500) & (found < 2500)
-    assert np.array_equal(ends[0][0][some], ends[1][0][some])
-    assert np.array_equal(ends[0][1][some], ends[1][1][some])

@@ -1,18 +1,19 @@
-"""The released whole numbers keep every constraint, whatever the problem, solver and batches."""
+"""The released whole numbers keep every constraint, whatever the problem, solver, batches and cuts."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import ESTIMATORS, KINDS, random_problem
+from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem
 
+from postprocess.bounds.declare import propagate
+from postprocess.bounds.feasibility import check_feasible
 from postprocess.downward import level as downward
 from postprocess.downward import tasks as level_task
 from postprocess.downward.level import downward_level
@@ -50,34 +51,47 @@ def assert_kept(problem: Problem, released: list[np.ndarray]) -> None:
             assert np.array_equal(sums, released[level - 1])
 
 
-@settings(max_examples=40, deadline=None)
-@given(**KINDS, estimator=ESTIMATORS, roots=st.integers(1, 2))
+@settings(max_examples=25)
+@example(  # a precision that is singular in directions which constraints fix
+    seed=338, zeros=True, invariants=True, complete=True, estimator="full", roots=1, bypass=False, completed=False
+)
+@given(**KINDS, estimator=ESTIMATORS, roots=st.integers(1, 2), bypass=st.booleans(), completed=st.booleans())
 def test_every_constraint_is_kept(
-    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int, bypass: bool, completed: bool
 ) -> None:
+    """Also with totals that are exact down to some level, above areas in which some groups cannot be.
+
+    And where single children are measured once, and where what nothing measures is completed from the parent.
+    """
     problem, _ = random_problem(
         seed,
         zeros=zeros,
-        invariants=invariants and not zeros,
+        invariants=invariants,
         complete=complete,
         estimator=estimator,
         roots=roots,
         shape=(3, 2, 2),
     )
-    released, _ = release(problem)
-    assert_kept(problem, released)
+    stated = problem.constraints
+    check_feasible(problem.spine, problem.shape, stated)
+    carried = propagate(problem.spine, stated.bounds, stated.structural_zeros)
+    problem = replace(problem, constraints=replace(stated, bounds=carried))
+    if completed:
+        problem = replace(problem, completed=tuple(one.marginal for level in problem.measured for one in level))
+    if bypass:
+        problem = bypassed(problem)
+    assert_kept(replace(problem, constraints=stated), release(problem)[0])
 
 
 @pytest.mark.parametrize("estimator", ["full", "topdown"])
 def test_an_enormous_budget_gives_the_truth(estimator: str) -> None:
-    for seed in range(5):
+    for seed in range(3):
         problem, truth = random_problem(seed, zeros=True, estimator=estimator)
         exact = tuple(
             tuple(replace(one, values=one.marginal.answer(counts), variance=1e-9) for one in level)
             for level, counts in zip(problem.measured, truth, strict=True)
         )
-        released, _ = release(replace(problem, measured=exact))
-        for counts, true in zip(released, truth, strict=True):
+        for counts, true in zip(release(replace(problem, measured=exact))[0], truth, strict=True):
             assert np.array_equal(counts, true)
 
 
@@ -85,17 +99,16 @@ def test_the_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, _ = random_problem(5, n_levels=4, zeros=True)
     whole, _ = release(problem)
     monkeypatch.setattr(level_task, "BATCH_CELLS", 40)
-    cut, _ = release(problem)
-    for a, b in zip(whole, cut, strict=True):
+    for a, b in zip(whole, release(problem)[0], strict=True):
         assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("kind", [{}, {"zeros": True}, {"invariants": True}, {"complete": False}])
+@pytest.mark.parametrize("kind", [{"zeros": True}, {"invariants": True}, {"complete": False}])
 def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]
 ) -> None:
     """Together, cut into batches, those that take two rounds apart from the others, and each alone."""
-    problem, _ = random_problem(7, n_levels=1, roots=150, shape=(3, 2), **kind)
+    problem, _ = random_problem(7, n_levels=1, roots=100, shape=(3, 2), **kind)
     (together,), report = release(problem)
     assert_kept(problem, [together])
     monkeypatch.setattr(level_task, "BATCH_CELLS", 100)
@@ -109,44 +122,6 @@ def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     assert report.public() == of_alone.public()
 
 
-def test_areas_without_a_parent_are_stated_solved_and_rounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten times the areas take no more calls."""
-    problem, _ = random_problem(3, n_levels=1, roots=2000, shape=(5,))
-    unchecked = np.zeros(2000, dtype=bool)
-    calls: Counter[str] = Counter()
-
-    def counted(name: str) -> None:
-        function = getattr(downward, name)
-
-        def call(*given: object, **more: object) -> object:
-            calls[name] += 1
-            return function(*given, **more)
-
-        monkeypatch.setattr(downward, name, call)
-
-    for name in ("member_of", "solve_together", "round_together", "round_family"):
-        counted(name)
-    basis = basis_of(problem)
-    downward_level(problem, basis, 0, upward_pass(problem, basis)[0], None, checked=unchecked)
-    assert calls["solve_together"] == 2  # the total, then the detail
-    assert sum(calls.values()) < 30  # some have cells that cost the same, and are rounded alone
-
-
-def test_a_message_names_the_one_of_many_areas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seeded fault in one area of those that are solved together is found in the sample, by the area's code."""
-    problem, _ = random_problem(3, n_levels=1, roots=20, shape=(5,))
-    right = active_set.solve_together
-
-    def wrong(family: Family) -> active_set.Together:
-        found = right(family)
-        found.x[-1] += 0.01
-        return found
-
-    monkeypatch.setattr(downward, "solve_together", wrong)
-    with pytest.raises(SolverError, match=r"level0 19: the batched solver and \S+ differ by 0\.01 "):
-        release(problem)
-
-
 def test_cvxpy_alone_gives_nearly_the_same() -> None:
     """Solutions agree to 1e-3 persons, so whole numbers differ by at most a few ties."""
     problem, _ = random_problem(11, n_levels=3)
@@ -158,44 +133,48 @@ def test_cvxpy_alone_gives_nearly_the_same() -> None:
     assert different <= 0.02 * sum(a.size for a in batched)
 
 
-def test_the_sample_is_compared_with_another_solver() -> None:
-    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
-    _, report = release(problem)
-    assert report.families > 40
-    assert report.checked >= 20
-    assert report.largest_difference < 1e-4
-
-
-def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seeded fault in the batched solver is caught by the comparison with another solver."""
-    right = solve.solve_batched
-
-    def wrong(families: Sequence[Family], guesses: Sequence[Guess] | None) -> list[Solution | None]:
-        out = right(families, guesses)
-        return [
-            one and replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
-            for one in out
-        ]
-
-    monkeypatch.setattr(solve, "solve_batched", wrong)
-    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
-    with pytest.raises(
-        SolverError, match=r"level\d [\w.]+ \(its level\d children\): the batched solver and cvxpy/CLARABEL differ"
-    ):
-        release(problem)
+#: Many families, of which a sample is solved by another solver, too.
+MANY = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)[0]
 
 
 def test_a_first_order_solution_that_is_off_does_not_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """On some processors SCS ends 0.003 persons from the solution, where precisions are of 0.005 and 22,000."""
-    right, asked = solve_again, []
+    asked = []
 
     def off(family: Family) -> Solution:
         asked.append(family.name)
-        one = right(family)
+        one = solve_again(family)
         return replace(one, x=one.x + 0.0033)
 
     monkeypatch.setattr("postprocess.downward.batch.solve_again", off)
-    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
-    _, report = release(problem)
+    _, report = release(MANY)
+    assert report.families > 40
     assert report.checked == len(asked) >= 20
     assert report.largest_difference < 1e-4
+
+
+def test_a_wrong_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seeded fault is caught by the comparison with another solver; the message names the one of many areas."""
+    with monkeypatch.context() as patch:
+        right = active_set.solve_together
+
+        def wrong_area(family: Family) -> active_set.Together:
+            found = right(family)
+            found.x[-1] += 0.01
+            return found
+
+        patch.setattr(downward, "solve_together", wrong_area)
+        with pytest.raises(SolverError, match=r"level0 19: the batched solver and \S+ differ by 0\.01 "):
+            release(random_problem(3, n_levels=1, roots=20, shape=(5,))[0])
+    batched = solve.solve_batched
+
+    def wrong(families: Sequence[Family], guesses: Sequence[Guess] | None) -> list[Solution | None]:
+        return [
+            one and replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
+            for one in batched(families, guesses)
+        ]
+
+    monkeypatch.setattr(solve, "solve_batched", wrong)
+    of_family = r"level\d [\w.]+ \(its level\d children\): the batched solver and cvxpy/CLARABEL differ"
+    with pytest.raises(SolverError, match=of_family):
+        release(MANY)

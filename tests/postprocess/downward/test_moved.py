@@ -159,14 +159,6 @@ def test_what_is_taken_by_hand() -> None:
     np.testing.assert_allclose(found, [1 / 3, 2 / 3], rtol=1e-6)
 
 
-def test_what_is_taken_does_not_depend_on_how_many_areas_are_worked_on_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(moved, "CHUNK_NUMBERS", 7 * TOWNS.release.shape[1])
-    np.testing.assert_array_equal(taken(GROUP, [MEASURED], TOWNS.release), TOWNS.taken)
-    assert taken(GROUP, [MEASURED], TOWNS.release[:0]).shape == (0, GROUP.size)
-
-
 def test_distances_of_parts_add_up() -> None:
     known = TOWNS.counts, TOWNS.estimates, TOWNS.standard, TOWNS.taken
     whole = Distances.of(*known)
@@ -197,15 +189,6 @@ def test_too_few_numbers_have_no_such_intervals() -> None:
     assert np.isfinite(found).all()
     apart = [*more[:3], np.append(known[3], 0.9)]
     assert np.isnan(MovedErrors.of(Distances.of(*apart)).ends(*apart)[0]).all()
-
-
-def test_the_released_number_and_its_neighbours_are_in() -> None:
-    low, high = ends(TOWNS, TOWNS.taken)
-    some = ~np.isnan(low)
-    assert some.sum() > 2500
-    assert ((low <= np.maximum(TOWNS.counts - 1, 0)) & (TOWNS.counts + 1 <= high))[some].all()
-    assert (low[some] >= 0).all()
-    assert not (some & ~is_learned(TOWNS.counts, TOWNS.standard, TOWNS.taken)).any()
 
 
 def test_an_interval_that_begins_at_the_released_number_is_as_much_shorter_at_its_other_end() -> None:

@@ -104,24 +104,6 @@ def test_a_rare_group_keeps_its_own() -> None:
     assert np.nanmin(found) < 0.5
 
 
-def test_what_covers_no_more_than_it_has_to_stays() -> None:
-    """Where all truths are as frequent, and far above 0, both intervals are nearly the same."""
-    truth = np.random.default_rng(1).integers(540, 1000, (N, CELLS))
-    errors = errors_of(truth, 10.0)
-    found, _ = covered(full(errors), errors.unit, truth, release(truth, 4, 10.0))
-    assert 0.9 < np.nanmin(found) < np.nanmax(found) < GOAL + SPARE
-    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
-        assert np.array_equal(mine.low, before.low, equal_nan=True)
-        assert np.array_equal(mine.high, before.high, equal_nan=True)
-
-
-def test_few_pairs_change_nothing() -> None:
-    errors = errors_of(population(1, 120))
-    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
-        assert np.array_equal(mine.low, before.low, equal_nan=True)
-        assert np.array_equal(mine.high, before.high, equal_nan=True)
-
-
 def few_of_each(seed: int, n: int) -> np.ndarray:
     """One frequent group and two that are not: in no octave 400 pairs of each by both sizes; of all from 32 on."""
     rng = np.random.default_rng(seed)
@@ -142,15 +124,17 @@ def test_pairs_of_all_cells_together_narrow_where_those_alike_are_few() -> None:
     assert width < 0.93 * wider
 
 
-def test_pooled_changes_nothing_where_all_cells_together_have_too_few() -> None:
-    errors = errors_of(population(1, 60))
-    for mine, before in zip(narrowed(errors, CELLS, pooled=True), full(errors), strict=True):
-        assert np.array_equal(mine.low, before.low, equal_nan=True)
-        assert np.array_equal(mine.high, before.high, equal_nan=True)
-
-
-def test_smallest_sizes_keep_their_ranges() -> None:
+def test_few_pairs_the_smallest_sizes_and_what_covers_no_more_than_it_has_to_stay() -> None:
     errors = errors_of(population(1))
     for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
         assert np.array_equal(mine.low[:, : FIRST // 2 + 1], before.low[:, : FIRST // 2 + 1], equal_nan=True)
         assert (mine.high - mine.low)[:2, FIRST:30].mean() < (before.high - before.low)[:2, FIRST:30].mean()
+    # Where all truths are as frequent, and far above 0, both intervals are nearly the same.
+    truth = np.random.default_rng(1).integers(540, 1000, (N, CELLS))
+    alike, few = errors_of(truth, 10.0), errors_of(population(1, 60))
+    found, _ = covered(full(alike), alike.unit, truth, release(truth, 4, 10.0))
+    assert 0.9 < np.nanmin(found) < np.nanmax(found) < GOAL + SPARE
+    for errors, pooled in ((alike, False), (few, False), (few, True)):
+        for mine, before in zip(narrowed(errors, CELLS, pooled=pooled), full(errors), strict=True):
+            assert np.array_equal(mine.low, before.low, equal_nan=True)
+            assert np.array_equal(mine.high, before.high, equal_nan=True)

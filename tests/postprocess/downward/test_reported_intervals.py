@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.downward import reported_errors
 from postprocess.downward.ranges import narrowest
-from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, owners_of, person_class
+from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, person_class
 from postprocess.downward.reported_intervals import ReportedIntervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
@@ -106,12 +106,6 @@ def test_errors_by_brute_force() -> None:
     places = zip(*(part.tolist() for part in found.by_release.parts()), strict=True)
     assert dict(zip(places, found.by_release.times.tolist(), strict=True)) == expected
     assert found.by_release.is_of(n_owners(MARGINAL))
-
-
-def test_octaves_of_persons() -> None:
-    persons = np.array([0, 1, 2, 3, 4, 7, 8, 1023, 1024, 2**31])
-    assert person_class(persons).tolist() == [0, 0, 1, 1, 2, 2, 3, 9, 10, 31]
-    assert owners_of(np.array([2]), np.array([9]), 5).tolist() == [17]
 
 
 def test_octaves_are_exact_on_every_processor() -> None:
@@ -217,25 +211,6 @@ def test_many_runs_of_few_areas_do_not_make_their_stand_ins_the_truth() -> None:
     assert held(ReportedIntervals(TABLE, errors, Reports(), 2), truth, published).mean() > 0.88
     # Power: as if they were of as many areas as runs.
     assert held(ReportedIntervals(TABLE, errors, Reports(), 600), truth, published).mean() < 0.85
-
-
-def test_cells_are_alike_within_a_factor_of_two_and_an_octave_of_persons() -> None:
-    """Not the rest of the persons, whose counts have another variance."""
-
-    class WithRest(Reports):
-        def variances(self, answers: np.ndarray, cells: np.ndarray, persons: np.ndarray, /) -> np.ndarray:
-            return super().variances(answers, cells, persons) * np.where(cells == CELLS - 1, 3, 1)
-
-    truth = np.repeat([[70, 40, 75, 70], [34, 20, 33, 40]], 50, axis=0)
-    errors = ErrorCounts.empty(TABLE, BASIS, variances(truth.sum(axis=1)))
-    stand_ins, known = sp.csr_array(truth), variances(truth.sum(axis=1))
-    errors += count_reported(TABLE, BASIS, known, stand_ins, stand_ins, WithRest())
-    alike = ReportedIntervals(TABLE, errors, WithRest(), 100)._alike
-    large, small = (alike[octave * CELLS : (octave + 1) * CELLS] for octave in (7, 6))
-    for first, second, third, rest in (large, small):
-        assert first == third
-        assert len({first, second, rest}) == 3
-    assert not set(large) & set(small)
 
 
 def test_without_errors_standard_errors_of_their_own_stand() -> None:

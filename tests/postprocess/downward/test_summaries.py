@@ -79,19 +79,6 @@ def test_measured_terms_give_the_estimate_of_the_upward_pass() -> None:
         assert np.allclose(found, basis.unfold(expected), atol=1e-6)
 
 
-def test_draws_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, basis, truth = subtree(1, zeros=False, invariants=False, complete=True)
-    top = upward_pass(part, basis)[0]
-    many, counts = replace(top, classes=np.zeros(50, dtype=np.int64)), sp.csr_array(np.repeat(truth, 50, axis=0))
-
-    def draw() -> np.ndarray:
-        return drawn_terms(basis, many, factors_of(top.info), counts, np.random.default_rng(3))
-
-    whole = draw()
-    monkeypatch.setattr("postprocess.downward.summaries.CHUNK_CELLS", 7 * part.n_cells)
-    assert np.allclose(draw(), whole, rtol=1e-12)
-
-
 def test_reported_terms_give_the_debiased_counts_themselves() -> None:
     """Their number is known, so that they are moved to add up to it; each answer keeps an error of its own."""
     part, basis, _ = subtree(3, zeros=False, invariants=False, complete=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from scipy.linalg import lapack
@@ -40,30 +37,3 @@ def test_what_is_not_definite_has_no_factor() -> None:
     assert not inverse_of_factored(np.diag([1.0, 0.0]))
     with pytest.raises(ValueError, match=r"potrf: found a matrix \(2, 3\)"):
         factor(np.ones((2, 3)))
-
-
-def test_other_threads_go_on() -> None:
-    """They are at work while a matrix is factored; with SciPy's own call, a seeded fault, hardly."""
-    matrix = np.eye(2500) + 1.0
-    assert max(turns_during(matrix, factor)) > 5
-    assert min(turns_during(matrix, lambda own: lapack.dpotrf(own.T, lower=1, clean=0, overwrite_a=1))) <= 5
-
-
-def turns_during(matrix: np.ndarray, work: Callable[[np.ndarray], object]) -> list[int]:
-    """How often another thread had a turn while a matrix was overwritten, each of three times."""
-    turns, ending = [0], threading.Event()
-
-    def count() -> None:
-        while not ending.wait(0.0005):
-            turns[0] += 1
-
-    thread = threading.Thread(target=count)
-    thread.start()
-    seen = []
-    for own in [matrix.copy() for _ in range(3)]:
-        before = turns[0]
-        work(own)
-        seen.append(turns[0] - before)
-    ending.set()
-    thread.join()
-    return seen

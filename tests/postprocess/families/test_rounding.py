@@ -1,157 +1,194 @@
-"""Rounding keeps the sums, stays within one person, and is the nearest: compared with brute force."""
+"""Rounding keeps the sums, stays within one person, and is the nearest that does, by integer programming; and swaps."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
+from postprocess.families import rounding
 from postprocess.families.family import Family
 from postprocess.families.precisions import Dense
-from postprocess.families.rounding import GroupLevel, round_family, round_together, snap, tie_breaks
+from postprocess.families.rounding import GroupLevel, round_family, round_together, snap, swapped, tie_breaks
+
+UNLIMITED = 1 << 52
 
 
-def family_of(x: np.ndarray, parent: np.ndarray | None) -> Family:
-    cells = x.shape[1]
-    return Family(
-        name="tract 1",
-        precision=Dense(np.eye(cells)[None]),
-        linear=x,
-        upper=np.full(x.shape, 50.0),
-        parent=None if parent is None else parent.astype(float),
-        held_group=None,
-        held=None,
-    )
+def family_of(x: FloatArray, parent: FloatArray | None, precision: FloatArray | None = None) -> Family:
+    matrix = np.eye(x.shape[1]) if precision is None else precision
+    upper = np.full(x.shape, 50.0) if parent is None else np.broadcast_to(np.maximum(parent, 50.0), x.shape)
+    return Family("tract 1", Dense(matrix[None]), x @ matrix, upper, parent, None, None)
 
 
-def random_solution(seed: int, children: int, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def random_solution(seed: int, children: int, cells: int) -> tuple[FloatArray, FloatArray, IntArray]:
     """A real matrix with whole column and row sums, and these sums."""
     rng = np.random.default_rng(seed)
     whole = rng.integers(0, 5, (children, cells)).astype(float)
     for _ in range(30):
-        rows = rng.choice(children, 2, replace=False)
-        columns = rng.choice(cells, 2, replace=False)
-        most = min(whole[rows[0], columns[0]], whole[rows[1], columns[1]])
-        amount = rng.random() * most
-        whole[rows[0], columns[0]] -= amount
-        whole[rows[1], columns[1]] -= amount
-        whole[rows[0], columns[1]] += amount
-        whole[rows[1], columns[0]] += amount
+        rows, columns = rng.choice(children, 2, replace=False), rng.choice(cells, 2, replace=False)
+        amount = rng.random() * min(whole[rows[0], columns[0]], whole[rows[1], columns[1]])
+        whole[rows, columns] -= amount
+        whole[rows, columns[::-1]] += amount
     return whole, np.rint(whole.sum(axis=0)), np.rint(whole.sum(axis=1)).astype(np.int64)
 
 
-def best_by_brute_force(x: np.ndarray, allowed: Callable[[np.ndarray], bool]) -> float:
-    """The smallest sum of squared distances over all choices of floor and ceiling that are allowed."""
+def level(group: Sequence[int], children: int, sums: IntArray | None = None) -> GroupLevel:
+    """Groups of cells whose sums are given, `(children, groups)`, or free."""
+    groups = np.array(group)
+    nothing = np.zeros((children, groups.max() + 1), dtype=np.int64)
+    return GroupLevel(groups, nothing if sums is None else sums, nothing + UNLIMITED if sums is None else sums)
+
+
+def ties_of(x: FloatArray, seed: int = 1) -> IntArray:
+    return tie_breaks(seed, [np.arange(len(x))[:, None], np.arange(x.shape[1])[None, :]])
+
+
+def least_distance(x: FloatArray, parent: FloatArray | None, chain: Sequence[GroupLevel]) -> float:
+    """The least sum of squared distances of whole numbers within one person that keep all sums, each within one too."""
     floors = np.floor(x + 1e-9)
-    best = np.inf
-    for increments in itertools.product((0, 1), repeat=x.size):
-        whole = floors + np.array(increments).reshape(x.shape)
-        if (np.abs(whole - x) < 1).all() and allowed(whole):
-            best = min(best, ((whole - x) ** 2).sum())
-    return best
+    gain = ((floors + 1 - x) ** 2 - (floors - x) ** 2).ravel()
+    index = np.arange(x.size).reshape(x.shape)
+    limits = [LinearConstraint(np.zeros((1, x.size)), 0, 0)]
+    if parent is not None:
+        limits += [
+            LinearConstraint(np.isin(index.ravel(), index[:, cell])[None].astype(float), total, total)
+            for cell, total in enumerate(parent - floors.sum(axis=0))
+        ]
+    for one in chain:
+        for child, answer in itertools.product(range(len(x)), range(one.lower.shape[1])):
+            members = index[child, one.group == answer]
+            whole, exact = floors.ravel()[members].sum(), x.ravel()[members].sum()
+            low = max(one.lower[child, answer], np.floor(exact + 1e-9)) - whole
+            high = min(one.upper[child, answer], np.ceil(exact - 1e-9)) - whole
+            limits.append(LinearConstraint(np.isin(index.ravel(), members)[None].astype(float), low, high))
+    most = np.where(np.abs(x - np.rint(x)) < 1e-6, 0.0, 1.0).ravel()  # what is whole stays
+    found = milp(gain, integrality=np.ones(x.size), bounds=Bounds(0, most), constraints=limits)
+    assert found.success
+    return float(((floors - x) ** 2).sum() + found.fun)
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), held=st.booleans())
-def test_nearest_by_brute_force(seed: int, held: bool) -> None:
-    x, columns, rows = random_solution(seed, 3, 4)
-    family = family_of(x, columns)
-    everything = np.zeros(4, dtype=np.int64)
-    chain = [GroupLevel(everything, rows[:, None], rows[:, None])] if held else []
-    whole = round_family(family, x, chain, tie_breaks(1, [np.arange(3)[:, None], np.arange(4)[None, :]]))
-    best = best_by_brute_force(x, lambda w: (w.sum(0) == columns).all() and (not held or (w.sum(1) == rows).all()))
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), held=st.booleans(), nested=st.booleans())
+def test_it_is_the_nearest(seed: int, held: bool, nested: bool) -> None:
+    x, columns, rows = random_solution(seed, 4, 6)
+    chain = [level([0] * 6, 4, rows[:, None] if held else None)]
+    if nested:
+        chain.append(level([0, 0, 1, 1, 2, 2], 4))
+    whole = round_family(family_of(x, columns), x, chain, ties_of(x))
     assert (whole.sum(axis=0) == columns).all()
+    assert not held or (whole.sum(axis=1) == rows).all()
     assert (whole >= 0).all()
-    assert ((whole - x) ** 2).sum() <= best + 1e-2
-
-
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_nested_groups_are_held_within_one(seed: int) -> None:
-    x, columns, rows = random_solution(seed, 5, 6)
-    group = np.array([0, 0, 1, 1, 2, 2])
-    chain = [
-        GroupLevel(np.zeros(6, dtype=np.int64), rows[:, None], rows[:, None]),
-        GroupLevel(group, np.zeros((5, 3), dtype=np.int64), np.full((5, 3), 1000)),
-    ]
-    whole = round_family(family_of(x, columns), x, chain, np.zeros((5, 6), dtype=np.int64))
-    assert (whole.sum(axis=0) == columns).all()
-    assert (whole.sum(axis=1) == rows).all()
     assert np.abs(whole - x).max() < 1 + 1e-3
-    for g in range(3):
-        assert np.abs(whole[:, group == g].sum(1) - x[:, group == g].sum(1)).max() < 1 + 1e-3
+    assert ((whole - x) ** 2).sum() <= least_distance(x, columns, chain) + 1e-2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), fixed=st.booleans())
-def test_areas_without_a_parent_are_nearest_by_brute_force(seed: int, fixed: bool) -> None:
-    """Together as by themselves, in nested groups with bounds."""
+def test_areas_without_a_parent_are_nearest_together_as_by_themselves(seed: int, fixed: bool) -> None:
     rng = np.random.default_rng(seed)
     x = rng.gamma(1.0, 2.0, (6, 5))
     if fixed:
         x *= (np.rint(x.sum(axis=1)) / x.sum(axis=1))[:, None]
-    sums, group = np.zeros(5, dtype=np.int64), np.array([0, 0, 1, 1, 2])
     totals = np.rint(x.sum(axis=1)).astype(np.int64)[:, None]
-    low, free = np.zeros((6, 3), dtype=np.int64), np.full((6, 3), 1000)
-    chain = [GroupLevel(sums, totals if fixed else 0 * totals, totals), GroupLevel(group, low, free)]
-    ties = tie_breaks(seed, [np.arange(6)[:, None], np.arange(5)[None, :]])
-    family = family_of(x, None)
+    chain = [
+        GroupLevel(np.zeros(5, dtype=np.int64), totals if fixed else 0 * totals, totals),
+        level([0, 0, 1, 1, 2], 6),
+    ]
+    family, ties = family_of(x, None), ties_of(x, seed)
     together, sure = round_together(family, x, chain, ties)
     assert sure.mean() > 0.5
     for i in range(6):
         own = [GroupLevel(one.group, one.lower[i : i + 1], one.upper[i : i + 1]) for one in chain]
-        given = family.of_children(np.array([i])), x[i : i + 1], own, ties[i : i + 1]
-        whole = round_family(*given)
-        assert not sure[i] or np.array_equal(whole[0], together[i])
-
-        def allowed(w: np.ndarray, i: int = i) -> bool:
-            near = all(abs((w - x[i : i + 1])[:, group == g].sum()) < 1 for g in range(3))
-            return near and abs(w.sum() - x[i].sum()) < 1 and chain[0].lower[i] <= w.sum() <= chain[0].upper[i]
-
-        assert ((whole - x[i]) ** 2).sum() <= best_by_brute_force(x[i : i + 1], allowed) + 1e-2
+        alone = round_family(family.of_children(np.array([i])), x[i : i + 1], own, ties[i : i + 1])
+        assert not sure[i] or np.array_equal(alone[0], together[i])
+        assert ((alone - x[i]) ** 2).sum() <= least_distance(x[i : i + 1], None, own) + 1e-2
 
 
 def test_where_cells_that_cost_the_same_go_different_ways_it_is_not_sure() -> None:
     x = np.array([[0.5, 0.5, 2.0], [0.4, 0.6, 2.0]])
-    chain = [GroupLevel(np.zeros(3, dtype=np.int64), np.full((2, 1), 3), np.full((2, 1), 3))]
-    whole, sure = round_together(family_of(x, None), x, chain, np.ones((2, 3), dtype=np.int64))
+    whole, sure = round_together(
+        family_of(x, None), x, [level([0, 0, 0], 2, np.full((2, 1), 3))], np.ones((2, 3), dtype=np.int64)
+    )
     assert sure.tolist() == [False, True]
     assert whole[1].tolist() == [0, 1, 2]
 
 
-def test_crossing_groups_are_kept_by_integer_programming() -> None:
-    x, columns, _ = random_solution(3, 3, 4)
-    first, second = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
-    low = np.zeros((3, 2), dtype=np.int64)
-    chain = [GroupLevel(first, low, low + 100), GroupLevel(second, low, low + 100)]
-    whole = round_family(family_of(x, columns), x, chain, np.zeros((3, 4), dtype=np.int64))
+def test_crossing_groups_are_kept_and_what_cannot_be_kept_stops_the_run() -> None:
+    x, columns, rows = random_solution(3, 3, 4)
+    family, none = family_of(x, columns), np.zeros((3, 4), dtype=np.int64)
+    whole = round_family(family, x, [level([0, 0, 1, 1], 3), level([0, 1, 0, 1], 3)], none)
     assert (whole.sum(axis=0) == columns).all()
     assert np.abs(whole - x).max() <= 1 + 1e-3
-
-
-def test_what_cannot_be_kept_stops_the_run() -> None:
-    x, columns, rows = random_solution(3, 3, 4)
-    chain = [GroupLevel(np.zeros(4, dtype=np.int64), rows[:, None] + 40, rows[:, None] + 40)]
     with pytest.raises(SolverError, match="tract 1: no whole numbers next to the solution keep its constraints"):
-        round_family(family_of(x, columns), x, chain, np.zeros((3, 4), dtype=np.int64))
+        round_family(family, x, [level([0] * 4, 3, rows[:, None] + 40)], none)
 
 
-def test_whole_numbers_stay_and_noise_in_the_last_bits_does_not_matter() -> None:
-    x = np.array([[3.0000004, 1.9999997, 0.5, 1 / 3]])
+def test_noise_in_the_last_bits_does_not_matter_and_ties_are_even() -> None:
     for shift in (-1e-9, 0.0, 1e-9):
-        floors, fractions = snap(x + shift)
+        floors, fractions = snap(np.array([[3.0000004, 1.9999997, 0.5, 1 / 3]]) + shift)
         assert floors.tolist() == [[3, 2, 0, 0]]
         assert fractions.tolist() == [[0, 0, 1 << 15, 21845]]
-
-
-def test_ties_depend_on_seed_and_place_and_are_even() -> None:
-    ties = tie_breaks(1, [np.arange(200)[:, None], np.arange(200)[None, :]])
-    assert ties.min() >= 0
-    assert ties.max() < 1 << 14
+    places = np.zeros((200, 200))
+    ties = ties_of(places)
+    assert 0 <= ties.min() < ties.max() < 1 << 14
     assert abs(ties.mean() / (1 << 13) - 1) < 0.02
-    assert not np.array_equal(ties, tie_breaks(2, [np.arange(200)[:, None], np.arange(200)[None, :]]))
+    assert not np.array_equal(ties, ties_of(places, 2))
+
+
+#: Households by size whose members are measured well.
+SIZES = np.arange(1.0, 8.0)
+
+
+def households(seed: int, children: int) -> tuple[Family, FloatArray, list[GroupLevel]]:
+    """A solution with the parent's sums; its totals, and those of small and large ones, are within one."""
+    x = np.random.default_rng(seed).gamma(1.0, 3.0, (children, len(SIZES)))
+    parent = np.rint(x.sum(axis=0)) + 1
+    x *= parent / x.sum(axis=0)
+    family = replace(
+        family_of(x, parent, np.eye(7) + np.outer(SIZES, SIZES) / 2.0), upper=np.tile(parent, (children, 1))
+    )
+    return family, x, [level([0] * 7, children), level([0, 0, 0, 1, 1, 1, 1], children)]
+
+
+def value(family: Family, x: FloatArray, whole: IntArray) -> float:
+    away = whole - x
+    return float(0.5 * np.einsum("ci,ij,cj", away, family.matrices[0], away))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("levels", [1, 2])
+def test_swaps_keep_every_sum_and_leave_none_that_would_lower_the_objective(seed: int, levels: int) -> None:
+    family, x, chain = households(seed, 6)
+    rounded = round_family(family, x, chain[:levels], ties_of(x))
+    better = swapped(family, x, rounded, chain[:levels])
+    least = value(family, x, better)
+    assert least < value(family, x, rounded) + (1e-9 if levels > 1 else 0.0)
+    assert (better.sum(axis=0) == rounded.sum(axis=0)).all()
+    for one in chain[:levels]:
+        for group in range(one.lower.shape[1]):
+            assert (better[:, one.group == group].sum(axis=1) == rounded[:, one.group == group].sum(axis=1)).all()
+    assert (np.abs(better - x) < 1).all()
+    if levels == 1:
+        members = [np.sqrt((((whole - x) @ SIZES) ** 2).mean()) for whole in (better, rounded)]
+        assert members[0] < 0.5 * members[1]
+    for (a, b), (i, j) in itertools.product(itertools.permutations(range(6), 2), itertools.permutations(range(7), 2)):
+        if levels == 1 or chain[1].group[i] == chain[1].group[j]:
+            other = better.copy()
+            other[[a, b], [i, j]] -= 1
+            other[[a, b], [j, i]] += 1
+            if (np.abs(other - x) < 1).all():
+                assert value(family, x, other) >= least - 1e-6
+
+
+def test_a_swap_that_gains_only_the_last_bits_is_none() -> None:
+    """Where two kinds have the same fractions, a swap and the one that undoes it both seemed to gain 5.6e-17."""
+    parts = rounding._in_parts(np.array([-5.6e-17, 5.6e-17, np.inf, -1e-3]))
+    assert parts.tolist() == [0.0, 0.0, 0.0, -1049.0]

@@ -10,7 +10,7 @@ from oracles.random_problems import level_sums, random_problem
 
 from geography.spine import Level, Spine
 from postprocess import algebra
-from postprocess.linear import information
+from postprocess.linear import information, upward
 from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
@@ -87,3 +87,19 @@ def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pyte
         if one.children is not None:
             assert other.children is not None
             assert np.array_equal(one.children.term, other.children.term)
+
+
+@pytest.mark.parametrize("loop", [0, 1 << 60])
+@pytest.mark.parametrize("dtype", [np.int8, np.float64])
+def test_sums_of_runs_of_rows_are_those_of_python(
+    monkeypatch: pytest.MonkeyPatch, loop: int, dtype: type[np.generic]
+) -> None:
+    monkeypatch.setattr(upward, "LOOP_NUMBERS", loop)
+    rng = np.random.default_rng(1)
+    values = rng.integers(100, 128, (40, 3)).astype(dtype)  # a sum of two does not fit into eight bits
+    order = rng.permutation(40)[:30]
+    for starts in (np.array([0, 1, 7, 8, 29]), np.arange(30)):
+        found = upward._grouped_sum(values, order, starts)
+        ends = [*starts[1:].tolist(), 30]
+        for own, first, last in zip(found.tolist(), starts.tolist(), ends, strict=True):
+            assert own == [sum(values[row, column].item() for row in order[first:last]) for column in range(3)]

@@ -14,11 +14,18 @@ from oracles.random_problems import bypassed, random_marginals, random_problem
 from geography.spine import Level, Spine
 from pipeline.reading.rubin import rubin
 from postprocess.algebra import Basis
-from postprocess.linear.areas import area_variances
-from postprocess.linear.classes import geounit_classes
 from postprocess.linear.downward import unbiased_estimates
-from postprocess.linear.draws import Drawn, DrawnLevel, draw, drawn_levels
-from postprocess.linear.expected import covariances
+from postprocess.linear.draws import (
+    STEPS,
+    UNKNOWN,
+    Drawn,
+    DrawnLevel,
+    at_top,
+    draw,
+    drawn_levels,
+    persons,
+    within_families,
+)
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of
 from postprocess.problem import Constraints, Measured, Problem
@@ -134,19 +141,7 @@ def test_the_comparison_notices_mistakes(fault: Fault) -> None:
     assert sum(mismatch(problem, fault) > 1e-3 for problem in list(cases())[:4]) >= 3
 
 
-def test_mean_is_the_unbiased_estimate() -> None:
-    for problem in cases():
-        basis, detail, last = basis_of(problem), detail_of(problem.shape), problem.spine.n_levels - 1
-        linear = Linear(problem, [[]] * last + [[detail]])
-        mean = joined(basis, detail, linear.of(np.zeros(linear.numbers))[last])
-        estimates, above = upward_pass(problem, basis), None
-        for level in range(last + 1):
-            above = np.vstack([part for _, part in unbiased_estimates(problem, basis, estimates, level, above)])
-        assert above is not None
-        np.testing.assert_allclose(mean, above, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_summed_out_attributes_change_nothing(seed: int) -> None:
     """Other queries at each level, so that each is drawn with the attributes that it and those below need."""
     problem, _ = random_problem(seed, zeros=seed == 1, invariants=seed == 2, shape=(3, 2, 2), n_levels=3, recode=False)
@@ -161,32 +156,21 @@ def test_summed_out_attributes_change_nothing(seed: int) -> None:
         np.testing.assert_allclose(matrix @ matrix.T, rows @ dense @ rows.T, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_sums_over_areas_have_the_variance_of_areas(seed: int) -> None:
-    problem, _ = random_problem(seed, zeros=seed % 2 == 0, invariants=seed % 3 == 0, shape=(3, 2, 2), n_levels=3)
-    spine, basis, detail = problem.spine, basis_of(problem), detail_of(problem.shape)
-    classes = geounit_classes(problem, basis)
-    own = [basis.precision([(one.marginal, one.variance) for one in level])[None] for level in problem.measured]
-    found = covariances(classes, own, "full")
-    matrix = Linear(problem, [[]] * 2 + [[detail]]).answers(2, detail)[1]
-    rng = np.random.default_rng(seed)
-    for share in (0.2, 0.5, 0.8):
-        leaves = rng.random(spine.n_leaves) < share
-        for marginal in random_marginals(rng, problem.shape, recode=True):
-            summed = np.kron(leaves.astype(float), query_matrix(marginal, problem.n_cells)) @ matrix
-            expected = area_variances(spine, basis, classes, found, leaves, marginal)
-            np.testing.assert_allclose((summed**2).sum(axis=1), expected, atol=1e-7)
-
-
-def test_children_add_up_in_every_draw() -> None:
+def test_the_mean_is_the_unbiased_estimate_and_children_add_up_in_every_draw() -> None:
     for problem in cases():
-        detail = detail_of(problem.shape)
+        basis, detail = basis_of(problem), detail_of(problem.shape)
         linear = Linear(problem, [[detail]] * problem.spine.n_levels)
-        drawn = linear.of(np.random.default_rng(1).standard_normal(linear.numbers))
-        levels = [joined(basis_of(problem), detail, parts) for parts in drawn]
-        for upper, lower, level in zip(levels, levels[1:], problem.spine.levels[1:], strict=False):
+        means, drawn = (
+            [joined(basis, detail, parts) for parts in linear.of(numbers)]
+            for numbers in (np.zeros(linear.numbers), np.random.default_rng(1).standard_normal(linear.numbers))
+        )
+        estimates, above = upward_pass(problem, basis), None
+        for level, mean in enumerate(means):
+            above = np.vstack([part for _, part in unbiased_estimates(problem, basis, estimates, level, above)])
+            np.testing.assert_allclose(mean, above, atol=1e-9)
+        for upper, lower, below in zip(drawn, drawn[1:], problem.spine.levels[1:], strict=False):
             summed = np.zeros_like(upper)
-            np.add.at(summed, level.parents, lower)
+            np.add.at(summed, below.parents, lower)
             np.testing.assert_allclose(summed, upper, atol=1e-8)
 
 
@@ -256,9 +240,9 @@ def slopes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize(("wider", "holds"), [(1.0, True), (1.6, False), (0.3, False)])
 def test_a_regression_of_tract_counts_covers_as_rubins_rules_say(wider: float, holds: bool) -> None:
-    """2,000 counties with 25 tracts each: the slope of the true counts, and that of the process behind them."""
+    """700 counties with 25 tracts each: the slope of the true counts, and that of the process behind them."""
     rng = np.random.default_rng(8)
-    n, tracts, slope = 2000, 25, 3.0
+    n, tracts, slope = 700, 25, 3.0
     x = rng.uniform(0, 20, (n, tracts))
     totals = np.maximum(np.rint(60 + slope * x + rng.normal(0, 12, x.shape)), 0).astype(np.int64)
     truth = rng.multinomial(totals.ravel(), [0.4, 0.3, 0.2, 0.1]).astype(np.int64)
@@ -271,4 +255,58 @@ def test_a_regression_of_tract_counts_covers_as_rubins_rules_say(wider: float, h
     census = float(((of_census.low <= exact) & (exact <= of_census.high)).mean())
     process = float(((of_process.low <= slope) & (slope <= of_process.high)).mean())
     # The flat prior does not know of the line, so that Rubin's rules are on the safe side for the process.
-    assert (0.88 <= census <= 0.92 and 0.885 <= process <= 0.94) == holds, (census, process)
+    assert (0.87 <= census <= 0.93 and 0.87 <= process <= 0.95) == holds, (census, process)
+
+
+# On the grid of a draw children add up exactly, known answers are whole persons, nothing moves by more than a little.
+
+
+def family_case(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, children's answers, which are known, parents' answers, which parents' are known."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 7, 40))])
+    n, size = int(offsets[-1]), 5
+    known = rng.random((n, size)) < 0.3
+    answers = rng.normal(30, 40, (n, size))
+    answers = np.where(known, np.rint(answers), answers)
+    above_known = np.logical_and.reduceat(known, offsets[:-1], axis=0)
+    # Some parents are known although not all of their children are: the last child that is not makes up for it.
+    forced = (rng.random(above_known.shape) < 0.3) & ~above_known
+    for parent, answer in np.argwhere(forced):
+        rows = slice(int(offsets[parent]), int(offsets[parent + 1]))
+        last = int(np.flatnonzero(~known[rows, answer])[-1]) + rows.start
+        answers[last, answer] += np.rint(answers[rows, answer].sum()) - answers[rows, answer].sum()
+    return offsets, answers, known, np.add.reduceat(answers, offsets[:-1], axis=0), above_known | forced
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_families_add_up_and_known_answers_stay(seed: int) -> None:
+    offsets, answers, known, above, above_known = family_case(seed)
+    nothing = np.zeros_like(known)
+    # A level between: its own rounding is what the children have to make up for.
+    top = at_top(above + 1e-12, above_known)
+    steps = within_families(answers + 1e-12, known, nothing, top, np.zeros_like(above_known), offsets)
+    assert np.array_equal(np.add.reduceat(steps, offsets[:-1], axis=0), top)
+    assert np.array_equal(persons(steps)[known], np.rint(answers)[known])
+    assert np.array_equal(persons(top)[above_known], np.rint(above)[above_known])
+    assert np.abs(steps / STEPS - answers).max() < 2.5 / STEPS
+
+
+def test_an_only_child_is_its_parent() -> None:
+    offsets = np.arange(4)
+    top = np.array([[5], [-7], [1000]])
+    answers = top / STEPS + 0.001
+    false = np.zeros((3, 1), dtype=bool)
+    assert np.array_equal(within_families(answers, false, false, top, false, offsets), top)
+
+
+def test_a_family_with_an_unknown_answer_is_rounded_one_by_one() -> None:
+    offsets = np.array([0, 2, 4])
+    answers = np.array([[0.3], [0.4], [0.3], [0.4]])
+    unknown = np.array([[True], [False], [False], [False]])
+    false = np.zeros((4, 1), dtype=bool)
+    top = np.array([[1000], [179]])
+    steps = within_families(answers, false, unknown, top, false[:2], offsets)
+    assert steps[:, 0].tolist()[:2] == [77, 102]
+    assert steps[2:].sum() == 179
+    assert np.isnan(persons(np.where(unknown, UNKNOWN, steps))).ravel().tolist() == [True, False, False, False]

@@ -16,7 +16,7 @@ def turned(size: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
-@pytest.mark.parametrize("size", [3, 9, 40])
+@pytest.mark.parametrize("size", [3, 40])
 def test_all_that_is_measured_is_known(size: int, scale: float) -> None:
     """The rest is unmeasured, all of it, and no variance is found in what rounding left."""
     known = np.stack([turned(size, seed) for seed in range(200)])[:, None]

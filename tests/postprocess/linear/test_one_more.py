@@ -13,7 +13,6 @@ from oracles.random_problems import bypassed, random_problem
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.linear.one_more import linear_answers, with_one_more
-from postprocess.linear.upward import basis_of
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured, Problem
 from postprocess.statistics import NORMAL_QUANTILE
@@ -42,7 +41,7 @@ def one_more(seed: int, problem: Problem, truth: list[np.ndarray], variance: flo
 
 
 @pytest.mark.parametrize("bypass", [False, True])
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(7))
 def test_equals_dense_least_squares(seed: int, bypass: bool) -> None:
     """With zeros, invariants, levels that are not measured, and only children that are not."""
     problem, truth = random_problem(
@@ -80,15 +79,6 @@ def test_the_oracle_tells_another_variance() -> None:
     asked = answered(query)
     assert np.abs(found.variances - wrong.variances)[:, asked].max() > 1e-4
     assert np.abs(found.values - wrong.values)[:, asked].max() > 1e-4
-
-
-def test_a_condition_is_stated_in_the_basis() -> None:
-    """An attribute of which one of two values is asked for cannot be symmetric."""
-    problem, truth = random_problem(2, shape=(3, 2, 2), recode=False)
-    assert 1 in basis_of(problem).symmetric
-    together, *_ = one_more(2, problem, truth, 3.0)
-    assert 1 not in basis_of(together).symmetric
-    assert question(2).key != replace(question(2), answered=()).key
 
 
 def test_a_zero_that_is_not_asked_for_says_nothing() -> None:

@@ -86,14 +86,3 @@ def test_without_terms_it_is_the_usual_recursion_and_with_nothing_measured_the_m
     model = SPREAD * (1 - SPREAD / over) + SHARES**2 * above[PARENTS]
     assert shared_variances(none, SPREAD, SPREAD, SHARES, (PARENTS, above)) == pytest.approx(model)
     assert np.isnan(shared_variances(none, none, none, zero, (PARENTS, above))).all()
-
-
-def test_an_only_child_is_its_parent() -> None:
-    found = shared_variances(
-        np.array([5.0, 5.0, 5.0]),
-        np.full(3, 2.0),
-        np.full(3, 2.0),
-        np.array([1.0, 0.5, 0.5]),
-        (np.array([0, 1, 1]), np.array([7.0, 3.0])),
-    )
-    assert found[0] == 7.0

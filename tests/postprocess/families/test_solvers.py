@@ -1,0 +1,282 @@
+"""Families of all kinds x all that solves them: the same solution, which satisfies the conditions of optimality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.families import FORMS, RANDOM, as_large, measured_family, off, random_family, times_as_many
+
+from postprocess.arrays import FloatArray
+from postprocess.errors import SolverError
+from postprocess.families import equalities, projected, reference_solvers, solve, stack
+from postprocess.families.active_set import Exact, Guess, solve_exactly
+from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.large import guesses
+from postprocess.families.precisions import Dense
+from postprocess.families.projected import solve_by_projection
+from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
+from postprocess.families.solve import finished, solve_batched, solve_by_admm, solve_families
+
+
+def by_admm(family: Family) -> FloatArray | None:
+    """From no guess at all; None where cvxpy would be asked."""
+    found = solve_by_admm(family, Guess.none_active(family))
+    return None if found is None else found[0].x
+
+
+def batched(family: Family) -> FloatArray:
+    (solution,) = solve_batched([family])
+    assert solution is not None
+    return solution.x
+
+
+SOLVERS: dict[str, Callable[[Family], FloatArray | None]] = {
+    "batched": batched,
+    "as a large family": lambda family: as_large(family).x,
+    "ADMM": by_admm,
+    "SCS": lambda family: solve_again(family).x,
+}
+
+
+@settings(max_examples=30)
+@given(family=RANDOM)
+def test_every_solver_gives_the_solution_of_cvxpy(family: Family) -> None:
+    reference = solve_with_cvxpy(family, once=True)
+    for name, solver in SOLVERS.items():
+        x = solver(family)
+        assert x is not None or name == "ADMM", name
+        if x is not None:
+            assert violation(family, x) < (1e-5 if name == "SCS" else 1e-6), name
+            assert np.abs(x - reference.x).max() < 1e-3, name
+            assert objective(family, x) <= objective(family, reference.x) + 1e-3, name
+    if not family.ranges:
+        assert off(family, batched(family)) < 1e-6
+
+
+def test_admm_finds_most_solutions() -> None:
+    families = [random_family(seed, children=4, cells=6, kinds=1 + seed % 2, ranges=True) for seed in range(20)]
+    assert sum(by_admm(family) is not None for family in families) >= 18
+
+
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 10**6),
+    children=st.sampled_from([1, 2, 5]),
+    kinds=st.integers(1, 3),
+    held=st.sampled_from([0, 1, 3]),
+    zeros=st.booleans(),
+)
+def test_every_form_of_precisions_gives_the_same_solution(
+    seed: int, children: int, kinds: int, held: int, zeros: bool
+) -> None:
+    of_form = {
+        form: measured_family(seed, children, kinds=min(kinds, children), held=held, zeros=zeros, form=form)
+        for form in FORMS
+    }
+    expected = batched(of_form["dense"])
+    assert off(of_form["dense"], expected) < 1e-5
+    for form, family in of_form.items():
+        assert np.abs(as_large(family).x - expected).max() < 1e-7, form
+    exact = solve_by_projection(of_form["few sums"])
+    assert exact is None or np.abs(exact.x - expected).max() < 1e-7
+    assert exact is not None or children == 1
+
+
+def concentrated(seed: int) -> Family:
+    """All of a cell's people are in one child: the parent's sum, its bound and the others' zeros say the same."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((5, 30))
+    truth[rng.integers(0, 5, 30), np.arange(30)] = rng.integers(1, 9, 30)
+    return Family(
+        name=f"parent {seed}",
+        precision=Dense(np.eye(30)[None] + 0.3),
+        linear=3.0 * truth + rng.normal(0, 6.0, truth.shape),
+        upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
+        parent=truth.sum(axis=0),
+        held_group=np.zeros(30, dtype=np.int64),
+        held=truth.sum(axis=1, keepdims=True),
+    )
+
+
+def at_a_corner() -> Family:
+    """Every unknown of the solution is at a limit, so that multipliers are not unique."""
+    held = np.array([[0.0], [2.0], [1.0], [2.0], [1.0], [2.0]])
+    noisy = "-0.394 -0.359 0.468 0.527 0.294 0.388 0.450 0.459 0.165 0.162 0.295 0.287"
+    return Family(
+        name="block group 1 (its block children)",
+        precision=Dense(np.array([[[0.15881847, 0.157214403453], [0.157214403453, 0.15881847]]])),
+        linear=np.array(noisy.split(), dtype=np.float64).reshape(6, 2),
+        upper=np.repeat(held, 2, axis=1),
+        parent=np.array([6.0, 2.0]),
+        held_group=np.zeros(2, dtype=np.int64),
+        held=held,
+    )
+
+
+def scaled(family: Family, factor: float) -> Family:
+    """The same with other precisions: budgets are over many decades."""
+    return replace(family, precision=Dense(family.matrices * factor), linear=family.linear * factor)
+
+
+HARD: dict[str, Family] = {
+    **{f"concentrated {seed}": concentrated(seed) for seed in range(10)},
+    "at a corner": at_a_corner(),
+    "hundreds of millions": times_as_many(measured_family(5, 4, shape=(6, 2, 3), held=1), 1e7),
+    "tens of millions on few sums": times_as_many(measured_family(3, 5, held=2, form="few sums"), 1e6),
+    "hardly measured": scaled(random_family(1, children=4, cells=5), 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_families_are_solved(name: str) -> None:
+    family = HARD[name]
+    (solution,) = solve_families([family], "batched")
+    assert off(family.with_matrices(), solution.x) < 1e-5
+    if name in ("at a corner", "hardly measured"):
+        assert np.abs(solution.x - solve_with_cvxpy(family).x).max() < 1e-4
+
+
+def test_5000_numbers_satisfy_the_conditions_of_optimality() -> None:
+    family = measured_family(4, 7, shape=(50, 5, 10))
+    assert family.linear.size > 4000
+    assert off(family, as_large(family).x) < 1e-5
+
+
+@pytest.mark.parametrize(("constant", "value"), [("SIGN", 1e9), ("GRADIENT", 1e-2)])
+def test_the_conditions_notice_another_point(monkeypatch: pytest.MonkeyPatch, constant: str, value: float) -> None:
+    """Power: cells that are never released, rounds that end too early, and a thousandth of a person moved."""
+    family = measured_family(2, 5, shape=(20, 2, 8), form="few sums")
+    right = solve_by_projection(family)
+    assert right is not None
+    assert off(family, right.x) < 1e-5
+    cell = int(np.argmax((right.x > 0.01).sum(axis=0)))
+    first, second, *_ = np.flatnonzero(right.x[:, cell] > 0.01)
+    moved = right.x.copy()
+    moved[[first, second], cell] += 1e-3, -1e-3
+    assert off(family, moved) > 1e-5
+    monkeypatch.setattr(projected, constant, value)
+    wrong = solve_by_projection(family)
+    assert wrong is not None
+    assert off(family, wrong.x) > 1e-5
+
+
+def test_the_batch_does_not_matter() -> None:
+    """A family's solution has the same bits alone and among others."""
+    together = [
+        random_family(seed, children=2 + seed % 9, cells=3 + seed % 13, kinds=1 + seed % 2, held=seed % 3 == 0)
+        for seed in range(30)
+    ]
+    for family, solution in zip(together, solve_batched(together), strict=True):
+        (alone,) = solve_batched([family])
+        assert solution is not None
+        assert alone is not None
+        assert np.array_equal(alone.x, solution.x)
+        assert alone.iterations == solution.iterations
+
+
+@pytest.mark.parametrize(("kinds", "held"), [(1, 0), (3, 0), (2, 1)])
+def test_the_exact_method_begins_near_its_end_where_a_family_is_large(kinds: int, held: int) -> None:
+    """From all cells free it takes more rounds, the first with all cells of all children in its matrices."""
+    family = measured_family(1, 8, shape=(20, 2, 5), kinds=kinds, held=held)
+    *_, last = guesses(family)
+    (whole,), (near,) = solve_exactly([family]), solve_exactly([family], [last])
+    assert isinstance(whole, Exact)
+    assert isinstance(near, Exact)
+    assert near.rounds < whole.rounds
+    assert near.rounds <= 3
+    assert np.abs(near.x - whole.x).max() < 1e-7
+
+
+def unsolved(*_: Any, **__: Any) -> None:
+    """Stands in for a method that does not find the solution."""
+
+
+def only_near(family: Family, near: FloatArray | None = None) -> Exact | None:
+    """Rounds from all cells free go in a circle; those from near the solution do not."""
+    return None if near is None else solve_by_projection(family, near)
+
+
+@pytest.mark.parametrize(
+    ("form", "faults"),
+    [
+        ("dense", [(stack, "LARGE_CELLS", 0)]),  # single precision, corrected
+        ("dense", [(stack, "LARGE_CELLS", 0), (equalities, "_corrected", unsolved)]),
+        ("dense", [(equalities, "CORRECTIONS", 0), (equalities, "RIDGE", 10.0)]),  # eigenvectors
+        ("few sums", [(projected, "MOST_ROUNDS", 1)]),
+        ("few sums", [(projected, "MOST_STEPS", 1)]),
+        ("few sums", [(solve, "solve_by_projection", only_near)]),
+        ("few sums", [(solve, "solve_by_projection", unsolved)]),
+    ],
+    ids=["single", "double", "eigenvectors", "few rounds", "few steps", "a circle", "by matrices"],
+)
+@pytest.mark.parametrize("held", [0, 1])
+def test_what_one_method_does_not_find_another_does(
+    monkeypatch: pytest.MonkeyPatch, form: str, faults: Sequence[tuple[ModuleType, str, Any]], held: int
+) -> None:
+    family = measured_family(6, 5, kinds=2, held=held, form=form)
+    expected = batched(family.with_matrices())
+    for module, name, fault in faults:
+        monkeypatch.setattr(module, name, fault)
+    assert np.abs(as_large(family).x - expected).max() < 1e-6
+
+
+def test_counts_of_ten_million_are_solved_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Double precision does not tell a billionth of a person apart there: the steps end by what they leave."""
+    monkeypatch.setattr(stack, "LARGE_CELLS", 0)
+    family = measured_family(3, 6, shape=(12, 5, 5))
+    assert family.parent is not None
+    large = times_as_many(family, 1.5e7 / family.parent.max())
+    assert off(large, as_large(large).x) < 1e-5
+
+
+def test_ranges_on_few_sums_are_solved_by_matrices() -> None:
+    family = measured_family(4, 4, form="few sums")
+    assert family.parent is not None
+    half = np.arange(family.n_cells) % 2
+    none = np.zeros((family.n_children, 2))
+    ranged = replace(family, ranges=(GroupRange(half, none, none + family.parent.sum()),))
+    assert solve_by_projection(ranged) is None
+    (x,), (same,) = solve_families([ranged], "batched"), solve_families([family], "batched")
+    assert np.abs(x.x - same.x).max() < 1e-7
+
+
+def test_another_solvers_solution_is_finished() -> None:
+    family = random_family(11, children=4, cells=6, held=True, ranges=True)
+    exact = batched(family)
+    rough = Solution(np.maximum(exact + np.random.default_rng(1).normal(0, 1e-7, exact.shape), 0), "other", 3, 0, 0)
+    np.testing.assert_allclose(finished(family, rough).x, exact, atol=1e-10)
+    far = replace(rough, x=exact + 1.0)
+    assert finished(family, far) is far, "what is not the same solution is not put in its place"
+
+
+#: A solver that does not reach its tolerance.
+HOPELESS = ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 1})
+
+
+@pytest.mark.parametrize("by", [solve_again, solve_with_cvxpy])
+def test_another_solver_is_asked_where_one_fails(
+    monkeypatch: pytest.MonkeyPatch, by: Callable[[Family], Solution]
+) -> None:
+    family = random_family(5, children=4, cells=6)
+    monkeypatch.setattr(reference_solvers, "SOLVERS", (HOPELESS, *reference_solvers.SOLVERS[1:]))
+    assert by(family).solver == "cvxpy/CLARABEL"
+
+
+def test_where_all_fail_the_run_stops_with_the_parent_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = replace(random_family(5, children=4, cells=6), name="county 1")
+    with pytest.raises(SolverError, match="infeasible"):
+        solve_with_cvxpy(replace(family, upper=np.zeros(family.linear.shape)))
+    monkeypatch.setattr(reference_solvers, "SOLVERS", (HOPELESS, HOPELESS))
+    with pytest.raises(SolverError, match=r"^county 1: .*SCS"):
+        solve_with_cvxpy(family)
+    monkeypatch.setattr(solve, "solve_exactly", lambda families, *_, **__: [Guess.none_active(one) for one in families])
+    monkeypatch.setattr(solve, "TRY_AT", (1,))
+    with pytest.raises(SolverError, match=r"^county 1: the batched solver did not converge"):
+        solve_families([family], "batched")
