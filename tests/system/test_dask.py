@@ -101,34 +101,18 @@ def test_simulated_runs_of_a_sample(
     assert any(whole[name] != found["here"][name] for name in tables)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--scratch", "memory://scratch"), "--scratch is for a Dask cluster: give --scheduler, too"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_begun(
-    town_spec: Path, tmp_path: Path, prefect_home: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = spinewise("run", town_spec, "--out", tmp_path / "out", *arguments, PREFECT_HOME=str(prefect_home))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_begun(cluster: LocalCluster, tmp_path: Path) -> None:
+    """A scheduler that is not there, and a scratch folder in a memory that other processes do not see."""
     spec = write_town(tmp_path / "in")
-    engine = Engine("tcp://127.0.0.1:1")
-    with pytest.raises(InputError, match="no Dask scheduler answers there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
-
-
-def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in")
-    # Each process has a memory of its own.
-    engine = Engine(cluster.scheduler_address, "memory://scratch")
-    with pytest.raises(InputError, match="cannot read what is written there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
+    done = spinewise("run", spec, "--out", tmp_path / "out", "--scratch", "memory://scratch", "--no-prefect")
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert "--scratch is for a Dask cluster" in done.stderr
+    for engine, message in (
+        (Engine("tcp://127.0.0.1:1"), "no Dask scheduler answers there"),
+        (Engine(cluster.scheduler_address, "memory://scratch"), "cannot read what is written there"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 
 
 def test_a_file_that_was_changed_on_the_way_is_not_opened(tmp_path: Path) -> None:
