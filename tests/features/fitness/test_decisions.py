@@ -35,7 +35,4 @@ def test_sides_by_hand() -> None:
     assert [(area.geocode, area.truth) for area in found.listed] == [("a", 1000), ("b", 999)]
     # Half a person from the other side, one standard error being a person.
     assert [area.probability for area in found.listed] == pytest.approx([0.30853754] * 2)
-
-
-def test_an_exact_number_is_not_in_doubt() -> None:
     assert beyond_zero(np.array([0.5, -3.0, 0.0]), np.zeros(3)).tolist() == [0, 0, 0]
