@@ -18,9 +18,7 @@ from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
-LAPLACE = NoiseSpec("discrete_laplace", Fraction(7, 2))
 SMALL = Extent(draws=500_000, gaussians=(Fraction(19, 10),), laplaces=())
-KEY = MasterKey.from_text("insecure-test:9").stream_key(("audit",), "x", "y")
 
 
 def failed(findings: list[Finding]) -> set[str]:

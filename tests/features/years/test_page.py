@@ -13,10 +13,8 @@ import pandas as pd
 import pytest
 from releases.browser import Opened, opened
 from releases.policy import runs_its_own_scripts_alone
-from releases.series_town import YEARS, MadeSeries, write_series_town
-from releases.small import run_period
+from releases.series_town import YEARS, MadeSeries
 
-import pipeline.pages.chunks
 from features.years.revision import DIRECTION_SUFFIX, revised, series_at
 from features.years.vintage import PAGE, write_revision
 
@@ -169,32 +167,6 @@ def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
         shown.page.context.close()
 
 
-@pytest.mark.slow
-def test_in_spanish_with_data_beside_the_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into the page is beside it, and read when it is asked for; no text is left in English."""
-    spec = write_series_town(tmp_path / "in")
-    spec.write_text(spec.read_text() + '\n[report]\nlanguage = "es"\ntitle = "Padrón"\n')
-    for year in YEARS[:2]:
-        run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
-    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
-    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
-    shown = opened(browser, folder / PAGE)
-    _choose(shown, "A0101")
-    assert shown.page.get_attribute("html", "lang") == "es"
-    text = shown.page.inner_text("body")
-    for english in ("What can be said", "interval", "the number", "cannot tell", "Period ", "Change"):
-        assert english not in text.replace("intervalo", "")
-    assert shown.complaints == []
-    shutil.rmtree(folder / "report")
-    again = opened(browser, folder / PAGE, ready=False)
-    again.page.fill("#search", "A0101")
-    again.page.wait_for_selector("#found-0, #unread:not(:empty)")
-    again.page.press("#search", "Enter")
-    again.page.wait_for_function("() => document.getElementById('unread').textContent !== ''")
-    again.page.context.close()
-    shown.page.context.close()
-
-
 def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
     runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
 
@@ -211,10 +183,7 @@ def test_the_same_releases_give_the_same_page_which_the_revision_lists(
     assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
         "revision.json"
     }
-
-
-def test_a_history_of_one_release_has_no_change(town_series: MadeSeries, tmp_path: Path) -> None:
     shutil.copytree(town_series.release("2031"), tmp_path / "out" / "padron-2031")
-    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
-    assert (folder / PAGE).is_file()
-    assert not (folder / "changes").exists()
+    alone = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
+    assert (alone / PAGE).is_file()
+    assert not (alone / "changes").exists(), "a history of one release has no change"

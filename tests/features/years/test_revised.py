@@ -49,9 +49,7 @@ def test_without_a_model_a_history_is_what_each_release_estimates_by_itself(
                 assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-5
 
 
-def test_whole_numbers_add_up_in_every_period_near_the_truth(
-    town_series: MadeSeries, history: Revision
-) -> None:
+def test_whole_numbers_add_up_in_every_period_near_the_truth(town_series: MadeSeries, history: Revision) -> None:
     leaves = history.whole[-1]
     assert leaves.min() >= 0
     for number in range(2):
