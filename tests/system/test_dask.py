@@ -17,7 +17,6 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.run import run_release
-from postprocess.downward.samples import Rates
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -80,24 +79,6 @@ def test_a_worker_that_is_killed_in_the_middle_does_not_show(
     root = run_release(check_request(Request(town_spec, tmp_path, None, 1, engine=engine)), reaper)
     assert reaper.killed
     assert public_bytes(root) == undisturbed
-
-
-def test_simulated_runs_of_a_sample(
-    cluster: LocalCluster, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Margins from a sample of subtrees are the same from a cluster as from here, and others from all subtrees."""
-    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
-    for module in ("ranges", "intervals"):  # a town is too small for more errors of each size
-        monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
-    found = {}
-    for name, engine in (("there", Engine(cluster.scheduler_address)), ("here", Engine())):
-        request = Request(town_spec, tmp_path / name, None, 1, engine=engine)
-        found[name] = public_bytes(run_release(check_request(request), Silent()))
-    assert found["there"] == found["here"]
-    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 3.0), 1))
-    whole = public_bytes(run_release(check_request(Request(town_spec, tmp_path / "whole", None, 1)), Silent()))
-    tables = {name for name in whole if "/tables/" in name and name.endswith(("block.parquet", "tract.parquet"))}
-    assert any(whole[name] != found["here"][name] for name in tables)
 
 
 def test_what_cannot_be_is_refused_before_anything_is_begun(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -169,22 +169,17 @@ def test_altered_batches_are_computed_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
 @pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
 def test_an_altered_checkpoint_or_file_is_made_again(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str, damage: str
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str
 ) -> None:
     """Also where the alteration leaves valid JSON: a number that the solvers told."""
     directory = stop(quick_spec, tmp_path, "tables tract")
     path = directory.main.checkpoints / what if what.endswith(".json") else directory.public / what
     content = path.read_bytes()
-    if damage == "truncated":
-        path.write_bytes(content[:-20])
-    elif what.endswith(".json"):
-        assert content.count(b'"families": ') > 1
-        path.write_bytes(content.replace(b'"families": ', b'"families": 9'))
-    else:
-        path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    assert not what.endswith(".json") or content.count(b'"families": ') > 1
+    altered = content.replace(b'"families": ', b'"families": 9')
+    path.write_bytes(altered if altered != content else content[:50] + bytes([content[50] ^ 1]) + content[51:])
     progress = Performed()
     assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
     assert "estimate tract" in progress.steps

@@ -114,17 +114,6 @@ def some_truths(n: int, periods: int = 4, more: int = 0) -> list[Ints]:
     return [rng.integers(0, 5000, (n, 3)) + more for _ in range(periods)]
 
 
-def test_published_numbers_are_mixed_truths_and_noise_less_what_is_known(measured_periods: Measuring) -> None:
-    """Number by number, by Python's; y_s = v_s / L_ss are the counts of the periods before."""
-    truths = some_truths(5)
-    periods = measured_periods(DESIGN, truths)
-    for t, one in enumerate(periods):
-        for place in np.ndindex(5, 3):
-            w = sum(DESIGN.rows[t][s] * int(truths[s][place]) for s in range(t + 1)) + int(one.noise[place])
-            known = sum(DESIGN.rows[t][s] * (int(periods[s].values[place]) / DESIGN.rows[s][s]) for s in range(t))
-            assert int(one.values[place]) == w - round(known)
-
-
 def test_each_period_stands_alone_and_the_mixed_numbers_follow(measured_periods: Measuring) -> None:
     """v_t / L_tt is y_t, the truth and L^-1 z, but for half a number that is rounded; w follows from v, exactly.
 

@@ -186,10 +186,14 @@ def test_a_broken_chain_is_refused(own_series: MadeSeries) -> None:
         run_period(own_series.spec, own_series.out, "2033")
     counts.with_suffix(".kept").rename(counts)
     shutil.rmtree(own_series.release("2033"))
-    (run.public / "measurements" / "tract" / "total.parquet").unlink()
-    with pytest.raises(RefusedError) as refused:
-        run_period(own_series.spec, own_series.out, "2033", own_series.given / "persons-2033.csv")
-    assert "tract/total.parquet is missing; the manifest lists it" in refused.value.details.read_text()
+    numbers = run.public / "measurements" / "tract" / "total.parquet"
+    numbers.write_bytes((run.public / "measurements" / "county" / "total.parquet").read_bytes())
+    for message in ("tract/total.parquet", "tract/total.parquet is missing; the manifest lists it"):
+        with pytest.raises(RefusedError) as refused:
+            run_period(own_series.spec, own_series.out, "2033", own_series.given / "persons-2033.csv")
+        assert message in refused.value.details.read_text()
+        assert not list(own_series.release("2033").rglob("public/measurements"))
+        numbers.unlink(missing_ok=True)
 
 
 def test_a_restricted_part_of_another_run_is_noticed(own_series: MadeSeries, tmp_path: Path) -> None:
