@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from matrix.cases import CASES
 from releases.command import PROJECT, feature_module
 from releases.households import write_quarter
+from releases.made_case import made_case
 from releases.placements import PlacedWorkers, Placement, kept_as_arrays
 from releases.shared_town import write_shared_town
 from releases.small import run
@@ -137,14 +137,13 @@ def handed_out(path: Path) -> int:
     )
 
 
-def test_intervals_of_a_sampled_spine_cover(tmp_path: Path) -> None:
+def test_intervals_of_a_sampled_spine_cover(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The case of the matrix whose margins are of a sample, with no leaf in the first run: each size is covered."""
-    (case,) = (case for case in CASES if case.name == "sampled")
-    case.write(tmp_path)
-    table = read_table(unchecked(RunDirectory(run(tmp_path / "release.toml", tmp_path)).main.table("group", "leaf")))
+    folder = made_case(tmp_path_factory, "sampled")
+    table = read_table(unchecked(RunDirectory(folder / "out" / "sampled").main.table("group", "leaf")))
     assert table.lows is not None
     assert table.highs is not None
-    true = pd.read_csv(tmp_path / "people.csv").set_index("leaf").loc[list(table.geocodes)].to_numpy()
+    true = pd.read_csv(folder / "people.csv").set_index("leaf").loc[list(table.geocodes)].to_numpy()
     inside = (table.lows <= true) & (true <= table.highs)
     for sizes in (true, table.counts):
         for least, most in ((5, 10), (10, 100), (100, 1000), (1000, math.inf)):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from project.documents import PROJECT
 from releases.command import printed
-from releases.small import QUICK, run, write_town
+from releases.made_case import made_case
+from releases.small import write_town
 
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.write_spec import write_divided
@@ -84,11 +85,11 @@ def test_it_says_what_a_division_makes_worse(town: Path) -> None:
     assert f"; {sum(ratio < 0.995 for ratio in ratios.values())} become better." in said
 
 
-@pytest.mark.parametrize("bypass", ["false", "true"])
-def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
+@pytest.mark.parametrize("name", ["town", "bypass"])
+def test_json_against_the_measured_problem(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     """Every expected error is that of the covariances of the release as it was measured, facilities included."""
-    spec = write_town(tmp_path, *QUICK, ('column = "block"\n', f'column = "block"\nbypass = {bypass}\n'))
-    directory = run(spec, tmp_path / "releases")
+    folder = made_case(tmp_path_factory, name)
+    spec, directory = folder / "release.toml", folder / "out" / "town"
     found = json.loads(invoke(spec, "--json"))
     loaded = load_spec(spec)
     spine = read_public_spine(unchecked(directory / "public" / "spine.parquet"), loaded.geography.level_names)

@@ -6,23 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from matrix.cases import CASES
-from releases.command import PROJECT, forks
-from releases.once import made_once
+from releases.made_case import made_case
 from releases.series_town import MadeSeries
 
 
 @pytest.fixture(scope="session")
 def town_series(tmp_path_factory: pytest.TempPathFactory) -> MadeSeries:
     """Three mixed periods; not to be changed."""
-    (case,) = (case for case in CASES if case.name == "series")
-
-    def make(folder: Path) -> Path:
-        case.write(folder)
-        case.make(folder, PROJECT, forks())
-        return folder
-
-    folder = made_once(tmp_path_factory, f"matrix-{case.name}", make)
+    folder = made_case(tmp_path_factory, "series")
     return MadeSeries(folder, folder / "out")
 
 
