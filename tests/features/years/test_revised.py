@@ -137,7 +137,7 @@ def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(tmp_path: P
     records = spec.with_name("persons-2031.csv")
     pd.read_csv(records).replace({"sex": {"m": "from"}}).to_csv(records, index=False)
     run_period(spec, tmp_path / "out", "2031", records)
-    with pytest.raises(InputError, match="tables.sex: 'from' cannot be the label of an answer in a revision"):
+    with pytest.raises(InputError, match=r"tables\.sex: 'from' cannot be the label of an answer in a revision"):
         printed("series", "revise", tmp_path / "out", "--out", tmp_path / "revisions")
     assert not (tmp_path / "revisions").exists()
 
