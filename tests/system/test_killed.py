@@ -69,8 +69,10 @@ def test_killed_at_random_moments_over_all_steps(tmp_path: Path) -> None:
     MasterKey.generate().write(key)
     with Ledger.open(str(ledger), create=True) as opened:
         for dataset, exact in (("persons", PEOPLE_EXACT), ("units", UNITS_EXACT)):
-            stated = {"population": "a town", "framework": "zcdp", "neighbours": "change-one"}
-            opened.open_dataset(dataset, **stated, budget=Fraction(10), exact=exact)
+            budget = Fraction(10)
+            opened.open_dataset(
+                dataset, population="a town", framework="zcdp", budget=budget, neighbours="change-one", exact=exact
+            )
     command = [sys.executable, "-m", "releases.killed_often", spec, key, ledger, tmp_path, KILLS, 7]
     done = subprocess.run(
         [str(word) for word in command], env=environment(), capture_output=True, text=True, timeout=1800, check=False

@@ -59,8 +59,9 @@ def charged(folder: Path, kind: str) -> Path:
     ledger = folder / "ledger.db"
     exact = ["county:total", "zeros"] if kind == "joined" else ()
     with Ledger.open(str(ledger), create=True) as opened:
-        terms = {"population": "made up", "framework": "zcdp", "neighbours": "change-one"}
-        opened.open_dataset("nobody", **terms, budget=Fraction(9), exact=exact)
+        opened.open_dataset(
+            "nobody", population="made up", framework="zcdp", budget=Fraction(9), neighbours="change-one", exact=exact
+        )
     shutil.copy(ledger, folder / "ledger-before.db")
     (folder / "in").mkdir()
     spec = SPECS[kind](folder / "in")
@@ -100,11 +101,11 @@ def installed() -> Iterator[bool]:
 def test_each_fault_is_caught(mutant: Mutant, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     kind = next(kind for kind in SPECS if mutant.on.startswith(kind))
     ledger = tmp_path / "ledger.db" if mutant.on.endswith("ledger") else None
-    sampler_for.cache_clear()
     root = None
     if mutant.edit is not None and ledger is None:  # what is edited was made without the fault
         sound = made_once(tmp_path_factory, f"planted {kind}", lambda folder: run(SPECS[kind](folder), folder / "out"))
         root = Path(shutil.copytree(sound, tmp_path / sound.name))
+    sampler_for.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if mutant.plant is not None:
             mutant.plant(patch)
