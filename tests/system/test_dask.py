@@ -13,6 +13,7 @@ from releases.command import spinewise
 from releases.small import public_bytes, write_town
 
 from geography.errors import InputError
+from pipeline.execution.cluster import _read, _write
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.runs.request import Engine, Request, check_request
@@ -93,3 +94,12 @@ def test_what_cannot_be_is_refused_before_anything_is_begun(cluster: LocalCluste
     ):
         with pytest.raises(InputError, match=message):
             run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
+
+
+def test_a_file_that_was_changed_on_the_way_is_not_opened(tmp_path: Path) -> None:
+    place = str(tmp_path / "one.task")
+    digest = _write(place, b"a task")
+    assert _read(place, digest) == b"a task"
+    Path(place).write_bytes(b"other")
+    with pytest.raises(OSError, match="is not what was written there"):
+        _read(place, digest)

@@ -15,6 +15,7 @@ from releases.browser import Opened, opened
 from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import YEARS, MadeSeries
 
+import pipeline.pages.chunks
 from features.years.revision import DIRECTION_SUFFIX, revised, series_at
 from features.years.vintage import PAGE, write_revision
 
@@ -172,9 +173,11 @@ def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tm
 
 
 def test_the_same_releases_give_the_same_page_which_the_revision_lists(
-    revision: Path, town_series: MadeSeries, tmp_path: Path
+    revision: Path, town_series: MadeSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = write_revision(revised(series_at(town_series.out)), tmp_path)
+    """Also what does not fit into the page, and is beside it."""
+    history = revised(series_at(town_series.out))
+    again = write_revision(history, tmp_path)
     assert (again / PAGE).read_bytes() == (revision / PAGE).read_bytes()
     stated = json.loads((revision / "revision.json").read_text("utf-8"))
     listed = {path: one["sha256"] for path, one in stated["files"].items()} | stated["page"]
@@ -183,6 +186,11 @@ def test_the_same_releases_give_the_same_page_which_the_revision_lists(
     assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
         "revision.json"
     }
+    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
+    apart = write_revision(history, tmp_path / "apart")
+    beside = {f"report/{path.name}" for path in (apart / "report").iterdir()}
+    assert beside
+    assert beside < set(json.loads((apart / "revision.json").read_text("utf-8"))["page"])
     shutil.copytree(town_series.release("2031"), tmp_path / "out" / "padron-2031")
     alone = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
     assert (alone / PAGE).is_file()
