@@ -48,7 +48,7 @@ def distinguished(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
 
 @pytest.mark.slow
 def test_every_stage_stays_under_the_claim(tmp_path: Path) -> None:
-    found = distinguished(tmp_path, 200)
+    found = distinguished(tmp_path, 250)
     assert list(found) == ["measurements", "estimates", "release"]
     assert not any(any(stage) for stage in found.values())
 
@@ -56,7 +56,7 @@ def test_every_stage_stays_under_the_claim(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_half_the_noise_is_caught_at_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     half_the_noise(monkeypatch)
-    found = distinguished(tmp_path, 300)
+    found = distinguished(tmp_path, 400)
     assert all(any(stage) for stage in found.values()), found
 
 
