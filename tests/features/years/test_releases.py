@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_a_period_that_cannot_be_released_is_refused(tmp_path: Path) -> None:
         ("2032", "2031 is not released in"),
     ):
         with pytest.raises(InputError, match=message):
-            run_period(spec, tmp_path / "out", period)
+            run_period(spec, tmp_path / "out", cast("str", period))
     stated = spec.read_text().replace('[series]\nname = "padron"\nfrom = 2031\nto = 2033\nspells = 2\n', "")
     spec.write_text(stated)
     with pytest.raises(InputError, match=r"--period 2031: the spec has no \[series\], so it is of one release"):

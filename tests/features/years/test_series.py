@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -49,16 +50,15 @@ def test_what_is_no_period_or_series_is_refused() -> None:
     ):
         with pytest.raises(InputError, match=message):
             Series("padron", "2031", "2033").number(period)
-    of: tuple[tuple[str, str, str, Step, str], ...] = (
+    for name, first, last, step, message in (
         ("", "2031", "2032", "year", "found no name"),
         ("one", "2032", "2031", "year", "found 2031 as its last period, before 2032"),
         ("one", "2031-13", "2032-01", "month", "found '2031-13'; a month of series 'one' is written as 2031-01"),
         ("one", "2031-02-29", "2031-03-01", "day", "found '2031-02-29', which is no day"),
-        ("one", "2031", "2032", "week", "found 'week'; allowed are year, quarter, month, day"),  # type: ignore[arg-type]
-    )
-    for name, first, last, step, message in of:
+        ("one", "2031", "2032", "week", "found 'week'; allowed are year, quarter, month, day"),
+    ):
         with pytest.raises(InputError, match=message):
-            Series(name, first, last, step)
+            Series(name, first, last, cast("Step", step))
 
 
 def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
