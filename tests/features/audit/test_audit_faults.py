@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,11 @@ def test_noise_is_judged_without_its_key(
 @pytest.mark.slow
 def test_wrong_neighbours(tmp_path: Path, monkeypatch: Patch) -> None:
     """The spec is for a changed record, the noise is for an added one."""
-    wrong = lambda *arguments: noise_for(*arguments[:-1], "add-remove")  # noqa: E731
+
+    def wrong(*arguments: Any) -> NoiseSpec:
+        given: tuple[Any, ...] = (*arguments[:-1], "add-remove")
+        return noise_for(*given)
+
     monkeypatch.setattr(pipeline.model.universe, "noise_for", wrong)
     audit = audited(tmp_path, monkeypatch)
     assert failed(audit) >= {"noise found"}
