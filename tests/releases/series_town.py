@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.published import open_finished
+from pipeline.release.layout import RunDirectory
+from pipeline.release.run_directory import recorded_input
 from releases.small import write_spec
 
 YEARS = ("2031", "2032", "2033")
@@ -60,6 +69,24 @@ replicates = 2
 unbiased = true
 """
 
+
+@dataclass(frozen=True)
+class MadeSeries:
+    """A folder with the input of the town, and the folder with its releases."""
+
+    given: Path
+    out: Path
+
+    @property
+    def spec(self) -> Path:
+        """The spec of all periods."""
+        return self.given / "release.toml"
+
+    def release(self, year: str) -> Path:
+        """The directory of a year's release."""
+        return self.out / f"padron-{year}"
+
+
 #: Of a spec whose periods have noise of their own.
 INDEPENDENT = (("spells = 2\n", ""),)
 
@@ -108,3 +135,13 @@ def true_counts(folder: Path, year: str, query: list[str], prefix: int) -> NDArr
     columns = pd.MultiIndex.from_product([values[one] for one in query])
     counts = people.groupby([area, *query]).size().unstack(query, fill_value=0)
     return counts.reindex(index=sorted(blocks), columns=columns, fill_value=0).to_numpy().astype(np.int64)
+
+
+def drawn_again(release: Path, level: str, query: str, scale: Fraction, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The noise of a release, drawn again with its key from what its streams depend on."""
+    opened = open_finished(release, check_hashes=True)
+    records = recorded_input(RunDirectory(release))
+    assert records is not None
+    context = (records[""], opened.spine.fingerprint(), opened.universes[0].privacy_fingerprint())
+    stream = MasterKey.from_text("insecure-test:1").stream_key(context, level, query)
+    return sampler_for(NoiseSpec("discrete_gaussian", scale)).draw(stream, 0, math.prod(shape)).reshape(shape)

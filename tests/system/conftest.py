@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from releases.small import public_bytes, run, write_town
+from releases.small import QUICK, public_bytes, run, write_town
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +16,8 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of the town."""
-    return write_town(tmp_path_factory.mktemp("town"))
+    """The spec of the town without cvxpy's second opinion, which takes most of the time of a run."""
+    return write_town(tmp_path_factory.mktemp("town"), *QUICK[1:])
 
 
 @pytest.fixture(scope="session")

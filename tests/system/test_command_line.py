@@ -1,9 +1,8 @@
-"""The main job by the command line: an example, its release, and its verification, with one engine and its database."""
+"""The main job by the command line, with the engine and its database, to which nothing confidential is told."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -16,56 +15,8 @@ from releases.prefect_server import prefect_server
 from releases.small import public_bytes, write_town
 
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
 
 PLANTED = "7654321"
-
-
-@pytest.fixture(scope="module")
-def example(prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The release of an example of 20,000 people, run by the command line."""
-    folder = tmp_path_factory.mktemp("example")
-    spinewise("example", folder / "demo", "--people", 20_000)
-    spec = folder / "demo" / "release.toml"
-    spec.write_text(spec.read_text().replace("margins = true", "margins = false"))
-    shown = spinewise("run", spec, "--out", folder / "out", "--workers", 2, fresh=True, PREFECT_HOME=str(prefect_home))
-    assert shown.returncode == 0, shown.stderr
-    root = folder / "out" / "example"
-    assert shown.stdout == f"{root}\n"
-    assert "estimate block: 25,000 geounits" in shown.stderr
-    assert "NOT FOR RELEASE" not in shown.stderr
-    # Prefect says nothing of its own, at its end either.
-    told = [line for line in shown.stderr.splitlines() if not line.endswith(" MB")]
-    assert [line.split(" at delta")[0].split(" = ")[0] for line in told] == ["epsilon"], told
-    return root
-
-
-@pytest.mark.slow
-def test_an_example_is_released_whole(example: Path) -> None:
-    directory = RunDirectory(example)
-    total = None
-    for level in ("state", "county", "tract", "block_group", "block"):
-        histogram = pd.read_parquet(directory.main.histogram(level))
-        assert total in (None, histogram["count"].sum())
-        total = histogram["count"].sum()
-    assert total == 20_000 == len(pd.read_parquet(directory.main.microdata))
-    race = pd.read_parquet(directory.main.table("race", "county"))
-    assert len(race) == 5
-    assert read_manifest(directory.manifest).status == "EXAMPLE: made-up data, about nobody"
-
-
-@pytest.mark.slow
-def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_path: Path) -> None:
-    shutil.copytree(example / "public", tmp_path / "public")
-    shown = spinewise("verify", tmp_path, "--workers", 1, fresh=True)
-    assert shown.returncode == 0, shown.stderr
-    tracts = tmp_path / "public" / "histograms" / "tract.parquet"
-    changed = bytearray(tracts.read_bytes())
-    changed[len(changed) // 2] ^= 1
-    tracts.write_bytes(changed)
-    shown = spinewise("verify", tmp_path, fresh=True)
-    assert shown.returncode == 1
-    assert "'public/histograms/tract.parquet' was changed" in shown.stderr
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.run import run_release
-from postprocess.downward.samples import Rates
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -83,52 +82,18 @@ def test_a_worker_that_is_killed_in_the_middle_does_not_show(
     assert public_bytes(root) == undisturbed
 
 
-def test_simulated_runs_of_a_sample(
-    cluster: LocalCluster, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Margins from a sample of subtrees are the same from a cluster as from here, and others from all subtrees."""
-    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
-    for module in ("ranges", "intervals"):  # a town is too small for more errors of each size
-        monkeypatch.setattr(f"postprocess.downward.{module}.ENOUGH", 5)
-    found = {}
-    for name, engine in (("there", Engine(cluster.scheduler_address)), ("here", Engine())):
-        request = Request(town_spec, tmp_path / name, None, 1, engine=engine)
-        found[name] = public_bytes(run_release(check_request(request), Silent()))
-    assert found["there"] == found["here"]
-    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(3, (3.0, 3.0, 3.0), 1))
-    whole = public_bytes(run_release(check_request(Request(town_spec, tmp_path / "whole", None, 1)), Silent()))
-    tables = {name for name in whole if "/tables/" in name and name.endswith(("block.parquet", "tract.parquet"))}
-    assert any(whole[name] != found["here"][name] for name in tables)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--scratch", "memory://scratch"), "--scratch is for a Dask cluster: give --scheduler, too"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_begun(
-    town_spec: Path, tmp_path: Path, prefect_home: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = spinewise("run", town_spec, "--out", tmp_path / "out", *arguments, PREFECT_HOME=str(prefect_home))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_begun(cluster: LocalCluster, tmp_path: Path) -> None:
+    """A scheduler that is not there, and a scratch folder in a memory that other processes do not see."""
     spec = write_town(tmp_path / "in")
-    engine = Engine("tcp://127.0.0.1:1")
-    with pytest.raises(InputError, match="no Dask scheduler answers there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
-
-
-def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in")
-    # Each process has a memory of its own.
-    engine = Engine(cluster.scheduler_address, "memory://scratch")
-    with pytest.raises(InputError, match="cannot read what is written there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
+    done = spinewise("run", spec, "--out", tmp_path / "out", "--scratch", "memory://scratch", "--no-prefect")
+    assert (done.returncode, (tmp_path / "out").exists()) == (2, False)
+    assert "--scratch is for a Dask cluster" in done.stderr
+    for engine, message in (
+        (Engine("tcp://127.0.0.1:1"), "no Dask scheduler answers there"),
+        (Engine(cluster.scheduler_address, "memory://scratch"), "cannot read what is written there"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 
 
 def test_a_file_that_was_changed_on_the_way_is_not_opened(tmp_path: Path) -> None:

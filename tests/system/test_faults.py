@@ -104,7 +104,7 @@ def remount(folder: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
 
 
-@pytest.mark.parametrize("kilobytes", [40, 160, 320])
+@pytest.mark.parametrize("kilobytes", [40, 320])
 def test_a_full_disk_is_told_and_the_run_goes_on_with_more(
     quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, kilobytes: int
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
-@pytest.mark.parametrize("damage", ["none", "truncated", "flipped", "swapped", "empty"])
+@pytest.mark.parametrize("damage", ["none", "flipped", "swapped", "empty"])
 def test_altered_batches_are_computed_again(
     quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +147,7 @@ def test_altered_batches_are_computed_again(
     for path in kept:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
-        altered = {"truncated": bytes(content[:-40]), "flipped": bytes(content), "empty": b""}
+        altered = {"flipped": bytes(content), "empty": b""}
         if damage in altered:
             path.write_bytes(altered[damage])
     if damage == "swapped":
@@ -169,22 +169,17 @@ def test_altered_batches_are_computed_again(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["truncated", "flipped"])
 @pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
 def test_an_altered_checkpoint_or_file_is_made_again(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str, damage: str
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str
 ) -> None:
     """Also where the alteration leaves valid JSON: a number that the solvers told."""
     directory = stop(quick_spec, tmp_path, "tables tract")
     path = directory.main.checkpoints / what if what.endswith(".json") else directory.public / what
     content = path.read_bytes()
-    if damage == "truncated":
-        path.write_bytes(content[:-20])
-    elif what.endswith(".json"):
-        assert content.count(b'"families": ') > 1
-        path.write_bytes(content.replace(b'"families": ', b'"families": 9'))
-    else:
-        path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    assert not what.endswith(".json") or content.count(b'"families": ') > 1
+    altered = content.replace(b'"families": ', b'"families": 9')
+    path.write_bytes(altered if altered != content else content[:50] + bytes([content[50] ^ 1]) + content[51:])
     progress = Performed()
     assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
     assert "estimate tract" in progress.steps

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from oracles.summary_files import made_up_state, write_2010
 from releases.small import run
 
 from auditor.check.release import examine
@@ -28,14 +27,6 @@ def released_and_verified(spec: Path, out: Path, publish: str = "") -> Path:
     assert verify_release(release_at(root), 2, Silent()) == []
     assert examine(root).problems == []
     return root
-
-
-@pytest.mark.slow
-def test_a_summary_file_of_2010(tmp_path: Path) -> None:
-    """Made-up persons, both histograms, down to the block."""
-    imported = import_pl94171(write_2010(made_up_state(2, 8), tmp_path / "zz.pl"), tmp_path / "in")
-    root = released_and_verified(imported.spec, tmp_path / "out", "margins = false")
-    assert (root / "public" / "companions" / "units" / "histograms").is_dir()
 
 
 @pytest.mark.slow

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from oracles.how_many import turns
 from oracles.postgresql import NoServerError
 from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
@@ -198,57 +197,46 @@ def begin(one: Shell, *server: str) -> None:
     one.start("worker", "worker")
 
 
-def walk_on_sqlite(tmp_path: Path) -> None:
-    """All of the page: a run that cron has started, one by hand, the result, a rerun; and what the server keeps."""
-    with shell(tmp_path) as one:
-        begin(one, "server")
-        (first, *_) = one.wait("cron starts a run", lambda: one.runs(all_=["auto-scheduled", "release"]), 240)
-        assert first["auto_scheduled"]
-        for words in one.lines("run"):
-            one.type(words)
-        for words in one.lines("result"):
+@pytest.mark.slow
+def test_walk(tmp_path: Path) -> None:
+    """All of the page, on PostgreSQL where it is installed: a run that cron has started, one by hand, and the result.
+
+    The process of the first run is killed, and another run resumes it.
+    """
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(postgresql()).replace("postgresql://", "postgresql+asyncpg://")
+        except NoServerError:
+            url = ""
+        one = stack.enter_context(shell(tmp_path, url))
+        begin(one, *(("postgresql",) if url else ()), "server")
+        run = RunDirectory(tmp_path / "releases" / "example")
+        one.wait("cron starts a run", run.main.true_histogram("block").exists, 240)
+        kill_runs(one)
+        (again, *_) = one.wait("the run is followed by another", lambda: one.runs(all_=["retry:1"]), 240)
+        assert again["deployment_id"]
+        assert (tmp_path / "home" / "prefect.db").exists() == (not url), "the database is PostgreSQL's"
+        for words in one.lines("run", "result"):
             one.type(words)
         assert_form(one)
         assert_artifacts(one)
         assert_one_at_a_time(one)
         logged = {log["message"] for log in one.ask("logs/filter", {"limit": 200})}
         assert any(text.startswith("estimate county: 1 geounits, ") and "memory" in text for text in logged)
-    run = RunDirectory(tmp_path / "releases" / "example")
+    assert read_manifest(run.manifest).status == "EXAMPLE: made-up data, about nobody"
     secret = run.key.read_text().split()[1]
-    stored = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-    assert any(path.name == "prefect.db" for path in stored)
-    for path in (*stored, *tmp_path.glob("*.log")):
-        content = path.read_bytes()
+    for path in (*(tmp_path / "home").rglob("*"), *tmp_path.glob("*.log")):
+        content = path.read_bytes() if path.is_file() else b""
         assert secret.encode() not in content, path
         assert bytes.fromhex(secret) not in content, path
 
 
-def walk_on_postgresql(tmp_path: Path) -> None:
-    """The same begins on PostgreSQL; the process of a run is killed, and another run resumes it."""
-    with ExitStack() as stack:
-        try:
-            url = stack.enter_context(postgresql())
-        except NoServerError as reason:
-            pytest.skip(str(reason))
-        one = stack.enter_context(shell(tmp_path, url.replace("postgresql://", "postgresql+asyncpg://")))
-        begin(one, "postgresql", "server")
-        kept = tmp_path / "releases" / "example" / "restricted" / "histograms" / "block.parquet"
-        one.wait("cron starts a run", kept.exists, 240)
-        killed = [number for number in children(one.started[1].pid) if "prefect.engine" in command_of(number)]
-        for number in killed:
-            os.kill(number, signal.SIGKILL)
-        assert killed
-        (again, *_) = one.wait("the run is followed by another", lambda: one.runs(all_=["retry:1"]), 240)
-        assert again["deployment_id"]
-        assert not (tmp_path / "home" / "prefect.db").exists(), "the database is PostgreSQL's"
-    manifest = read_manifest(RunDirectory(tmp_path / "releases" / "example").manifest)
-    assert manifest.status == "EXAMPLE: made-up data, about nobody"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("walk", turns([walk_on_sqlite, walk_on_postgresql], 2))
-def test_walk(tmp_path: Path, walk: Callable[[Path], None]) -> None:
-    walk(tmp_path)
+def kill_runs(one: Shell) -> None:
+    """Kill the processes of the worker's runs."""
+    killed = [number for number in children(one.started[1].pid) if "prefect.engine" in command_of(number)]
+    for number in killed:
+        os.kill(number, signal.SIGKILL)
+    assert killed
 
 
 @pytest.mark.slow
@@ -288,10 +276,7 @@ def test_releases_of_a_series_are_made_as_their_records_arrive(tmp_path: Path) -
         one.wait("a run is scheduled", lambda: one.schedules(deployment["id"], "2032"), 60)
         begun = out / "padron-2032" / "restricted" / "histograms" / "block.parquet"
         one.wait("the second year is begun", begun.exists, 120)
-        killed = [number for number in children(one.started[1].pid) if "prefect.engine" in command_of(number)]
-        for number in killed:
-            os.kill(number, signal.SIGKILL)
-        assert killed
+        kill_runs(one)
         (again,) = one.wait("the run is followed by another", lambda: one.runs(all_=["retry:1"]), 120)
         assert again["state"]["message"] == "padron: all releases of the series are made"
     for year in YEARS:
@@ -329,10 +314,11 @@ def assert_form(one: Shell) -> None:
 
 def assert_artifacts(one: Shell) -> None:
     """Public values of the run: plan, budget, solver, sizes, times, progress; and the last one says where it is."""
-    found = {artifact["key"]: artifact for artifact in one.ask("artifacts/filter", {"sort": "CREATED_DESC"})}
+    artifacts = one.ask("artifacts/filter", {"sort": "CREATED_DESC"})
+    found = {artifact["key"]: artifact for artifact in artifacts}
     names = {"plan", "budget", "solver", "sizes", "times", "progress", "release"}
     assert set(found) >= {f"example-{name}" for name in names}
-    assert float(found["example-progress"]["data"]) == 100
+    assert 100 in {float(artifact["data"]) for artifact in artifacts if artifact["key"] == "example-progress"}
     budget = json.loads(found["example-budget"]["data"])
     assert {"level", "query", "share", "mechanism", "scale"} <= set(budget[0])
     assert str(one.folder / "releases" / "example" / "public") in found["example-release"]["data"]

@@ -16,10 +16,11 @@ from pipeline.published import open_finished
 TRACT = "44007000101"
 SPEC = """
 name = "sample"
-
-[privacy]
-rho = "1e9"
-key = "insecure-test:1"
+privacy = { rho = "1e9", key = "insecure-test:1" }
+schema.attributes = { SCHEMA }
+strategy = STRATEGY
+input = { file = "persons.csv", form = "long", geocode = "block" }
+publish = { margins = false }
 
 [geography]
 file = "blocks.csv"
@@ -27,39 +28,20 @@ column = "block"
 levels = { state = 2, county = 5, tract = 11, block_group = 12, block = 15 }
 bypass = true
 
-[schema.attributes]
-SCHEMA
-
-[strategy.queries]
-detailed = "1"
-
-[strategy.levels]
-state = "1/5"
-county = "1/5"
-tract = "1/5"
-block_group = "1/5"
-block = "1/5"
-
-[input]
-file = "persons.csv"
-form = "long"
-geocode = "block"
-
-[publish]
-margins = false
-
 [companions.quarters]
 privacy = { rho = "1e9" }
 schema.attributes.hhgq = QUARTERS
-strategy = { queries = { detailed = "1" }, levels = { state = "1/5", county = "1/5", tract = "1/5", block_group = "1/5", block = "1/5" } }
+strategy = STRATEGY
 input = { file = "quarters.csv", form = "long", geocode = "block" }
 
 [companions.units]
 privacy = { rho = "1e9" }
 schema.attributes.status = ["occupied", "vacant"]
-strategy = { queries = { detailed = "1" }, levels = { state = "1/5", county = "1/5", tract = "1/5", block_group = "1/5", block = "1/5" } }
+strategy = STRATEGY
 input = { file = "units.csv", form = "long", geocode = "block" }
-"""  # noqa: E501
+"""
+_SHARES = ", ".join(f'{level} = "1/5"' for level in ("state", "county", "tract", "block_group", "block"))
+STRATEGY = f'{{ queries = {{ detailed = "1" }}, levels = {{ {_SHARES} }} }}'
 
 
 def lines_of(folder: Path, name: str) -> list[list[str]]:
@@ -102,33 +84,23 @@ def write_inputs(counts: pd.DataFrame, folder: Path) -> None:
     line = race_line_numbers()
     rows = []
     for age, hispanic in ((a, h) for a in VALUES["votingage"] for h in VALUES["hispanic"]):
-        adult = [
-            counts[[f"P003{n:04d}" for n in line]].to_numpy(),
-            counts[[f"P004{n + 2:04d}" for n in line]].to_numpy(),
-        ]
-        every = [
-            counts[[f"P001{n:04d}" for n in line]].to_numpy(),
-            counts[[f"P002{n + 2:04d}" for n in line]].to_numpy(),
-        ]
+        adult = [counts[[f"P00{t}{n + more:04d}" for n in line]].to_numpy() for t, more in ((3, 0), (4, 2))]
+        every = [counts[[f"P00{t}{n + more:04d}" for n in line]].to_numpy() for t, more in ((1, 0), (2, 2))]
         of_age = adult if age == "18plus" else [one - other for one, other in zip(every, adult, strict=True)]
         cells = of_age[1] if hispanic == "not_hispanic" else of_age[0] - of_age[1]
         for block, race in zip(*np.nonzero(cells), strict=True):
             rows.append((counts.index[block], age, hispanic, VALUES["cenrace"][race], cells[block, race]))
     persons = pd.DataFrame(rows, columns=["block", "votingage", "hispanic", "cenrace", "count"])
     persons.to_csv(folder / "persons.csv", index=False)
-    for name, attribute, columns in (
-        (
-            "quarters",
-            "hhgq",
-            dict(zip(VALUES["hhgq"][1:], [f"P005{n:04d}" for n in (3, 4, 5, 6, 8, 9, 10)], strict=True)),
-        ),
-        ("units", "status", {"occupied": "H0010002", "vacant": "H0010003"}),
-    ):
+    quarters = dict(zip(VALUES["hhgq"][1:], [f"P005{n:04d}" for n in (3, 4, 5, 6, 8, 9, 10)], strict=True))
+    units = {"occupied": "H0010002", "vacant": "H0010003"}
+    for name, attribute, columns in (("quarters", "hhgq", quarters), ("units", "status", units)):
         long = counts[list(columns.values())].set_axis(list(columns), axis=1).stack().reset_index()
         long.columns = ["block", attribute, "count"]
         long[long["count"] > 0].to_csv(folder / f"{name}.csv", index=False)
-    schema = "\n".join(f"{name} = {list(VALUES[name])}" for name in ("votingage", "hispanic", "cenrace"))
+    schema = ", ".join(f"{name} = {list(VALUES[name])}" for name in ("votingage", "hispanic", "cenrace"))
     text = SPEC.replace("SCHEMA", schema).replace("QUARTERS", str(list(VALUES["hhgq"][1:])))
+    text = text.replace("STRATEGY", STRATEGY)
     (folder / "release.toml").write_text(text.replace("'", '"'))
 
 

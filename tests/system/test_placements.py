@@ -1,4 +1,4 @@
-"""Where and when tasks are done does not show in a single public byte, nor does the number of workers or an engine."""
+"""Where and when tasks are done does not show in a single public byte, and no task changes what it is given."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from releases.command import PROJECT, feature_module, spinewise
+from releases.command import PROJECT, feature_module
 from releases.households import write_quarter
+from releases.made_case import made_case
 from releases.placements import PlacedWorkers, Placement, kept_as_arrays
 from releases.shared_town import write_shared_town
-from releases.small import public_bytes, run
+from releases.small import run
 
 import postprocess.downward.tasks
 from features.registry import is_installed
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
-from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import read_table
 from pipeline.runs.verify import verify_release
@@ -60,13 +59,8 @@ ALL_TASKS = {
 TASKS = {module: tasks for module, tasks in ALL_TASKS.items() if (PROJECT / module).exists()}
 #: What may be simulated of a spine below the top: in the first run nothing at all.
 RATES = Rates(4, (4.0, 4.0, 1.0), 1)
-#: Placements of a whole spine and of one that is cut.
-WAYS = [
-    (Placement.PROCESSES, False),
-    (Placement.ARRAYS, False),
-    (Placement.ALTERNATING, True),
-    (Placement.ARRAYS, True),
-]
+#: Placements of a whole spine and of one that is cut; workers, and a spine that is cut, are columns of the matrix.
+WAYS = [(Placement.ARRAYS, False), (Placement.ALTERNATING, True), (Placement.ARRAYS, True)]
 #: The kinds of tasks that were seen, over all tests of this module.
 SEEN: set[str] = set()
 
@@ -143,64 +137,16 @@ def handed_out(path: Path) -> int:
     )
 
 
-SAMPLED = """
-name = "sampled"
-[privacy]
-rho = "1/4"
-key = "insecure-test:1"
-[geography]
-file = "sampled.parquet"
-column = "leaf"
-levels = { nation = 1, region = 2, area = 3, leaf = 6 }
-[schema.attributes]
-eth = ["a", "b", "c", "d", "e"]
-[strategy]
-queries = { total = "1/4", eth = "3/4" }
-levels = { nation = "1/5", region = "1/5", area = "1/5", leaf = "2/5" }
-[input]
-file = "sampled.parquet"
-form = "wide"
-geocode = "leaf"
-cells = [ { counts = "{eth}" } ]
-[tables]
-total = "total"
-eth = "eth"
-[publish]
-microdata = false
-"""
-
-
-def write_sampled(folder: Path) -> tuple[Path, pd.DataFrame]:
-    """A spec whose margins are of a sample, with no leaf in the first run, and the counts of 2,850 leaves."""
-    rng, areas, leaves = np.random.default_rng(1), 30, 95
-    mean = np.array([60, 20, 30, 1300, 20.0])
-    mean = mean * np.exp(rng.normal(0, 0.8, (areas, 1, 5))) * np.exp(rng.normal(0, 0.5, (areas, leaves, 5)))
-    codes = [f"E{area // 10}{area % 10}{leaf:03}" for area in range(areas) for leaf in range(leaves)]
-    truth = pd.DataFrame(rng.poisson(mean).reshape(-1, 5), columns=list("abcde"), index=codes)
-    truth.rename_axis("leaf").reset_index().to_parquet(folder / "sampled.parquet", index=False)
-    spec = folder / "sampled.toml"
-    spec.write_text(SAMPLED)
-    return spec, truth
-
-
-def test_a_sampled_spine_has_one_set_of_intervals_that_cover(
-    tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One worker here, two with the engine, four whose first task is slow: the same bytes; each size is covered."""
-    spec, truth = write_sampled(tmp_path)
-    here = run(spec, tmp_path / "here")
-    table = read_table(unchecked(RunDirectory(here).main.table("eth", "leaf")))
+def test_intervals_of_a_sampled_spine_cover(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The case of the matrix whose margins are of a sample, with no leaf in the first run: each size is covered."""
+    folder = made_case(tmp_path_factory, "sampled")
+    table = read_table(unchecked(RunDirectory(folder / "out" / "sampled").main.table("group", "leaf")))
     assert table.lows is not None
     assert table.highs is not None
-    true = truth.loc[list(table.geocodes)].to_numpy()
+    true = pd.read_csv(folder / "people.csv").set_index("leaf").loc[list(table.geocodes)].to_numpy()
     inside = (table.lows <= true) & (true <= table.highs)
     for sizes in (true, table.counts):
         for least, most in ((5, 10), (10, 100), (100, 1000), (1000, math.inf)):
             of_size = (sizes >= least) & (sizes < most)
             assert of_size.sum() > 1000
             assert 0.88 <= inside[of_size].mean() <= 0.95, (least, inside[of_size].mean())
-    done = spinewise("run", spec, "--out", tmp_path, "--workers", 2, PREFECT_HOME=str(prefect_home))
-    assert done.returncode == 0, done.stderr
-    assert public_bytes(tmp_path / "sampled") == public_bytes(here)
-    monkeypatch.setattr("pipeline.runs.verify.Workers", lambda _, told: Workers(4, start_after=1e-6, told=told))
-    assert verify_release(RunDirectory(here), 4, Silent()) == []

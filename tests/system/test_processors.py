@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import spinewise
-from releases.examples import rhode_island
 from releases.small import QUICK, write_town
 
 from pipeline.release.layout import RunDirectory
@@ -27,16 +26,6 @@ def needs(core: str, flag: str) -> object:
     return pytest.param(core, marks=pytest.mark.skipif(not able(flag), reason=f"this processor has no {flag}"))
 
 
-@pytest.fixture(scope="module")
-def released(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rhode Island, with a few simulated runs, made with the oldest kernels."""
-    folder = tmp_path_factory.mktemp("processors")
-    (folder / "spec.toml").write_text(f"{rhode_island(shared_data)}\n[publish]\nreplicates = 2\n", encoding="utf-8")
-    done = spinewise("run", folder / "spec.toml", "--out", folder, "--workers", 1, OPENBLAS_CORETYPE="Nehalem")
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
-
-
 #: Every set of kernels that a processor of this family can have, and the flag that a machine needs to run it.
 KERNELS = {
     "Prescott": "pni",
@@ -47,8 +36,6 @@ KERNELS = {
     "Cooperlake": "avx512_bf16",
     "SapphireRapids": "amx_bf16",
 }
-#: The newest that this machine can run: a real spine, made with the oldest, is verified with these; the town with all.
-NEWEST = [core for core, flag in KERNELS.items() if able(flag)][-1:]
 #: A private choice of detail, and a second invariant, beside the town's other options.
 _ALL_OPTIONS = (
     (
@@ -85,10 +72,3 @@ def test_what_is_known_exactly_has_no_variance(town: Path) -> None:
         estimates = pd.read_parquet(RunDirectory(town).main.estimates(level))
         variances = np.stack(estimates["total:variance"].tolist())
         assert (variances == 0).all() if expected else (variances > 0.01).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("core", NEWEST)
-def test_other_kernels_give_the_same_bytes(released: Path, core: str) -> None:
-    done = spinewise("verify", released, "--workers", 2, OPENBLAS_CORETYPE=core)
-    assert done.returncode == 0, done.stderr

@@ -1,21 +1,30 @@
-"""The release of a real state: whole, additive, exact where it has to be, and as accurate as the prototype was."""
+"""The release of a real state: whole, additive, exact where it has to be, as accurate as the prototype, and covered."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from releases.again import computed_again
 from releases.examples import rhode_island
 from releases.small import run
 
+from pipeline.estimation.margins import SampledRuns
+from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
+from postprocess.downward.samples import PRECISION, Rates
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 COUNTIES = {"44001": 49_875, "44003": 166_158, "44005": 82_888, "44007": 626_667, "44009": 126_979}
 
@@ -71,3 +80,61 @@ def test_the_2020_method_is_as_accurate_as_in_the_prototype(shared_data: Path, f
     assert np.abs(found / expected - 1).max() <= 0.10, found
     # All measurements together do better where there is something below to learn from.
     assert (errors(full)[:2] < 0.98 * found[:2]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared_data")
+def test_every_size_is_covered_nine_times_in_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `benchmarks/bench_intervals.py` shows it, over three keys."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    bench = importlib.import_module("bench_intervals")
+    classes: pd.DataFrame = bench.coverage("ri_2010", range(1, 4))
+    rows = classes[classes["numbers"] >= bench.ENOUGH]
+    assert {"tract", "block_group", "block"} <= set(rows["level"])
+    assert set(rows["size"]) == {0, 1, 5, 10, 100, 1000}
+    wrong = rows[(rows["coverage"] < 0.87) | ((rows["size"] >= 10) & (rows["coverage"] > 0.95))]
+    assert wrong.empty, wrong.to_string()
+    small = rows[(rows["level"] == "block") & (rows["size"] == 1) & (rows["by"] == "true")]
+    assert (small["coverage"] > 0.9).all(), "what margins by released size alone miss"
+    assert (small["width"] < 7).all()
+    everything = bench.together(classes)
+    assert everything["numbers"].groupby("by").sum().nunique() == 1
+    assert everything["coverage"].xs("from 10 on", level=1).between(bench.LEAST, bench.MOST).all()
+    assert (everything["coverage"].xs("below 10", level=1) > bench.LEAST).all()
+
+
+WHOLE, CUT = (1 << 28, 1 << 26), (1, 1 << 16)
+
+
+def computed(released: Path, root: Path, cut: tuple[int, int], visits: tuple[float, ...]) -> dict[str, np.ndarray]:
+    """The margins of a release's tables, computed again, by table and level."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SampledRuns, "rates", lambda _: Rates(int(visits[0]), visits, 2))
+        with computed_again(released, root, *cut) as job:
+            perform_public_steps(replace(job), last=False)
+    found = {}
+    for path in sorted(RunDirectory(root).public.glob("tables/*/*.parquet")):
+        table = pd.read_parquet(path)
+        columns = [name for name in table.columns if name.endswith(":moe90")]
+        found[f"{path.parent.name} {path.stem}"] = table[columns].to_numpy(dtype=np.float64)
+    return found
+
+
+@pytest.mark.slow
+def test_margins_of_a_state_are_those_of_a_full_simulation(shared_data: Path, tmp_path: Path) -> None:
+    text = re.sub(r"(?ms)^\[report\.?.*?(?=^\[(?!report))", "", rhode_island(shared_data))
+    spec = tmp_path / "release.toml"
+    bare = text + "\n[publish]\nreplicates = 1\nmicrodata = false\n"
+    spec.write_text(bare, "utf-8")
+    released = run(spec, tmp_path / "out")
+    full = computed(released, tmp_path / "full", WHOLE, (4.0,) * 5)
+    sampled = computed(released, tmp_path / "sampled", CUT, (4.0, 4.0, 4.0, 1.0, 1.0))
+    compared = 0
+    for name, expected in full.items():
+        if name.endswith((" state", " county")):
+            continue  # too few numbers
+        mean, found = expected.mean(), sampled[name].mean()
+        # Both are simulated; half a person is what rounding hides.
+        assert abs(found - mean) <= 3 * PRECISION * mean + 0.5, (name, mean, found)
+        compared += 1
+    assert compared >= 9

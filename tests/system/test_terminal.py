@@ -1,4 +1,4 @@
-"""Ctrl-C on a real terminal, where every process of the foreground group gets it: soon, one line, and it goes on."""
+"""Ctrl-C on a real terminal, where every process of the foreground group gets it: soon, with one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from releases.small import write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -127,7 +126,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "release.toml"
 
 
-WAYS = [pytest.param([], id="prefect"), pytest.param(["--no-prefect"], id="no-prefect")]
+WAYS: list[list[str]] = [[], ["--no-prefect"]]
 
 
 @pytest.mark.slow
@@ -153,8 +152,7 @@ def test_in_the_middle_of_a_batch(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seconds", [0.3, 1.5, 4.0])
+@pytest.mark.parametrize(("way", "seconds"), [(WAYS[0], 0.3), (WAYS[1], 1.5), (WAYS[0], 4.0)])
 def test_at_any_time(
     way: list[str], seconds: float, begin: Callable[..., Terminal], example: Path, tmp_path: Path
 ) -> None:
@@ -168,16 +166,3 @@ def test_at_any_time(
     assert status in (130, -signal.SIGINT)
     assert "Traceback" not in text, text
     assert not psutil.wait_procs(below, timeout=60)[1], "processes are left"
-
-
-@pytest.mark.slow
-def test_the_same_command_resumes(begin: Callable[..., Terminal], tmp_path: Path) -> None:
-    """A run that was stopped ends well by the same command, and verifies."""
-    spec = write_town(tmp_path)
-    terminal = begin("run", str(spec), "--out", str(tmp_path / "out"))
-    terminal.wait_for(lambda: (tmp_path / "out" / "town" / "restricted" / "run.log").exists())
-    terminal.interrupt()
-    again = begin("run", str(spec), "--out", str(tmp_path / "out"))
-    again.read(300)
-    assert (tmp_path / "out" / "town" / "public" / "manifest.json").is_file(), again.text
-    assert "Error" not in again.text

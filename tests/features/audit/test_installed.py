@@ -84,16 +84,6 @@ def test_trials_differ_by_their_keys_alone_and_can_be_repeated(tmp_path: Path) -
     assert (run_trials(Trials(pair[0], pair, 12, 2, whole=True)) == scores[2:4]).all()
 
 
-def test_neighbours_differ_in_one_record(tmp_path: Path) -> None:
-    for case in CASES:
-        one, other = write_pair(tmp_path, case, case.budget)
-        rows = [sorted((spec.parent / "persons.csv").read_text().splitlines()) for spec in (one, other)]
-        gone = [row for row in set(rows[0]) if rows[0].count(row) > rows[1].count(row)]
-        new = [row for row in set(rows[1]) if rows[1].count(row) > rows[0].count(row)]
-        assert len(gone) == 1
-        assert len(new) == (1 if case.neighbours == "change-one" else 0)
-
-
 # The command; that the installed program passes its own quick audit, the walk of docs/howto/audit.md shows
 
 
@@ -116,21 +106,15 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_the_command_audits_a_release(town: Path, tmp_path: Path) -> None:
-    """Its reports are computed from true counts, and stay with them."""
+    """Its reports are computed from true counts, and stay with them; without these there is none."""
     shutil.copytree(town, tmp_path / "town")
     done = CliRunner().invoke(app, ["audit", str(tmp_path / "town"), "--workers", "1"])
     assert done.exit_code == 0, done.output
-    assert "Audit of the release town: passed" in done.output
     path = tmp_path / "town" / "restricted" / "audit" / "audit.json"
     assert path.stat().st_mode & 0o077 == 0
-    found = json.loads(path.read_text())
-    assert found["about"]["key"] == "given"
-    assert found["about"]["ledger"] == "none: the spec names no dataset"
-
-
-def test_a_release_without_its_true_counts_cannot_be_audited(town: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "public", tmp_path / "got" / "public")
-    done = CliRunner().invoke(app, ["audit", str(tmp_path / "got"), "--out", str(tmp_path)])
+    assert json.loads(path.read_text())["about"]["key"] == "given"
+    shutil.rmtree(tmp_path / "town" / "restricted")
+    done = CliRunner().invoke(app, ["audit", str(tmp_path / "town"), "--out", str(tmp_path)])
     assert "has no restricted/ folder" in str(done.exception)
 
 

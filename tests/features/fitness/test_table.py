@@ -90,22 +90,6 @@ def test_all_sizes_and_groups(numbers: tuple[np.ndarray, np.ndarray]) -> None:
     assert table.data()["all"]["taes"] == table.share_errors
 
 
-def test_several_truths_count_as_one(numbers: tuple[np.ndarray, np.ndarray]) -> None:
-    """Draws of the truth are averaged, as if each area stood in the table once for each draw."""
-    truth, published = numbers
-    rng = np.random.default_rng(4)
-    drawn = [truth + rng.normal(0, 2, truth.shape) for _ in range(5)]
-    sums = ErrorSums(3)
-    for one in drawn:
-        sums.add(published, one, weight=1 / 5)
-    error = published - np.array(drawn)
-    found = sums.measures()
-    assert (found.areas, found.numbers) == (400, 1200)
-    assert found.mae == pytest.approx(np.abs(error).mean())
-    assert found.rmse == pytest.approx((error**2).mean() ** 0.5)
-    assert found.bias == pytest.approx(error.mean())
-
-
 def test_expected_errors_are_those_of_normal_ones(numbers: tuple[np.ndarray, np.ndarray]) -> None:
     _, published = numbers
     rng = np.random.default_rng(5)
@@ -132,8 +116,5 @@ def test_signs_are_taken_from_draws(numbers: tuple[np.ndarray, np.ndarray]) -> N
     expected.take_signs(drawn)
     assert expected.measures().bias == pytest.approx((published - truth).mean())
     assert expected.measures().rmse == pytest.approx(1)
-
-
-def test_nothing_is_known_of_nothing() -> None:
     found = ErrorSums(2).measures()
     assert (found.areas, found.numbers, found.mae, found.rmse, found.bias, found.mape) == (0, 0, None, None, None, None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import scipy.linalg
 import scipy.optimize
-from releases.small import write_town
 
 from features.plan.division import (
     LEAST_SHARE,
@@ -22,7 +22,6 @@ from features.plan.division import (
 from features.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
-from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.spec.release_spec import load_spec
@@ -103,37 +102,31 @@ def dense_best(expectation: Expectation, aims: Sequence[Aim], goal: str) -> floa
 
 
 @pytest.mark.parametrize(
-    "targets", ["tract: total <= 2", "tract: total <= 2; county: sex <= 5; block: age * sex <= 30", "block: grown <= 4"]
+    ("goal", "text"),
+    [
+        ("largest", "tract: total <= 2; county: sex <= 5; block: age * sex <= 30"),
+        ("largest", "block: grown <= 4"),
+        ("sum", "tract: total = 3; county: sex = 1 each; block: detailed = .1"),
+    ],
 )
-def test_the_largest_ratio_is_that_of_dense_algebra(tmp_path: Path, targets: str) -> None:
+def test_the_division_is_that_of_dense_algebra(tmp_path: Path, goal: Literal["largest", "sum"], text: str) -> None:
     """Recodes (blocks of 2 x 2), an exact total, single children: the errors at the division, and its optimum."""
     expectation = little(tmp_path)
-    aims = parse_targets(targets, expectation.universe)
-    found = descend(Objective(expectation, aims, "largest"))
-    numbers = np.array([aim.number for aim in aims])
-    assert found.value == pytest.approx((dense_errors(expectation, aims, found.shares) / numbers).max(), rel=1e-6)
-    assert found.value == pytest.approx(dense_best(expectation, aims, "largest"), rel=1e-3)
+    aims = (parse_targets if goal == "largest" else parse_weights)(text, expectation.universe)
+    found = descend(Objective(expectation, aims, goal))
+    numbers, errors = np.array([aim.number for aim in aims]), dense_errors(expectation, aims, found.shares)
+    assert found.value == pytest.approx((errors / numbers).max() if goal == "largest" else errors @ numbers, rel=1e-6)
+    assert found.value == pytest.approx(dense_best(expectation, aims, goal), rel=1e-3)
     assert found.gap < 1e-3
 
 
-def test_the_weighted_sum_is_that_of_dense_algebra(tmp_path: Path) -> None:
-    expectation = little(tmp_path)
-    aims = parse_weights("tract: total = 3; county: sex = 1 each; block: detailed = .1", expectation.universe)
-    found = descend(Objective(expectation, aims, "sum"))
-    numbers = np.array([aim.number for aim in aims])
-    assert found.value == pytest.approx(dense_errors(expectation, aims, found.shares) @ numbers, rel=1e-6)
-    assert found.value == pytest.approx(dense_best(expectation, aims, "sum"), rel=1e-3)
-    assert found.gap < 1e-3
-
-
-@pytest.mark.parametrize("estimator", ["full", "topdown"])
-@pytest.mark.parametrize("goal", ["largest", "sum"])
-def test_no_random_division_is_better(tmp_path: Path, estimator: str, goal: str) -> None:
+@pytest.mark.parametrize(("estimator", "goal"), [("full", "largest"), ("topdown", "sum")])
+def test_no_random_division_is_better(tmp_path: Path, estimator: str, goal: Literal["largest", "sum"]) -> None:
     """Nor is the spec's own or the equal one; and the bound is below all of them."""
     expectation = little(tmp_path, estimator=estimator)
     text = "tract: total <= 2; county: sex <= 5; block: detailed <= 40"
     aims = parse_targets(text, expectation.universe)
-    objective = Objective(expectation, aims, "largest" if goal == "largest" else "sum")
+    objective = Objective(expectation, aims, goal)
     found = descend(objective)
     rng = np.random.default_rng(1)
     n = len(expectation.measured)
@@ -171,17 +164,6 @@ def test_a_division_for_one_number_spends_on_it(tmp_path: Path) -> None:
     assert found.value == pytest.approx(np.sqrt(2 / np.pi), rel=1e-3)
 
 
-def test_facilities_and_zeros(tmp_path: Path) -> None:
-    """The town, with bounds, impossible cells and a recode, is divided to within a thousandth of its bound."""
-    spec = load_spec(write_town(tmp_path))
-    spine = read_spine(spec.geography)
-    universe = spec.universes()[0]
-    facilities = [read_facilities(bound, spine) for bound in universe.bounds]
-    expectation = Expectation.of(universe, spine, facilities, "full")
-    objective = Objective(expectation, parse_targets("tract: sex <= 4; block: total <= 3", universe), "largest")
-    assert descend(objective).gap < 1e-3
-
-
 def test_what_cannot_be_divided(tmp_path: Path) -> None:
     expectation = little(tmp_path)
     universe = expectation.universe
@@ -201,9 +183,12 @@ def test_what_cannot_be_divided(tmp_path: Path) -> None:
         descend(Objective(expectation, parse_targets("tract: total <= 1", universe), "largest"), least=0.2)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_targets(tmp_path: Path) -> None:
+    universe = little(tmp_path).universe
+    first, second = parse_targets("tract: total <= 2.0;  county: age*sex<=.5 each ;", universe)
+    assert (first.name, first.number, first.each, first.numbers) == ("tract: total", 2.0, False, 1)
+    assert (second.name, second.number, second.each, second.numbers) == ("county: age * sex", 0.5, True, 6)
+    for text, told in (
         ("tract total <= 2", "found 'tract total <= 2'; allowed is"),
         ("village: total <= 2", "no level 'village'; the levels are county, tract, block"),
         ("tract: colour <= 2", "'colour' in the query"),
@@ -211,16 +196,6 @@ def test_what_cannot_be_divided(tmp_path: Path) -> None:
         ("tract: total <= 0", "found '0'; a number above 0 is needed"),
         ("tract: total <= 1; tract: total <= 2", "tract: total occurs twice"),
         (" ; ", "nothing is given"),
-    ],
-)
-def test_targets_that_are_none(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(InputError, match="--target") as caught:
-        parse_targets(text, little(tmp_path).universe)
-    assert told in str(caught.value)
-
-
-def test_targets(tmp_path: Path) -> None:
-    universe = little(tmp_path).universe
-    first, second = parse_targets("tract: total <= 2.0;  county: age*sex<=.5 each ;", universe)
-    assert (first.name, first.number, first.each, first.numbers) == ("tract: total", 2.0, False, 1)
-    assert (second.name, second.number, second.each, second.numbers) == ("county: age * sex", 0.5, True, 6)
+    ):
+        with pytest.raises(InputError, match=f"--target.*{told}"):
+            parse_targets(text, universe)

@@ -9,13 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed
-from releases.homes import write_homes
 from releases.small import request_of
-from rich.console import Console
 
-from features.plan.kinds import words_of_joins
 from features.plan.release_plan import plan_release
-from features.plan.show import show_plan
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import noise_for
 from pipeline.reading.release import open_release
@@ -124,15 +120,11 @@ def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
         assert row.households == pytest.approx(row.households_apart, rel=1e-6)
 
 
-def test_it_is_shown_with_where_averages_are_published(tmp_path: Path) -> None:
+def test_it_says_where_averages_are_published(tmp_path: Path) -> None:
     path = _written(tmp_path, THREE)
-    shown = printed("plan", path, "--details")
-    assert "households, joined" in shown
-    assert "Average household size of homes: published for city, tract, block." in shown
-    stated = path.read_text().replace(
-        "[publish]", '[tables]\nx = { query = "residence", levels = ["tract"] }\n[publish]'
-    )
-    path.write_text(stated)
+    assert "Average household size of homes: published for city, tract, block." in printed("plan", path, "--details")
+    table = '[tables]\nx = { query = "residence", levels = ["tract"] }\n[publish]'
+    path.write_text(path.read_text().replace("[publish]", table))
     assert "published for tract; for city, block no table has the persons" in printed("plan", path, "--details")
     data = json.loads(printed("plan", path, "--json"))
     assert data["average_household_sizes"] == {"homes": ["tract"]}
@@ -163,13 +155,3 @@ def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
         assert apart is not None
         assert measured == pytest.approx(foretold, rel=share), level
         assert apart > (1 + share) * foretold, level
-
-
-def test_a_plan_says_what_is_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_release(write_homes(tmp_path), 1)
-    show_plan(plan, Console(width=200))
-    said = capsys.readouterr().out
-    assert (
-        "Joined in every geounit: each of homes has as many members as its size says (the open one: at most 8)" in said
-    )
-    assert plan.data()["joins"] == list(words_of_joins(plan.spec))

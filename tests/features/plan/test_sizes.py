@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed
@@ -68,21 +69,15 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
     assert empty["per_number"] < large["per_number"]
 
 
-def test_without_an_earlier_release_the_plan_says_what_is_missing(town_spec: Path) -> None:
-    assert "by_size" not in planned(town_spec)
-    said = " ".join(printed("plan", town_spec, "--details").split())
-    assert "name an earlier release of the same areas with --like" in said
-
-
 def test_a_release_of_other_areas_is_refused(
     town_spec: Path, named_town: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("features.plan.sizes._people", lambda expectation, _, level: -1 + 0 * _ones(expectation, level))
+    """Without any, the plan says what is missing."""
+    assert "by_size" not in planned(town_spec)
+    assert "name an earlier release of the same areas with --like" in " ".join(
+        printed("plan", town_spec, "--details").split()
+    )
+    nowhere = lambda expectation, _, level: np.full(len(expectation.spine.level(level)), -1)  # noqa: E731
+    monkeypatch.setattr("features.plan.sizes._people", nowhere)
     with pytest.raises(InputError, match="has none of the areas"):
         printed("plan", town_spec, "--like", named_town, "--json")
-
-
-def _ones(expectation: Any, level: str) -> Any:
-    import numpy as np
-
-    return np.ones(len(expectation.spine.level(level)), dtype=np.int64)

@@ -33,12 +33,8 @@ def _series(spells: int, *, times: Mapping[int, Fraction] | None = None) -> Seri
 
 @pytest.mark.parametrize("spells", [1, 2, 3, 4, 9])
 def test_people_with_the_stated_spells_lose_the_budget(spells: int) -> None:
-    """With more spells than periods: as many as there are periods."""
+    """With more spells than periods: as many as there are periods; another loss is noticed."""
     assert distance_problems(_series(spells), 2) == []
-
-
-@pytest.mark.parametrize("spells", [2, 3, 5])
-def test_a_loss_that_is_not_the_budget_is_noticed(spells: int) -> None:
     found = distance_problems(_series(spells, times={min(spells, 3): Fraction(2)}), 2)
     assert f"people with {spells} spells do not lose the budget" in found
 
@@ -48,17 +44,13 @@ def _stated(last: int, **more: object) -> dict[str, Any]:
     return {"series": {**place, "predecessor": "first", **more}}
 
 
-@pytest.mark.parametrize("rows", [0, 1, 2, 9, 11])
-def test_terms_without_a_row_of_each_period_are_none(rows: int) -> None:
-    """Else ten periods are drawn as two, by what they say themselves: with ten records one loses five times as much."""
-    design = [[0] * t + [1] for t in range(rows)]
-    terms = {"design": design, "distance": "2", "losses": [[2, "1", True]]}
-    with pytest.raises(FormError, match="the design of the series is not of its periods"):
-        read_series(_stated(2040, noise="spells", spells=2, terms=terms))
-
-
-def test_noise_by_spells_has_a_design_and_other_noise_has_none() -> None:
-    """Else records could be bounded where spells are promised."""
+def test_noise_by_spells_has_a_design_of_its_periods_and_other_noise_has_none() -> None:
+    """Else ten periods are drawn as two, by what they say themselves; or records bounded where spells are promised."""
+    for rows in (0, 1, 2, 9, 11):
+        design = [[0] * t + [1] for t in range(rows)]
+        terms = {"design": design, "distance": "2", "losses": [[2, "1", True]]}
+        with pytest.raises(FormError, match="the design of the series is not of its periods"):
+            read_series(_stated(2040, noise="spells", spells=2, terms=terms))
     terms = {"design": [[2], [-1, 2]], "distance": "5", "losses": [[1, "1", True], [2, "1", True]]}
     assert read_series(_stated(2032, noise="spells", spells=2, terms=terms)) is not None
     for other in (
@@ -84,39 +76,30 @@ def test_independent_periods_cost_what_so_many_records_cost(records: int | None)
     assert "is not as far as so many independent periods" in distance_problems(nearer, 2)
 
 
-def test_a_distance_that_the_spells_alone_give_is_noticed() -> None:
-    """Of two spells in ten periods with noise of their own, as no public spec can say it any more."""
-    periods = tuple(str(year) for year in range(2031, 2041))
-    series = Series("padron", periods, 0, "first", 2, Fraction(2), {2: Fraction(1)}, ())
-    assert distance_problems(series, 2) == ["people with 10 records lose 5, stated is nothing"]
-
-
 def _of_terms(terms: StatedTerms) -> Series:
     periods = tuple(str(2031 + t) for t in range(len(terms.design)))
     losses = {k: loss.part for k, loss in terms.losses.items()}
     return Series("padron", periods, 0, "first", terms.spells, terms.distance, losses, terms.design)
 
 
-LONG = [(5, 2), (5, 5), (10, 2), (12, 3), (30, 2)]
+LONG = [(5, 5), (10, 2), (30, 2)]
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 @pytest.mark.parametrize(("periods", "spells"), LONG)
 def test_honest_terms_of_long_series_are_confirmed(periods: int, spells: int, neighbours: Neighbours) -> None:
-    """By all pairs of histories or, where they are too many, by a bound of the program's own."""
-    terms = found(triangular(square_root(periods), spells, neighbours))
-    assert distance_problems(_of_terms(terms), MOVED[neighbours]) == []
+    """By all pairs of histories or, where they are too many, by a bound of the program's own.
 
-
-@pytest.mark.parametrize(("periods", "spells"), LONG)
-def test_a_distance_without_shared_answers_is_noticed(periods: int, spells: int) -> None:
-    """Two that never share an answer are as far apart as each from none; two of the same two answers are farther."""
-    design = triangular(square_root(periods), spells, "change-one")
+    Two that never share an answer are as far apart as each from none; two of the same two answers are farther.
+    """
+    design = triangular(square_root(periods), spells, neighbours)
     terms = found(design)
-    apart = 2 * Fraction(reach(design.gram, spells, "add-remove").value)
-    assert apart < 2 * terms.distance
-    said = distance_problems(replace(_of_terms(terms), distance=apart / 2), 2)
-    assert any(problem.startswith(f"people with {spells} spells") for problem in said)
+    assert distance_problems(_of_terms(terms), MOVED[neighbours]) == []
+    if neighbours == "change-one":
+        apart = 2 * Fraction(reach(design.gram, spells, "add-remove").value)
+        assert apart < 2 * terms.distance
+        said = distance_problems(replace(_of_terms(terms), distance=apart / 2), 2)
+        assert any(problem.startswith(f"people with {spells} spells") for problem in said)
 
 
 def test_a_bound_with_96_for_128_is_noticed() -> None:
@@ -126,16 +109,11 @@ def test_a_bound_with_96_for_128_is_noticed() -> None:
     assert distance_problems(series, 2) == []
     said = distance_problems(replace(series, distance=Fraction(30, 2)), 2)
     assert said == ["people with 3 spells are not shown to lose less than 2, stated is 1"]
+    large = replace(series, design=tuple((0,) * t + (2**23,) for t in range(30)))
+    assert "not judged" in distance_problems(large, 2)[0]
 
 
-def test_what_cannot_be_judged_is_named() -> None:
-    rows = tuple((0,) * t + (2**23,) for t in range(5))
-    series = Series("padron", tuple("12345"), 0, "first", 2, Fraction(5), {2: Fraction(1)}, rows)
-    assert "not judged" in distance_problems(series, 2)[0]
-    assert "not judged" in distance_problems(replace(series, design=((1,),), periods=("1",)), 2)[0]
-
-
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_bound_is_above_all_pairs_with_sums_of_rows_below_0_too(seed: int) -> None:
     """With the rows not filled up: of a series of which periods count against each other more than for themselves."""
     rng = np.random.default_rng(seed)

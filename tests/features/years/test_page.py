@@ -7,17 +7,15 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
 from releases.policy import runs_its_own_scripts_alone
-from releases.series_town import YEARS, write_series_town
-from releases.small import run_period
+from releases.series_town import YEARS, MadeSeries
 
 import pipeline.pages.chunks
-from features.years.history import pairs_of
 from features.years.revision import DIRECTION_SUFFIX, revised, series_at
 from features.years.vintage import PAGE, write_revision
 
@@ -25,17 +23,8 @@ from features.years.vintage import PAGE, write_revision
 _MINUS, _TO = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 
-class Made(Protocol):
-    """See `conftest.MadeSeries`."""
-
-    given: Path
-    out: Path
-
-    def release(self, year: str) -> Path: ...
-
-
 @pytest.fixture(scope="module")
-def revision(town_series: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def revision(town_series: MadeSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_revision(revised(series_at(town_series.out)), tmp_path_factory.mktemp("revision"))
 
 
@@ -179,44 +168,16 @@ def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
         shown.page.context.close()
 
 
-@pytest.mark.slow
-def test_in_spanish_with_data_beside_the_page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit into the page is beside it, and read when it is asked for; no text is left in English."""
-    spec = write_series_town(tmp_path / "in")
-    spec.write_text(spec.read_text() + '\n[report]\nlanguage = "es"\ntitle = "Padrón"\n')
-    for year in YEARS[:2]:
-        run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
-    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
-    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
-    beside = sorted((folder / "report").iterdir())
-    assert beside
-    shown = opened(browser, folder / PAGE)
-    _choose(shown, "A0101")
-    assert shown.page.get_attribute("html", "lang") == "es"
-    verdict = shown.page.inner_text("#verdict")
-    assert verdict.startswith(("De 2031 a 2032 el número ", "No se puede decir si "))
-    text = shown.page.inner_text("body")
-    for english in ("What can be said", "interval", "the number", "cannot tell", "Period ", "Change"):
-        assert english not in text.replace("intervalo", "")
-    assert shown.complaints == []
-    shutil.rmtree(folder / "report")
-    again = opened(browser, folder / PAGE, ready=False)
-    again.page.fill("#search", "A0101")
-    again.page.wait_for_selector("#found-0, #unread:not(:empty)")
-    again.page.press("#search", "Enter")
-    again.page.wait_for_function("() => document.getElementById('unread').textContent !== ''")
-    again.page.context.close()
-    shown.page.context.close()
-
-
 def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
     runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
 
 
 def test_the_same_releases_give_the_same_page_which_the_revision_lists(
-    revision: Path, town_series: Made, tmp_path: Path
+    revision: Path, town_series: MadeSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = write_revision(revised(series_at(town_series.out)), tmp_path)
+    """Also what does not fit into the page, and is beside it."""
+    history = revised(series_at(town_series.out))
+    again = write_revision(history, tmp_path)
     assert (again / PAGE).read_bytes() == (revision / PAGE).read_bytes()
     stated = json.loads((revision / "revision.json").read_text("utf-8"))
     listed = {path: one["sha256"] for path, one in stated["files"].items()} | stated["page"]
@@ -225,13 +186,12 @@ def test_the_same_releases_give_the_same_page_which_the_revision_lists(
     assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
         "revision.json"
     }
-    assert pairs_of(1) == []
-    assert pairs_of(2) == [(0, 1)]
-    assert pairs_of(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
-
-
-def test_a_history_of_one_release_has_no_change(town_series: Made, tmp_path: Path) -> None:
+    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
+    apart = write_revision(history, tmp_path / "apart")
+    beside = {f"report/{path.name}" for path in (apart / "report").iterdir()}
+    assert beside
+    assert beside < set(json.loads((apart / "revision.json").read_text("utf-8"))["page"])
     shutil.copytree(town_series.release("2031"), tmp_path / "out" / "padron-2031")
-    folder = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
-    assert (folder / PAGE).is_file()
-    assert not (folder / "changes").exists()
+    alone = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
+    assert (alone / PAGE).is_file()
+    assert not (alone / "changes").exists(), "a history of one release has no change"

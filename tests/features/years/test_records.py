@@ -1,4 +1,4 @@
-"""Series of people with at most so many records in all, such as daily counts: what they cost, state and refuse."""
+"""Spells and records of people in a series: against a count person by person, what `validate` says, what they cost."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles.histories import all_pairs, distances
-from releases.series_town import YEARS, write_series_town
+from releases.series_town import INDEPENDENT, YEARS, write_series_town
 from releases.small import run_period
 
 from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
+from features.years.confidential import spell_counts
 from features.years.plan import series_plan
 from features.years.series import IndependentTerms
 from flows.checks.validation import validate
@@ -28,10 +29,84 @@ from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
 
-RECORDS = (
-    ("spells = 2\n", "records = 2\n"),
-    ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1'),
-)
+UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
+RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)
+
+
+def spells_of(life: list[object]) -> int:
+    """Of one person: how often an answer begins that is not that of the period before; None for no record."""
+    return sum(1 for t, one in enumerate(life) if one is not None and (t == 0 or life[t - 1] != one))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_spells_are_those_of_each_unit(seed: int) -> None:
+    """Units that come, go, move and come back, in records of any order; those with two records are left out."""
+    rng = np.random.default_rng(seed)
+    units, cells = [], []
+    lives: dict[int, list[object]] = {i: [None] * 6 for i in range(200)}
+    for period in range(6):
+        here = rng.permutation(200)[: rng.integers(100, 200)]
+        units.append(here)
+        cells.append(rng.integers(0, 3, len(here)))
+        for i, cell in zip(here.tolist(), cells[-1].tolist(), strict=True):
+            lives[i][period] = cell
+    again = [int(units[2][0]), int(units[4][1])]
+    for period, unit in zip((2, 4), again, strict=True):
+        units[period], cells[period] = np.append(units[period], unit), np.append(cells[period], 1)
+    expected = Counter(spells_of(life) for i, life in lives.items() if i not in again)
+    found, several = spell_counts(units, cells)
+    assert (several, found[0]) == (len(set(again)), 0)
+    assert {k: n for k, n in enumerate(found.tolist()) if n} == {k: n for k, n in expected.items() if k}
+    found, several = spell_counts([np.array([], dtype=int)], [np.array([], dtype=int)])
+    assert (found.sum(), several) == (0, 0)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_validate_counts_spells(tmp_path: Path, independent: bool) -> None:
+    """Against pandas: block and values of each person over the years; with one spell allowed, by name and number."""
+    spec = write_series_town(tmp_path, UNITS, INDEPENDENT[0] if independent else ("spells = 2", "spells = 1"))
+    lives: dict[str, list[object]] = {}
+    for t, year in enumerate(YEARS):
+        for person, *answer in pd.read_csv(tmp_path / f"persons-{year}.csv", dtype=str).to_numpy().tolist():
+            lives.setdefault(person, [None] * 3)[t] = answer
+    expected = Counter(spells_of(life) for life in lives.values())
+    assert expected[2] > 30
+    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
+    found = validate(files[2], spec, periods_before=files[:2])
+    assert found.passed
+    (said,) = (one for one in found.remarks if one.startswith("series"))
+    assert f"1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
+    more = expected[2] + expected[3]
+    assert (f"{more} of {len(lives)} " in said) == (not independent)
+    assert not [one for one in validate(files[2], spec).remarks if one.startswith("series")]
+
+
+def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
+    spec = write_series_town(tmp_path, *RECORDS)
+    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
+    people = Counter(pd.concat([pd.read_csv(file) for file in files])["person"].tolist())
+    expected = Counter(people.values())
+    (said,) = (one for one in validate(files[2], spec, periods_before=files[:2]).remarks if one.startswith("series"))
+    assert f"so many records: 1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
+    assert f"{expected[3]} of {len(people)} " in said
+    plan = series_plan(spec)
+    assert [one.name for one in plan.designs][:2] == ["independent", "records = 2"]
+    whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
+    assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
+
+
+def test_what_has_no_spells_is_said(tmp_path: Path, town_spec: Path) -> None:
+    spec = write_series_town(tmp_path)
+    units = write_series_town(tmp_path / "units", UNITS)
+    first, second, third = (tmp_path / f"persons-{year}.csv" for year in YEARS)
+    for given, stated, before, message in (
+        (second, spec, [first], "state it as unit in [privacy], with at_most = 1"),
+        (second, spec, [tmp_path / "none.csv"], "none.csv: no such file"),
+        (second, units, [first, second, third, first], "found records of 5 periods; it has 2031 to 2033"),
+        (town_spec.parent, town_spec, [first], "--before: the spec is of one release"),
+    ):
+        (found,) = validate(given, stated, periods_before=before).findings
+        assert message in found.text
 
 
 @pytest.mark.parametrize(("neighbours", "moved"), [("change-one", 2), ("add-remove", 1)])
@@ -68,39 +143,14 @@ def test_a_series_of_few_records_a_person(tmp_path: Path, monkeypatch: pytest.Mo
     with Ledger.open(str(place), state=tmp_path / "state") as ledger:
         assert ledger.dataset("people").spent == 2
     assert chain_problems(*read_ledger(str(place))) == []
-    stated = json.loads((release / "public" / "manifest.json").read_text("utf-8"))
-    words = stated["privacy"][0]["words"]
-    assert "changing all records of one person over 2031 to 2033 with at most 2 records. " in words
-    assert (
-        "A person with 2 records or fewer loses no more than the budget; with 1, 0.5 of it; with 3, 1.5 of it." in words
-    )
     run = RunDirectory(release)
     manifest = read_manifest(run.manifest)
+    words = json.loads(run.manifest.read_text("utf-8"))["privacy"][0]["words"]
+    assert "2 records or fewer loses no more than the budget; with 1, 0.5 of it; with 3, 1.5 of it." in words
     fewer = json.loads(json.dumps(manifest.spec))
     fewer["series"]["records"] = 1  # the planted fault: half the noise would do for it
     write_manifest(run, manifest.model_copy(update={"spec": fewer}))
     assert {"headers", "statements"} <= {one.check for one in audit(release) if not one.passed}
-
-
-def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
-    spec = write_series_town(tmp_path, *RECORDS)
-    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
-    people = Counter(pd.concat([pd.read_csv(file) for file in files])["person"].tolist())
-    expected = Counter(people.values())
-    (said,) = (one for one in validate(files[2], spec, periods_before=files[:2]).remarks if one.startswith("series"))
-    assert f"so many records: 1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
-    assert f"{expected[3]} of {len(people)} " in said
-    plan = series_plan(spec)
-    assert [one.name for one in plan.designs] == [
-        "independent",
-        "records = 2",
-        "spells = 1",
-        "spells = 2",
-        "spells = 3",
-    ]
-    whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
-    assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
-    assert any(line.startswith("  records = 2 (the spec): 1: 0.5, 2: 1, 3: 1.5") for line in plan.lines())
 
 
 @pytest.mark.parametrize(
@@ -109,10 +159,9 @@ def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
 )
 def test_periods_of_one_series_promise_the_same(tmp_path: Path, first: str, then: str, message: str) -> None:
     """As many records as periods have the same noise as none that are stated, and another sentence."""
-    old = ("spells = 2\n", first)
-    spec = write_series_town(tmp_path / "in", old, RECORDS[1])
+    spec = write_series_town(tmp_path / "in", ("spells = 2\n", first), UNITS)
     run_period(spec, tmp_path / "out", "2031")
-    spec = write_series_town(tmp_path / "in", (old[0], then), RECORDS[1])
+    spec = write_series_town(tmp_path / "in", ("spells = 2\n", then), UNITS)
     with pytest.raises(InputError, match=f"series.records: {message}; all releases of a series have the same"):
         run_period(spec, tmp_path / "out", "2032", tmp_path / "in" / "persons-2032.csv")
     assert not (tmp_path / "out" / "padron-2032").exists()
