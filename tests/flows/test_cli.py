@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import typer.main
-from releases.small import write_town
 
 from flows.cli import app
 
@@ -66,12 +65,6 @@ def test_every_command_and_group_stands_alone_with_an_example() -> None:
     assert seen > 15
 
 
-def test_help_imports_nothing_slow() -> None:
-    code = "import sys, flows.cli; print([m for m in ('numpy', 'pandas', 'prefect', 'pydantic') if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
-
-
 def test_version_and_schema_go_to_stdout() -> None:
     assert spinewise("--version").stdout.startswith("spinewise ")
     assert json.loads(spinewise("validate", "--schema").stdout)["title"] == "Spinewise release spec"
@@ -112,24 +105,3 @@ def test_bad_input_is_one_clear_message_and_status_2(
     assert shown.stdout == ""
     assert message in shown.stderr
     assert "Traceback" not in shown.stderr
-
-
-def test_a_wrong_spec_is_told_line_by_line(tmp_path: Path) -> None:
-    spec = write_town(tmp_path, ('total = "1/4"', 'total = "1/3"'), ("replicates = 3", "replicas = 3"))
-    shown = spinewise("run", spec)
-    assert shown.returncode == 2
-    assert "publish.replicas: unknown key" in shown.stderr
-
-
-@pytest.mark.slow
-def test_verify_tells_by_its_status(town: Path, tmp_path: Path) -> None:
-    import shutil
-
-    shown = spinewise("verify", town, "--workers", 1)
-    assert shown.returncode == 0
-    assert shown.stdout == f"{town}: verified; all of it follows from its measurements\n"
-    shutil.copytree(town / "public", tmp_path / "public")
-    (tmp_path / "public" / "spine.parquet").write_bytes(b"damaged")
-    shown = spinewise("verify", tmp_path)
-    assert (shown.returncode, shown.stdout) == (1, "")
-    assert "'public/spine.parquet' was changed" in shown.stderr

@@ -42,15 +42,11 @@ def test_frictionless_finds_every_file_as_the_package_says(csv: Path) -> None:
     assert report.valid, report.flatten(["name", "note"])
     assert sum(task.stats["rows"] for task in report.tasks) > 500
     descriptor = json.loads((csv / "datapackage.json").read_bytes())
-    assert descriptor["licenses"] == [
-        {
-            "name": "CC-BY-4.0",
-            "title": "Creative Commons Attribution 4.0",
-            "path": "https://creativecommons.org/licenses/by/4.0/",
-        }
-    ]
-    assert descriptor["contributors"][0]["title"] == "Office of Towns"
-    assert descriptor["contributors"][0]["email"] == "counts@town.example"
+    assert [one["path"] for one in descriptor["licenses"]] == ["https://creativecommons.org/licenses/by/4.0/"]
+    assert (
+        descriptor["contributors"][0] | {"title": "Office of Towns", "email": "counts@town.example"}
+        == (descriptor["contributors"][0])
+    )
     detailed = package.get_resource("detailed.tract")
     assert detailed.title == "Age by residence of residents, by Neighbourhood"
     titles = {field.name: field.title for field in detailed.schema.fields}
@@ -94,10 +90,6 @@ def test_a_reader_of_csvw_reads_every_file_and_number(csv: Path, surveyed: Path)
     stored = pd.read_parquet(RunDirectory(surveyed).main.table("total", "tract"))
     assert [row["total"] for row in rows] == stored["total"].tolist()
     assert [row["name"] for row in rows] == ["'" + name if name.startswith("=") else name for name in NAMES.values()]
-    sizes = next(one for one in group.tables if "household_sizes/homes/block.csv" in str(one.url))
-    stored = pd.read_parquet(RunDirectory(surveyed).public / "household_sizes/homes/block.parquet")
-    averages = [np.nan if row["average"] is None else row["average"] for row in sizes]
-    assert np.array_equal(averages, stored["average"].to_numpy(float), equal_nan=True)
 
 
 def test_measurements_are_written_with_a_column_for_each_answer(csv: Path, surveyed: Path) -> None:
@@ -191,9 +183,3 @@ def test_parquet_files_carry_names_and_labels(surveyed: Path, tmp_path: Path, la
     descriptor = json.loads((out / "datapackage.json").read_bytes())
     (own,) = (one for one in descriptor["resources"] if one["path"] == "detailed/tract.parquet")
     assert own["bytes"] == path.stat().st_size
-
-
-def test_the_package_of_the_release_has_the_labels(surveyed: Path) -> None:
-    package = Package(str(RunDirectory(surveyed).package))
-    titles = {field.name: field.title for field in package.get_resource("tables.detailed.tract").schema.fields}
-    assert titles["old * quarters"] == "65 and over * quarters"

@@ -28,8 +28,3 @@ def test_r_reads_a_table_with_its_intervals(surveyed: Path, tmp_path: Path) -> N
     stored = pd.read_parquet(RunDirectory(surveyed).main.table("residence", "tract"))
     assert [int(float(one)) for one in found[:2]] == [stored["household"].sum(), stored["household:low90"].sum()]
     assert found[2:] == stored["geocode"].tolist()
-
-
-def test_the_snippet_is_that_of_the_documentation() -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "formats.md"
-    assert READ % "example-csv/race/tract.csv" in page.read_text("utf-8")

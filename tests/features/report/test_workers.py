@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 from releases.small import QUICK, run, write_town
 
@@ -16,8 +15,6 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
-from pipeline.release.tables import read_table
-from pipeline.storage.readable import unchecked
 
 
 @pytest.fixture(scope="module")
@@ -64,19 +61,3 @@ def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> No
     assert nothing.moments("", level, table) is None
     assert nothing.packed("", level, table) is None
     assert ReportNumbers(job).exact("", level, table) is not None
-
-
-def test_a_packed_table_says_what_its_file_has(root: Path) -> None:
-    job = job_of(root, Workers(1))
-    begin_alike(job)
-    begin_tables(job)
-    found = ReportNumbers(job)
-    for universe in job.universes:
-        for table in universe.tables:
-            for level in table.levels:
-                packed = found.packed(universe.name, job.spine.index_of(level), table)
-                counts = read_table(unchecked(job.folder(universe).table(table.name, level))).counts
-                assert packed is not None
-                assert packed.total == int(np.sum(counts))
-                assert packed.ends
-                assert packed.text

@@ -47,24 +47,6 @@ def test_a_machine_as_it_should_be(tmp_path: Path) -> None:
     assert sorted(path for path in tmp_path.rglob("*") if "user" not in path.parts) == before
 
 
-def test_each_check_is_named_before_it_begins() -> None:
-    """So that a person sees at which one it waits: nothing of it was found yet."""
-    told: list[str] = []
-    found: list[str] = []
-    for one in examine(None, lambda what: told.append(f"{what} after {len(found)}")):
-        found.append(one.what)
-    assert found[:4] == ["settings", "Python", "packages", "solvers"]
-    assert told[:4] == ["Python after 1", "packages after 2", "solvers after 3", "output after 4"]
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_shows_which_check_runs(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rich.console.Console.is_terminal", terminal)
-    shown = CliRunner().invoke(app, ["doctor"]).output
-    assert ("...    solvers\r" in shown) == terminal
-    assert shown.index("solvers") <= shown.index("SCS, Clarabel")
-
-
 def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = (
         ('key = "insecure-test:1"', 'dataset = "persons"'),
@@ -117,13 +99,6 @@ def test_each_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     shown = CliRunner().invoke(app, ["doctor", "--out", str(tmp_path / "file")])
     assert shown.exit_code == 2
     assert "WRONG  packages" in shown.output
-
-
-def test_settings_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    (tmp_path / "spinewise.toml").write_text("x = 1")
-    found = looked()
-    assert list(found) == ["settings"]
-    assert found["settings"].state == "wrong"
 
 
 def test_a_server_that_is_away_or_another_version_is_told() -> None:

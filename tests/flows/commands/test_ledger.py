@@ -63,19 +63,6 @@ def test_show_and_events_tell_what_was_spent_on_what(file: str) -> None:
     assert [event["number"] for event in json.loads(said("show", "--events", "--json"))] == [1, 2, 3]
 
 
-def test_parts_that_are_set_aside_are_shown(file: str) -> None:
-    said("open", "persons", "--population", "x", "--rho", "2", "--for", "questions=1/2", "--for", "yearbook=1/8")
-    shown = said("show")
-    assert "  for questions: rho = 1 left of 1" in shown
-    assert "  for yearbook: rho = 0.25 left of 0.25" in shown
-    assert "  for nothing by name: rho = 0.75 left of 0.75" in shown
-    assert "purpose  persons  1/4 is set aside for yearbook" in said("show", "--events")
-    assert "is sound" in said("verify")
-    refused = call("open", "others", "--population", "x", "--rho", "2", "--for", "questions")
-    assert "--for: found 'questions'; NAME=SHARE is needed" in str(refused.exception)
-    assert file
-
-
 def test_verify_compares_with_the_notes_of_runs_and_checks_exports(file: str, tmp_path: Path) -> None:
     opened(file)
     assert said("verify", "--runs", str(tmp_path / "out")) == (

@@ -8,17 +8,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-import openpyxl
 import pandas as pd
 import pytest
-from releases.command import needs, printed, spinewise
-from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
+from releases.command import printed, spinewise
+from releases.named import FORMULA, SCRIPT, TRACTS
 
 from features.exports.pl94171 import SummaryFiles
-from features.exports.release import export_release
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import GEO_HEADER
-from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release, reader_of
 
 
@@ -81,39 +78,6 @@ def test_names_and_labels_stand_beside_the_numbers(town: Path, release: Release)
     assert reader_of(release.companion("units")).labels.value("status", "occupied") == "Lived in"
 
 
-def test_exported_files_have_names_and_lists_of_labels(town: Path, tmp_path: Path) -> None:
-    opened = open_finished(town, check_hashes=True)
-    out = export_release(opened, "csv", tmp_path / "csv")
-    text = (out / "sex" / "tract.csv").read_text()
-    assert not any(field.startswith(("=", "+", "-", "@")) for line in csv.reader(text.splitlines()) for field in line)
-    frame = pd.read_csv(out / "sex" / "tract.csv", dtype={"geocode": str})
-    assert frame["name"].tolist() == [TRACTS[code].replace(FORMULA, "'" + FORMULA) for code in frame["geocode"]]
-    assert TURNED in frame["name"].tolist()
-    assert "name" not in pd.read_csv(out / "detail" / "block.csv")
-    labels = pd.read_csv(out / "labels.csv", keep_default_na=False)
-    assert ["", "value", "sex = f", "Women"] in labels.to_numpy().tolist()
-    assert ["units", "value", "status = occupied", "Lived in"] in labels.to_numpy().tolist()
-    about = pd.read_csv(out / "about.csv")
-    assert "'=1+1 is a note, too." in about["text"].tolist()
-    plain = pd.read_parquet(export_release(opened, "parquet", tmp_path / "parquet") / "sex" / "county.parquet")
-    assert plain["name"].tolist() == [COUNTIES[code][0] for code in plain["geocode"]]
-
-
-def test_a_workbook_shows_labels_and_runs_no_name(town: Path, tmp_path: Path) -> None:
-    out = export_release(open_finished(town, check_hashes=True), "xlsx", tmp_path / "xlsx", tables=["sex"])
-    book = openpyxl.load_workbook(out / "sex.xlsx")
-    assert book.sheetnames == ["County", "tract", "labels", "about"]
-    heads, *lines = ([cell.value for cell in row] for row in book["tract"].iter_rows())
-    ends = [f"young * Women:{end}90" for end in ("moe", "low", "high")]
-    assert heads[:6] == ["geocode", "name", "young * Women", *ends]
-    assert {line[0]: line[1] for line in lines} == TRACTS
-    assert SCRIPT in [line[1] for line in lines]
-    kinds = {cell.data_type for sheet in book for row in sheet.iter_rows() for cell in row}
-    assert kinds <= {"s", "inlineStr", "n"}, "no formula"
-    texts = [cell.value for row in book["about"].iter_rows() for cell in row]
-    assert "=1+1 is a note, too." in texts
-
-
 def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
     """In the file's encoding, as long as its field, and without the sign that separates fields."""
     codes, counts = np.array(["44001", "44003"]), {"P1": np.ones((2, 71), dtype=np.int64)}
@@ -123,25 +87,3 @@ def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
     lines = (tmp_path / "rigeo2020.pl").read_text("latin-1").splitlines()
     found = [dict(zip(GEO_HEADER, line.split("|"), strict=True))["NAME"] for line in lines]
     assert found == [("A/B ? \u00c9" + "x" * 200)[:125], SCRIPT, ""]
-
-
-@needs("plan")
-def test_a_plan_says_what_levels_are_called(tmp_path: Path) -> None:
-    spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
-    told = " ".join(printed("plan", str(spec)).split())
-    assert "county (Condado) 2, tract 6, block" in told
-
-
-def test_listing_and_repr_show_labels_beside_names(town: Path) -> None:
-    shown = printed("query", town)
-    for text in (shown, repr(open_release(town))):
-        assert "levels: county 2, tract 6, block 23" in text  # "County" says no more than "county"
-        assert "tables: total, sex (Sex and age), detail" in text
-
-
-@needs("plan")
-def test_a_plan_shows_labels_beside_names(tmp_path: Path) -> None:
-    spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
-    shown = " ".join(printed("plan", spec, "--details").split())
-    assert "county (Condado)" in shown
-    assert "grown * sex (grown * Sexo)" in shown

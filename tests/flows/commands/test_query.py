@@ -16,8 +16,7 @@ from releases.columns import release_with_names
 from releases.command import printed, spinewise
 
 from geography.errors import SpinewiseError
-from pipeline.model.labels import Labels
-from pipeline.reading.reader import Reader, open_reader
+from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 
 
@@ -57,22 +56,6 @@ def test_table_and_query(town: Path) -> None:
     assert "NOT FOR RELEASE" in shown
 
 
-def test_values_have_their_labels_whatever_is_shown(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels are for people; programs are given the names."""
-    labels = Labels(values={"age": {"child": "Children", "adult": "Grown up", "old": "Aged"}})
-    monkeypatch.setattr(Reader, "labels", labels)
-    for show in ("counts", "shares"):
-        assert re.findall("Children|Grown up|Aged", invoke(town, "age", "--at", "county", "--show", show)) == [
-            *labels.values["age"].values()
-        ]
-    shown = invoke(town, "age", "--at", "county", "--show", "cumulative")
-    assert re.findall(r"up to [A-Za-z]+(?: up)?", shown) == ["up to Children", "up to Grown up", "up to Aged"]
-    medians = open_release(town).query("age").medians_at("county")["median"]
-    found = invoke(town, "age", "--at", "county", "--show", "median")
-    assert all(labels.values["age"][str(median)] in found for median in medians)
-    assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--format", "csv")
-
-
 def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Areas on the command line and in a file; a long answer says how much is left."""
     release = open_release(town)
@@ -109,13 +92,6 @@ def test_refusals(town: Path, arguments: list[str], told: str) -> None:
         invoke(town, *arguments)
     assert told in str(caught.value)
     assert caught.value.exit_status == 2
-
-
-def test_areas_file_without_columns(town: Path, tmp_path: Path) -> None:
-    file = tmp_path / "areas.csv"
-    file.write_text("name,code\nx,1\n")
-    with pytest.raises(SpinewiseError, match="no column 'area'; its columns are name, code"):
-        invoke(town, "sex", "--areas", file)
 
 
 def test_what_numbers_make(town: Path) -> None:
@@ -158,30 +134,6 @@ def test_a_difference_says_which_area_is_larger(town: Path) -> None:
         assert line.startswith(str(label))
         assert line.endswith(larger)
         assert f"{row['difference']:+,.0f} ({low:+,.0f} to {high:+,.0f})" in line
-
-
-def test_the_citation_is_among_what_there_is(town: Path) -> None:
-    assert f"to be cited as: {open_release(town).citation}" in invoke(town)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("age", "--show", "ranks", "--area", "A01"), "--at LEVEL is needed"),
-        (
-            ("age", "--show", "difference", "--at", "tract"),
-            "two areas are needed, by --area or --areas; found --at tract",
-        ),
-        (
-            ("age", "--show", "difference", "--area", "A01"),
-            "two areas are needed, by --area or --areas; found 1 of them",
-        ),
-        (("--show", "shares", "--table", "sex", "--at", "tract"), "--show shares: a query is needed"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(town: Path, arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(SpinewiseError, match=message):
-        invoke(town, *arguments)
 
 
 def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Path) -> None:
@@ -313,33 +265,3 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         tidy = opened.table(first, "block", tidy=True)
         assert [*tidy][2:] == ["value", "low", "high", "reliability"]
         assert {*tidy[heads[0] if first != "area" else first]} == {*names[first]}
-
-
-def test_markdown_says_what_the_text_says(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row of it, however many; the legend and the status are below."""
-    text = invoke(town, "age * sex", "--at", "tract")
-    monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 1)
-    lines = invoke(town, "age * sex", "--at", "tract", "--format", "markdown").splitlines()
-    heads, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
-    assert rule == ["---", *["---:"] * 7]
-    release = open_release(town).query("age * sex").at("tract")
-    assert [row[0] for row in rows] == list(release.index)
-    for row in rows:
-        (same,) = (line for line in text.splitlines() if line.startswith(row[0]))
-        assert re.split(r"\s{2,}", same.strip()) == row
-    assert heads[0] == "geocode"
-    assert lines[-1].startswith("NOT FOR RELEASE")
-    tidy = invoke(town, "age * sex", "--at", "tract", "--tidy", "--format", "markdown").splitlines()
-    assert tidy[0] == "| geocode | age | sex | value | low | high |"
-    assert len(tidy) == 2 + len(rows) * 6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
-    ],
-)
-def test_forms_that_exclude_each_other(town: Path, arguments: list[str], message: str) -> None:
-    with pytest.raises(SpinewiseError, match=message):
-        invoke(town, "sex", "--at", "tract", *arguments)

@@ -89,17 +89,6 @@ def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog
     assert "estimate block: 23 geounits, " in caplog.text
 
 
-def test_progress_grows_to_the_end(tmp_path: Path, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
-    spec = write_town(tmp_path / "in", *QUICK)
-    released(spec, tmp_path / "out")
-    shares = [share for share, _ in pages.progress]
-    assert shares == sorted(shares)
-    assert shares[-1] == 100
-    assert len(set(shares)) > 20
-    assert any("geounits, about" in text and "left, memory" in text for _, text in pages.progress)
-
-
 @pytest.mark.slow
 def test_a_server_that_is_away_stops_nothing(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
     pages.away = True

@@ -61,15 +61,6 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_block(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BEGUN, "end"], env=environment(tmp_path), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "served"
-    assert not list((tmp_path / "tmp").iterdir())
-
-
-@pytest.mark.slow
 def test_the_folder_of_prefect_does_not_grow_with_runs(tmp_path: Path) -> None:
     spec = write_town(tmp_path)
     sizes = []
