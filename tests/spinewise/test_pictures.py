@@ -28,9 +28,7 @@ def drawn(chart: Any) -> list[dict[str, Any]]:
     """The rows of a chart, as its JSON has them."""
     content = chart.to_dict()
     data = content.get("data") or content["layer"][0]["data"]
-    if "name" in data:
-        return list(content["datasets"][data["name"]])
-    return list(data["values"])
+    return list(content["datasets"][data["name"]] if "name" in data else data["values"])
 
 
 @pytest.mark.parametrize(("table", "number"), [("total", None), ("sex", None), ("detail", "adult * f * house")])
@@ -99,9 +97,3 @@ def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:
 def test_what_cannot_be_drawn(town: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         sw.plot(town, **({"table": "sex", "level": "tract"} | options))
-
-
-def test_too_many_bars_are_refused(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spinewise.pictures._MOST_BARS", 5)
-    with pytest.raises(InputError, match="6 numbers of tract do not fit into one picture, 5 do"):
-        sw.plot(town, "total", "tract")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 
-import spinewise as sw
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from spinewise.progress import NotebookBar, progress_for
@@ -63,15 +60,6 @@ def test_the_bar_moves() -> None:
     assert sorted(shares) == shares
     assert "count &lt;b&gt;" in cell.pictures[1]
     assert cell.pictures[-1] == ""
-
-
-@pytest.mark.slow
-def test_a_run_in_a_notebook(
-    tmp_path: Path, notebook: Cell, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
-) -> None:
-    sw.run(spec, persons, blocks, out=tmp_path, workers=1)
-    assert any("measure block" in picture for picture in notebook.pictures)
-    assert notebook.pictures[-1] == ""
 
 
 def test_silence(notebook: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
