@@ -11,8 +11,6 @@ from releases.homes import SPEC as HOMES
 from features.registry import is_installed
 from pipeline.metadata.contents import Contents
 from pipeline.metadata.products import (
-    CONSTRAINTS,
-    PRODUCTS,
     TABLES,
     Description,
     Product,
@@ -51,21 +49,6 @@ privacy = { rho = "1" }
 schema.attributes = { residence = ["household", "quarters"] }
 strategy = { queries = { detailed = "1" }, levels = { county = "1/2", tract = "0", block = "1/2" } }
 """
-
-
-class Storms:
-    """A made-up feature, with a file of each storm between others."""
-
-    @classmethod
-    def products(cls) -> tuple[Product, ...]:
-        return (Product("storms/NAME.csv", "wind", "input", lambda _: iter(()), after=CONSTRAINTS.path),)
-
-
-def test_files_of_a_feature_stand_among_the_others() -> None:
-    paths = [product.path for product in products_of([Storms(), object()])]
-    assert paths[paths.index(CONSTRAINTS.path) + 1] == "storms/NAME.csv"
-    assert [path for path in paths if path != "storms/NAME.csv"] == [product.path for product in PRODUCTS]
-    assert products_of([]) == PRODUCTS
 
 
 class Named:

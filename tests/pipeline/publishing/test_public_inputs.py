@@ -114,16 +114,6 @@ def test_one_entry_in_the_list_is_enough(harvest: HarvestInput, tmp_path: Path) 
     assert "public/harvest.json" in problem
 
 
-@pytest.mark.usefixtures("harvest")
-def test_without_the_entry_the_file_is_no_part_of_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    released = RunDirectory(run(written(tmp_path / "town"), tmp_path / "out"))
-    monkeypatch.undo()
-    assert verify_release(released, 1, Silent())[:2] == [
-        "public/harvest.json does not follow from the spec; no such file is part of the release",
-        "public/manifest.json: provenance is not what the spec gives",
-    ]
-
-
 def test_a_validation_reads_every_public_input(tmp_path: Path) -> None:
     """Also outlines, which were read by a run alone."""
     outlines = '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "GEOID"\n\n[companions.units]'
