@@ -11,7 +11,7 @@ from features.report.moments import Reported
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
-from pipeline.cost.memory import memory_of, sizes_of
+from pipeline.cost.memory import memory_of
 from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -83,22 +83,6 @@ def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
     assert found.widest == max(sizes)
 
 
-def test_more_tables_areas_levels_and_values_cost_more(tmp_path: Path) -> None:
-    both = {"total": ALL, "detailed": ALL}
-    least = reported(*opened(tmp_path / "least", {"total": ALL}))
-    known = reported(*opened(tmp_path / "known", both))
-    above = reported(*opened(tmp_path / "above", both | {"detailed": ("county", "tract")}))
-    more = {
-        "areas": reported(*opened(tmp_path / "areas", both, 12)),
-        "values": reported(*opened(tmp_path / "values", both, ages=2 * AGES)),
-    }
-    fewer = reported(*opened(tmp_path / "levels", both, levels=2))
-    for smaller in (least, fewer, above):
-        assert smaller.bytes <= known.bytes
-    for name, larger in more.items():
-        assert larger.bytes > 1.8 * known.bytes, name
-
-
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside other steps where it takes little, after them where it takes much: then the larger of the two counts.
 
@@ -114,17 +98,3 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     processes = memory.MAIN_MB + memory.ENGINE_MB + 2 * memory.WORKER_MB
     assert after.peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb
-
-
-def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:
-    """What nobody can be in is in no problem; the size of the schema stays as it is."""
-    spec, spine = opened(tmp_path / "in", {"detailed": ALL})
-    (whole,) = sizes_of(spec, spine)
-    path = tmp_path / "in" / "spec.toml"
-    zeros = "structural_zeros = [ { age = [" + ", ".join(f'"{age}"' for age in range(4)) + "] } ]\n"
-    path.write_text(path.read_text().replace("[privacy]", zeros + "[privacy]"))
-    (part,) = sizes_of(load_spec(path), spine)
-    assert (whole.cells, whole.possible) == (AGES, AGES)
-    assert (part.cells, part.possible) == (AGES, AGES - 4)
-    assert part.at_top == AGES - 4
-    assert part.filled < whole.filled

@@ -81,34 +81,6 @@ def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town:
         assert all(isinstance(one, int) for one in rows[0][3:7])
 
 
-def test_the_total_is_a_group_with_its_own_interval(shown: Opened, named_town: Path) -> None:
-    """Chosen as a group it is on the picture, in comparisons and in the address, with the number of table "total"."""
-    release = open_release(named_town)
-    names = [one.name for one in reader_of(release).universe.tables]
-    shown.wait("select_option", "#table", str(names.index("sex")))
-    assert shown.page.locator("#cell option").first.text_content() == "total"
-    shown.wait("select_option", "#cell", "-1")
-    assert shown.page.locator("#measure option[value=share]").count() == 0
-    assert "&cell=*&" in shown.page.evaluate("location.hash") + "&"
-    for code in ("A01", "B02"):
-        shown.page.fill("#search", code)
-        shown.page.wait_for_selector("#found-0")
-        shown.wait("press", "#search", "Enter")
-        shown.wait("click", "#area [data-key=compare]")
-    stored = release.table("total", "tract").loc[["A01", "B02"]]
-    compared = release.query("total").compared(["B02"], ["A01"]).iloc[0]
-    for row, (_, number) in enumerate(stored.iterrows()):
-        cells = shown.page.locator(f"#compare-body tr:nth-child({row + 1}) td").all_text_contents()
-        assert cells[0] == f"{number['total']:,.0f} ({number['total:low90']:,.0f} to {number['total:high90']:,.0f})"
-        assert (row == 0) == (cells[1] == "")
-    assert cells[1].startswith(f"{compared['difference']:+,.0f}".replace("-", "\u2212"))
-    address = shown.page.evaluate("location.href")
-    shown.page.goto("about:blank")
-    shown.page.goto(address)
-    shown.page.wait_for_selector("html[data-ready]")
-    assert shown.page.input_value("#cell") == "-1"
-
-
 def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
     about = open_reader(named_town).spec.about
     title = shown.page.locator("h1").text_content()

@@ -67,29 +67,6 @@ def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened
     assert "hatched" not in shown.page.locator("#legend").text_content()
 
 
-def box(shown: Opened) -> list[float]:
-    return [float(one) for one in shown.page.locator("#picture svg").get_attribute("viewBox").split()]
-
-
-def test_the_map_is_enlarged_moved_and_labelled(shown: Opened) -> None:
-    whole = box(shown)
-    shown.page.click("#zoom-in")
-    large = box(shown)
-    assert large[2] == pytest.approx(whole[2] / 1.6)
-    shown.page.press("#zoom-in", "ArrowLeft")
-    assert box(shown)[0] < large[0]
-    for _ in range(9):
-        shown.page.press("#zoom-in", "ArrowLeft")
-    assert box(shown)[0] == pytest.approx(0)  # no further than its edge
-    shown.page.check("#labels")
-    said = shown.page.locator("#picture .labels text").all_text_contents()
-    assert 0 < len(said) < 6
-    shown.page.click("#zoom-all")
-    assert box(shown) == pytest.approx(whole)
-    assert len(shown.page.locator("#picture .labels text").all_text_contents()) == 6
-    assert shown.page.locator("#zoom-out").is_disabled()
-
-
 def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
     """Draw a line around a part of the map; corners are parts of its width and height."""
     shown.page.locator("#picture svg").scroll_into_view_if_needed()

@@ -103,41 +103,6 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         ]
 
 
-def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release: Release) -> None:
-    """Shares are ordered by the low end of their intervals, which are the reader's, and lie within them."""
-    names = [one.name for one in reader_of(release).universe.tables]
-    shown.wait("select_option", "#table", str(names.index("quarters")))
-    shown.wait("select_option", "#level", "2")
-    shown.wait("select_option", "#measure", "share")
-    stored = release.table("quarters", "block")
-    labels = ["house", "dorm", "prison"]
-    shares = release.query("quarters").shares_at("block").dropna(subset=["house", "house:low90"])
-    expected = (shares["house:low90"] / 100).sort_values(ascending=False, kind="stable")
-    marks = shown.page.locator("#picture svg .mark-symbol path")
-    first = []
-    for place in range(3):
-        shown.page.mouse.move(0, 0)
-        marks.nth(place).hover(force=True)
-        shown.page.wait_for_selector("#tip:not([hidden])")
-        title, _, share, _ = shown.page.locator("#tip > *").all_text_contents()
-        code = title.removeprefix("block ")
-        matched = re.match(r"([\d.]+) % \(([\d.]+) to ([\d.]+) %\)", share)
-        assert matched is not None, share
-        value, least, most = map(float, matched.groups())
-        decimals = [len(found.partition(".")[2]) for found in matched.groups()]
-        assert decimals[0] <= min(1, decimals[1])
-        assert decimals[1] == decimals[2]
-        assert decimals[2] <= 2
-        rough, step = (
-            0.51 * 10.0**-n for n in decimals[:2]
-        )  # a share as people print it, and no more than it is worth
-        assert least - rough <= value <= most + rough
-        assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=rough)
-        assert least == pytest.approx(100 * expected[code], abs=step)
-        first.append(expected[code])
-    assert first == sorted(expected, reverse=True)[:3]
-
-
 @pytest.mark.slow
 def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release, tmp_path: Path) -> None:
     """All tables, levels and measures of the report, the agency's page beside it, and a comparison."""

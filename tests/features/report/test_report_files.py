@@ -81,13 +81,8 @@ def test_files_beside_the_page_are_verified_and_resumed_after(tmp_path: Path) ->
         return step.perform()
 
     run_release(request_of(spec, tmp_path / "out"), Silent(), perform)
-    assert "report" in performed
-    assert "tables" not in performed
+    assert ("report" in performed, "tables" in performed) == (True, False)
     assert {path: path.read_bytes() for path in directory.report_files()} == kept
-    directory.manifest.unlink()
-    performed.clear()
-    run_release(request_of(spec, tmp_path / "out"), Silent(), perform)
-    assert "report" not in performed
     directory.manifest.unlink()
     (directory.public / "report" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match=r"public/report/notes\.txt"):

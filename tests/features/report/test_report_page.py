@@ -31,20 +31,6 @@ def rows(shown: Opened) -> list[list[str]]:
     return [[cell.split(" ")[0].replace(",", "") for cell in row] for row in cells]
 
 
-def test_table_and_level_are_chosen(shown: Opened, town: Path) -> None:
-    shown.wait("select_option", "#table", "2")  # detail
-    shown.wait("select_option", "#level", "2")  # block
-    stored = pd.read_parquet(RunDirectory(town).main.table("detail", "block"))
-    counts = [name for name in stored.columns if not name.endswith((":moe90", ":low90", ":high90"))]
-    expected = stored[counts].astype(object).astype(str).to_numpy().tolist()
-    totals = stored[counts[1:]].sum(axis=1).astype(str)
-    assert rows(shown) == [[code, total, *row] for (code, *row), total in zip(expected, totals, strict=True)]
-    shown.wait("select_option", "#sort", "most")
-    assert [int(row[2]) for row in rows(shown)] == sorted((int(row[1]) for row in expected), reverse=True)
-    found = shown.page.locator("#counts-caption").text_content()
-    assert found == f"Table detail, level block, areas: {len(stored)}"
-
-
 def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     shown.page.focus("#search")
     shown.page.keyboard.type("b02")
@@ -93,46 +79,6 @@ def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path) -> No
     assert shown.complaints == []
 
 
-def test_a_wide_table_ends_with_a_whole_column_and_says_that_more_follow(browser: Any, town: Path) -> None:
-    """Columns of any width: none is cut at the right, and the line above the table counts those that follow."""
-    shown = opened(browser, RunDirectory(town).report, width=700)
-    shown.wait("select_option", "#table", "2")
-    for number in (100, 180):
-        shown.page.add_style_tag(content=f"#counts th:not(:first-child) {{ min-width: {number}px !important; }}")
-        shown.wait("select_option", "#sort", "most" if number == 100 else "least")
-        place, edges, more = shown.page.evaluate(
-            """() => {
-              const place = document.getElementById("counts-region"), box = place.getBoundingClientRect();
-              const edges = [...place.querySelector("tr").cells].map((one) => one.getBoundingClientRect().right);
-              const more = place.previousElementSibling;
-              return [box.right, edges, more.className === "more" ? more.textContent : ""];
-            }"""
-        )
-        after = sum(edge > place + 1 for edge in edges)
-        assert (f": {after}." in more) == (after > 0)
-        assert after or not more
-        if edges[1] <= place + 1:
-            assert min(abs(edge - place) for edge in edges) <= 1.5 or not after
-    assert after
-    assert shown.complaints == []
-
-
-def test_pictures_of_a_dark_page_are_printed_in_light_colours(browser: Any, town: Path) -> None:
-    """And are as they were when it is back on the screen; nothing of the dark picture is left on paper."""
-    colours = (
-        "[...document.querySelectorAll('#picture [fill], #picture [stroke]')].map(one => one.getAttribute('fill'))"
-    )
-    painted = f"JSON.stringify([...new Set({colours})].filter(one => one && one.startsWith('#')).sort())"
-    light, dark = (opened(browser, RunDirectory(town).report, dark=look) for look in (False, True))
-    on_screen = dark.page.evaluate(painted)
-    assert on_screen != light.page.evaluate(painted)
-    dark.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert dark.page.evaluate(painted) == light.page.evaluate(painted)
-    dark.page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert dark.page.evaluate(painted) == on_screen
-    assert light.complaints == dark.complaints == []
-
-
 def test_on_paper_there_are_tables_and_no_controls(browser: Any, town: Path) -> None:
     found = opened(browser, RunDirectory(town).report, width=700)
     found.page.emulate_media(media="print")
@@ -140,24 +86,3 @@ def test_on_paper_there_are_tables_and_no_controls(browser: Any, town: Path) -> 
         assert not found.page.locator(gone).is_visible(), gone
     assert found.page.locator("#counts").is_visible()
     assert found.page.pdf()[:5] == b"%PDF-"
-
-
-def test_the_restricted_twin_opens(browser: Any, town: Path) -> None:
-    found = opened(browser, RunDirectory(town).accuracy_page, ready=False)
-    assert found.page.locator("h1").text_content() == "Accuracy of town"
-    assert (found.complaints, found.requests) == ([], [])
-
-
-def test_a_telephone_shows_an_area_with_nothing_cut(browser: Any, town: Path) -> None:
-    """At 390 pixels the last column, whose sign says what a number is fit for, is inside its place; long names too."""
-    shown = opened(browser, RunDirectory(town).report, width=390)
-    shown.page.fill("#search", "B02")
-    shown.page.wait_for_selector("#found-0")
-    shown.wait("press", "#search", "Enter")
-    over = shown.page.evaluate("""() => {
-        const heads = document.querySelectorAll("#area tbody th"), places = document.querySelectorAll("#area .scroll");
-        for (const head of heads) head.textContent = "Native Hawaiian or Pacific Islander";
-        return [...places].map((one) => one.scrollWidth - one.clientWidth);
-    }""")
-    assert over
-    assert max(over) <= 0
