@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -47,22 +46,6 @@ def opened(file: str) -> None:
     note_event(run, note)
 
 
-def test_show_and_events_tell_what_was_spent_on_what(file: str) -> None:
-    opened(file)
-    shown = said("show")
-    assert "persons: Rhode Island, 1 April 2020" in shown
-    assert "budget  rho = 1.59882 (542/339)" in shown
-    assert "spent   rho = 0.333334 (1/3); epsilon " in shown
-    assert "left    rho = 1.26548 (143/113)" in shown
-    assert "run aaaaaaaaaaaa" in shown
-    assert "first: rho = 0.333334 (1/3), drawn" in shown
-    lines = said("show", "--events", "persons").splitlines()
-    assert [line.split()[2] for line in lines] == ["open", "charge", "commit"]
-    assert "1/3 for discrete_gaussian 3 on votingage * race at county (20 numbers), first" in lines[1]
-    assert json.loads(said("show", "persons", "--json"))[0]["left"] == "143/113"
-    assert [event["number"] for event in json.loads(said("show", "--events", "--json"))] == [1, 2, 3]
-
-
 def test_verify_compares_with_the_notes_of_runs_and_checks_exports(file: str, tmp_path: Path) -> None:
     opened(file)
     assert said("verify", "--runs", str(tmp_path / "out")) == (
@@ -78,22 +61,6 @@ def test_verify_compares_with_the_notes_of_runs_and_checks_exports(file: str, tm
     assert result.exception.exit_status == 1
     assert "is NOT sound:\nevent 2: was changed" in str(result.exception)
     assert isinstance(call("export", str(export)).exception, InputError), "it would replace a file"
-
-
-def test_verify_warns_where_there_is_no_run_to_compare_with(file: str, tmp_path: Path) -> None:
-    """As with a mistyped folder; the runs themselves are looked at from any folder above them."""
-    opened(file)
-    (tmp_path / "empty").mkdir()
-    result = call("verify", "--runs", str(tmp_path / "empty"))
-    assert result.exit_code == 0
-    assert result.stdout == f"ledger {file} is sound: 3 events, and the notes of 0 runs\n"
-    told = " ".join(result.stderr.split())
-    assert told == (
-        f"Warning: --runs {tmp_path / 'empty'}: found no run with notes of its charges below it; nothing was compared"
-    )
-    for folder in (tmp_path / "out", tmp_path / "out" / "first"):
-        result = call("verify", "--runs", str(folder))
-        assert (result.stdout.rstrip().endswith("the notes of 1 runs"), result.stderr) == (True, "")
 
 
 def test_a_closed_dataset_stays_closed(file: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.columns import release_with_names
-from releases.command import printed, spinewise
+from releases.command import printed
 
 from geography.errors import SpinewiseError
 from pipeline.reading.reader import open_reader
@@ -121,21 +121,6 @@ def test_what_numbers_make(town: Path) -> None:
     assert f"{row['old']:.{places}f} % ({row['old:low90']:.{places}f} % to {row['old:high90']:.{places}f} %)" in shown
 
 
-def test_a_difference_says_which_area_is_larger(town: Path) -> None:
-    """By its interval, for each number; the columns are called as the areas were."""
-    tracts = list(open_reader(town).spine.level("tract").geocodes)
-    asked = (town, "age", "--area", f"here={tracts[0]}", "--area", f"there={tracts[1]}", "--show", "difference")
-    numbers = pd.read_csv(io.StringIO(invoke(*asked, "--format", "csv")), index_col=0)
-    head, *lines = invoke(*asked).splitlines()
-    assert head.split() == ["number", "here", "there", "difference", "larger"]
-    for line, (label, row) in zip(lines, numbers.iterrows(), strict=False):
-        low, high = row["difference:low90"], row["difference:high90"]
-        larger = "here" if low > 0 else "there" if high < 0 else "cannot tell" if low < high else "equal"
-        assert line.startswith(str(label))
-        assert line.endswith(larger)
-        assert f"{row['difference']:+,.0f} ({low:+,.0f} to {high:+,.0f})" in line
-
-
 def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Path) -> None:
     """A list as [geography.regroup] has it: by kind and code, with names; the numbers are those of the leaves."""
     release = open_release(town)
@@ -162,21 +147,6 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     frame.assign(name=["Old Mill", "New Mill", ""]).to_csv(tmp_path / "off.csv", index=False)
     with pytest.raises(SpinewiseError, match="area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"):
         invoke(town, "sex", "--areas", tmp_path / "off.csv")
-
-
-def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(town: Path) -> None:
-    """One number a line, with the same numbers and intervals as the wide table has."""
-    release = open_release(town)
-    query = " * ".join(attribute.name for attribute in reader_of(release).universe.schema.attributes)
-    wide = spinewise("query", town, query, "--at", "county")
-    narrow = spinewise("query", town, query, "--at", "county", FORCE_COLOR="1", NO_COLOR="1", COLUMNS="80")
-    cell = re.compile(r"[0-9,]+ \([0-9,]+ to [0-9,]+\)")
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", narrow.stdout)
-    numbers = cell.findall(wide.stdout)
-    assert len(numbers) > 10
-    assert cell.findall(plain) == numbers
-    assert max(map(len, plain.splitlines()[:-2])) <= 80
-    assert max(map(len, wide.stdout.splitlines())) > 80
 
 
 @pytest.mark.parametrize(
@@ -223,20 +193,6 @@ def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: P
         for row in tidy.to_dict("records"):
             key = (row["geocode"], *(row[term] for term in terms))
             assert int(row["value"]) == counted.get(key, 0), key
-
-
-def test_the_detail_has_a_column_for_each_attribute(town: Path) -> None:
-    """And the two areas of a difference are no values of the attribute."""
-    names = open_reader(town).schema.names
-    detail = _frame(invoke(town, "detailed", "--at", "county", "--tidy", "--format", "csv"))
-    assert [*detail.columns] == ["geocode", *names, "value", "low", "high"]
-    for query in ("total", names[0], " * ".join(names)):
-        shown = invoke(
-            town, query, "--area", "A", "--area", "B01", "--show", "difference", "--tidy", "--format", "json"
-        )
-        frame = pd.DataFrame(json.loads(shown))
-        assert [*frame.columns] == ["number", "figure", "value", "low", "high"]
-        assert [*frame["figure"][:3]] == ["first", "second", "difference"]
 
 
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from releases.command import environment
 
-from flows.orchestration.server import ends_with_us
-
 #: Starts a process that would live on, prints its number, and is killed or ends well.
 _PROGRAM = """
 import os, signal, subprocess, sys
@@ -54,11 +52,3 @@ def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str) 
     if alive:
         os.kill(process, signal.SIGKILL)
     assert alive == (how == "well")
-
-
-def test_an_error_goes_through_and_ends_the_watch() -> None:
-    with subprocess.Popen(["sleep", "300"]) as server:
-        with pytest.raises(ZeroDivisionError), ends_with_us(server.pid):
-            raise ZeroDivisionError
-        assert server.poll() is None
-        server.kill()
