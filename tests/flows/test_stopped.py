@@ -67,9 +67,7 @@ def test_a_limit_on_open_files_is_told(files: int, tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     told = done.stderr.strip().splitlines()[-1]
-    assert told == (
-        f"Error: too many open files: at most {files} can be; run the same again where more are allowed (ulimit -n)"
-    )
+    assert told.startswith(f"Error: too many open files: at most {files} can be; ")
     assert "Traceback" not in done.stderr
 
 
@@ -79,11 +77,9 @@ def test_too_little_memory_for_the_libraries_is_told(megabytes: int, tmp_path: P
     spec = write_town(tmp_path, *QUICK)
     done = limited(resource.RLIMIT_AS, megabytes << 20, "run", spec, "--out", tmp_path / "out", "--no-prefect")
     assert done.returncode == 1, done.stderr
-    processors = os.cpu_count() or 1
-    need = 920 + 84 * (min(processors, 64) - 1)
-    assert done.stderr == (
-        f"Error: not enough memory: a process may have {megabytes} MB (ulimit -v), and {need:,} MB are needed with "
-        f"{processors} processors; run the same again where more is allowed\n"
+    need = 920 + 84 * (min(os.cpu_count() or 1, 64) - 1)
+    assert done.stderr.startswith(
+        f"Error: not enough memory: a process may have {megabytes} MB (ulimit -v), and {need:,} "
     )
 
 

@@ -21,18 +21,13 @@ from pipeline.runs.run import run_release
 
 
 class Pages:
-    """In the place of Prefect's client: keeps what is made, or is away."""
+    """In the place of Prefect's client: keeps what is made."""
 
     def __init__(self) -> None:
-        self.away = False
-        self.calls = 0
         self.made: dict[str, Any] = {}
         self.progress: list[tuple[float, str]] = []
 
     def make(self, content: object, key: str, description: str) -> UUID:
-        self.calls += 1
-        if self.away:
-            raise ConnectionError("away")
         assert description
         self.made[key] = content
         return uuid4()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,6 +12,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
 from releases.command import spinewise
 from releases.small import write_town
+from releases.web import answering
 
 import flows.orchestration.retries
 from flows.orchestration.retries import on_crash, on_failure, tries_before
@@ -61,39 +59,19 @@ def run_of(*tags: str, deployment: UUID | None = None) -> FlowRun:
     )
 
 
-@pytest.fixture
-def posted() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A webhook's address, and what it was told."""
-    told: list[dict[str, Any]] = []
-
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Hook)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/hook", told
-    server.shutdown()
-
-
-def test_the_operator_is_told_by_command_and_webhook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, posted: tuple[str, list[dict[str, Any]]]
-) -> None:
-    address, told = posted
-    monkeypatch.setenv("SPINEWISE_ON_FAILURE_WEBHOOK", address)
+def test_the_operator_is_told_by_command_and_webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPINEWISE_ON_FAILURE_COMMAND", f"tee '{tmp_path / 'told'}'")
     run = run_of("retry:1")
-    on_failure(Named, run, Failed(message="tabulate: stopped"))  # type: ignore[arg-type]
+    with answering(status=204) as (port, told):
+        monkeypatch.setenv("SPINEWISE_ON_FAILURE_WEBHOOK", f"http://127.0.0.1:{port}/hook")
+        on_failure(Named, run, Failed(message="tabulate: stopped"))  # type: ignore[arg-type]
     assert json.loads((tmp_path / "told").read_text()) == told[0]
     assert told[0] | {"event": "spinewise run failed", "state": "Failed", "message": "tabulate: stopped"} == told[0]
     assert (told[0]["run_id"], told[0]["parameters"], told[0]["tries"]) == (str(run.id), {"spec": "x"}, 2)
     run.deployment_id = None
+    (tmp_path / "told").unlink()
     on_failure(Named, run, Failed())  # type: ignore[arg-type]
-    assert len(told) == 1, "of a run by hand nobody is told"
+    assert not (tmp_path / "told").exists(), "of a run by hand nobody is told"
 
 
 def test_a_hook_that_fails_hides_nothing_and_shows_no_address(
