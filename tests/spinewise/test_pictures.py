@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from releases.columns import release_with_names
-from releases.small import run
+from releases.once import release_once, spec_once
 from releases.surveyed import write_surveyed
 
 import spinewise as sw
@@ -21,7 +21,7 @@ pytest.importorskip("altair", reason="without altair")
 @pytest.fixture(scope="module")
 def with_polygons(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with names and polygons."""
-    return run(write_surveyed(tmp_path_factory.mktemp("surveyed")), tmp_path_factory.mktemp("out"))
+    return release_once(tmp_path_factory, "surveyed", spec_once(tmp_path_factory, "surveyed", write_surveyed))
 
 
 def drawn(chart: Any) -> list[dict[str, Any]]:

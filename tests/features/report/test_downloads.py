@@ -81,6 +81,7 @@ def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town:
         assert all(isinstance(one, int) for one in rows[0][3:7])
 
 
+@pytest.mark.slow
 def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
     about = open_reader(named_town).spec.about
     title = shown.page.locator("h1").text_content()
@@ -102,6 +103,7 @@ def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path)
         assert " ".join(line.split()) in words
 
 
+@pytest.mark.slow
 def test_from_a_disk_nothing_shows_its_address_and_online_all_is_copied(
     browser: Any, shown: Opened, named_town: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_from_a_disk_nothing_shows_its_address_and_online_all_is_copied(
     assert online.complaints == []
 
 
+@pytest.mark.slow
 def test_an_area_is_found_though_its_name_is_misspelt_and_what_is_no_name_finds_nothing(shown: Opened) -> None:
     for typed in ("Aldr", "adler county", "County Alder", "ALDER COUNTRY", "spingfield", "Sprngfeild", "tract a01"):
         shown.page.fill("#search", "")

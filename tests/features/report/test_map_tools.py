@@ -42,6 +42,7 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
     assert shown.page.input_value("#measure") == "count"
 
 
+@pytest.mark.slow
 def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened, release: Release) -> None:
     names = [one.name for one in reader_of(release).universe.tables]
     shown.page.select_option("#table", str(names.index("detail")))
@@ -81,6 +82,7 @@ def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
     shown.page.wait_for_selector(f'html:not([data-ready="{before}"])')
 
 
+@pytest.mark.slow
 def test_areas_chosen_on_the_map_have_their_sum_with_its_interval(shown: Opened, release: Release) -> None:
     """A line around the upper three squares, then a click puts another in and takes it out; the sum is the reader's."""
     shown.page.click("#several")

@@ -140,6 +140,7 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, large: Run
     assert shown.complaints == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_page")
 def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fewer = {
@@ -159,6 +160,7 @@ def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, mo
     assert shown.complaints == []
 
 
+@pytest.mark.slow
 def test_missing_files_are_said_and_what_was_shown_stays(browser: Any, large: RunDirectory, tmp_path: Path) -> None:
     shutil.copy(large.report, tmp_path / "alone.html")
     shown = opened(browser, tmp_path / "alone.html")

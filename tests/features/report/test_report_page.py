@@ -79,6 +79,7 @@ def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path) -> No
     assert shown.complaints == []
 
 
+@pytest.mark.slow
 def test_on_paper_there_are_tables_and_no_controls(browser: Any, town: Path) -> None:
     found = opened(browser, RunDirectory(town).report, width=700)
     found.page.emulate_media(media="print")

@@ -83,6 +83,13 @@ def test_a_bound_that_the_records_break_is_a_remark(folder: Path) -> None:
     found = validate(folder, folder / "release.toml")
     assert found.passed
     assert any("bounds 'group quarters': the records break it in 1 geounit" in remark for remark in found.remarks)
+    (said,) = [one for one in found.remarks if "privacy.key" in one]
+    assert "is a test key, which everybody has: the release protects nobody and says NOT FOR RELEASE" in said
+    spec = folder / "release.toml"
+    stated = '\n[report]\npublisher = "Office of Towns"\nreference_date = 2030-04-01\ncontact = "office@example.org"\n'
+    spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
+    (missing,) = [one for one in validate(None, spec).remarks if "[report]" in one]
+    assert missing.endswith("[report] states no publication_date, version, next_release; readers will ask for them")
 
 
 @pytest.mark.parametrize(
