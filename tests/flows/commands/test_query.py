@@ -242,3 +242,23 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         assert all({*names[first]} <= {*row} for row in alone), alone
         tidy = open_release(release).table(first, "block", tidy=True)
         assert [*tidy][2:] == ["value", "low", "high", "reliability"]
+
+
+def test_an_area_is_asked_for_by_its_name(named_town: Path) -> None:
+    """The numbers are those of its code, with whatever commas, equal signs and quotes the name has."""
+    release = open_release(named_town)
+    for code, name in [("A", "alder county"), ("B", "Condado de Abedules"), *TRACTS.items()]:
+        if name != "Springfield":
+            same(frame(named_town, "sex", "--area", name), release.query("sex").over({name: [code]}))
+    both = frame(named_town, "total", "--area", "all=Alder County,B")["total"]
+    assert both.tolist() == [release.query("total").over(["A", "B"])["total"].sum()]
+    difference = release.query("total").difference(["Alder County"], ["Birch County"])
+    assert difference.equals(release.query("total").difference(["A"], ["B"]))
+    for wrong, told in (
+        ("Springfield", "is the name of 2 areas: tract A03 in Alder County; tract B02 in Birch County"),
+        ("Brich County", "1 geocode or name not in town: 'Brich County'; did you mean 'Birch County'"),
+    ):
+        with pytest.raises(SpinewiseError, match=told):
+            invoke(named_town, "total", "--area", wrong)
+    old_town = frame(named_town, "total", "--area", "tract:Old Town")
+    assert not old_town.equals(frame(named_town, "total", "--area", "tract:A03"))
