@@ -1,8 +1,12 @@
-"""Paths as users may type them: with a colon, a folder in place of a file, the root, and none at all."""
+"""Paths as users may type them: with a colon, a folder or a pipe in place of a file, the root, and none at all."""
 
 from __future__ import annotations
 
 import ast
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,10 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import QUICK, SPEC, public_bytes, run, write_town
 
 from features.registry import installed_features
+from geography.errors import SpinewiseError
+from pipeline.spec.release_spec import load_spec
+from pipeline.storage.small_files import read_small
 
+SECONDS = 10
 PROJECT = Path(__file__).parents[2]
 #: Functions of libraries that take a text for an address if it may be one.
 GUESSING = {"ParquetFile", "ParquetWriter", "read_table", "write_table", "read_metadata", "read_parquet", "to_parquet"}
@@ -42,6 +50,32 @@ def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[st
         else:
             options += [one.opts[0], text]
     return [*options, *(["--no-prefect"] if words == ("run",) else []), *(["--", *arguments] if arguments else [])]
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """The block may take ten seconds."""
+
+    def late(*_: object) -> None:
+        raise AssertionError(f"no answer in {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(params=["pipe", "device"])
+def special(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "special"
+    if request.param == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    return path
 
 
 def test_every_command_with_a_path_is_tried() -> None:
@@ -142,3 +176,42 @@ def test_no_library_guesses_what_a_path_is() -> None:
                     wrong.append(f"{file.relative_to(PROJECT)}:{node.lineno}: {ast.unparse(node)[:80]}")
     assert found > 15
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_command_waits_for_a_pipe_or_reads_a_device_without_end(special: Path) -> None:
+    """Whatever option or argument it is given for, in the place of a file or a folder."""
+    for words, parameter in PATHS:
+        line = line_with(words, parameter, str(special), {"layout": "csv"})
+        with limited():
+            status, printed = spinewise(*line)
+        assert status == 2, line
+        assert "is not a file that can be read twice" in printed, line
+        assert printed.count(str(special)) == 1, line
+
+
+FILES_OF_SPEC = [line.partition('"')[2].partition('"')[0] for line in SPEC.splitlines() if line.startswith("file =")]
+
+
+def test_each_file_that_a_spec_names(special: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "release.toml"
+    for file in FILES_OF_SPEC:
+        spec.write_text(SPEC.replace(f'"{file}"', f'"{special}"'))
+        with limited(), pytest.raises(SpinewiseError, match="which is not a file that can be read twice") as refused:
+            load_spec(spec)
+        assert refused.value.exit_status == 2, file
+
+
+def test_a_small_file_is_read_whole_or_refused(tmp_path: Path, special: Path) -> None:
+    small = tmp_path / "small"
+    small.write_bytes(b"12345")
+    link = tmp_path / "link"
+    link.symlink_to(small)
+    assert read_small(small, 5) == read_small(link, 5) == b"12345"
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_small(small, 4)
+    with small.open("r+b") as file:
+        file.truncate(1 << 40)  # a terabyte that takes no space
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_small(small, 4)
+    with limited(), pytest.raises(OSError, match="is not a file that can be read twice"):
+        read_small(special, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 import pytest
 from releases.command import needs
@@ -16,6 +17,7 @@ from flows.orchestration import release_flow
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
 from pipeline.confidential.custody import KeySource
+from pipeline.confidential.steps import Measured
 from pipeline.execution.settings import load_settings
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request
@@ -96,6 +98,21 @@ def test_only_a_release_that_is_found_to_be_ours_is_signed_afterwards(
     waiting = _waiting(tmp_path)
     assert made == ([(YEARS[-1], waiting.records_of(YEARS[-1]))] if there else [])
     assert not any(signature_of(RunDirectory(out / f"padron-{year}")).exists() for year in YEARS)
+
+
+def test_the_flow_leaves_the_signature_to_the_command_line_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SigningKey.generate("statistics.example/releases", post_quantum=False).write(tmp_path / "agency.sign")
+    monkeypatch.setenv("SPINEWISE_SIGN_KEY", f"file:{tmp_path / 'agency.sign'}")
+    scheduled = release_flow.signer_of(load_settings())
+    assert scheduled is not None
+    assert scheduled.name == "statistics.example/releases"
+    token = release_flow.measured_of_run.set(cast(Measured, object()))
+    try:
+        assert release_flow.signer_of(load_settings()) is None
+    finally:
+        release_flow.measured_of_run.reset(token)
 
 
 def test_what_does_not_go_together_is_told_before_a_server_is_asked() -> None:
