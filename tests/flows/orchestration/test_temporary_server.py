@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,15 +15,14 @@ import pytest
 from releases.command import environment as project_environment
 
 BEGUN = """
-import sys, time
+import time
 from flows.orchestration.server import temporary_server
 with temporary_server():
     from prefect.client.orchestration import get_client
     with get_client(sync_client=True) as client:
         client.hello()
     print("served", flush=True)
-    if sys.argv[1] == "wait":
-        time.sleep(600)
+    time.sleep(600)
 """
 
 
@@ -46,9 +46,7 @@ def gone(processes: list[psutil.Process], path: Path, seconds: float = 60) -> bo
 @pytest.mark.slow
 def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no process and no folder."""
-    run = subprocess.Popen(
-        [sys.executable, "-c", BEGUN, "wait"], env=environment(tmp_path), stdout=subprocess.PIPE, text=True
-    )
+    run = subprocess.Popen([sys.executable, "-c", BEGUN], env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline().strip() == "served"
     servers = psutil.Process(run.pid).children(recursive=True)
@@ -109,7 +107,9 @@ def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str, 
         timeout=60,
     )
     assert done.returncode == (-signal.SIGKILL if how == "killed" else 0)
-    process = [psutil.Process(int(done.stdout))] if psutil.pid_exists(int(done.stdout)) else []
+    process = []
+    with suppress(psutil.NoSuchProcess):
+        process.append(psutil.Process(int(done.stdout)))
     (tmp_path / "nothing").mkdir()
     ended = gone(process, tmp_path / "nothing", 60 if how == "killed" else 0.5)
     if not ended:
