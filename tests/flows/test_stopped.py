@@ -83,14 +83,6 @@ def test_too_little_memory_for_the_libraries_is_told(megabytes: int, tmp_path: P
     )
 
 
-@pytest.mark.slow
-def test_a_limit_of_memory_in_which_all_fits_is_no_matter(tmp_path: Path) -> None:
-    spec = write_town(tmp_path, *QUICK)
-    most = (2_000 + 84 * (os.cpu_count() or 1)) << 20
-    done = limited(resource.RLIMIT_AS, most, "run", spec, "--out", tmp_path / "out", "--no-prefect")
-    assert done.returncode == 0, done.stderr
-
-
 def limited(limit: int, most: int, *words: object) -> subprocess.CompletedProcess[str]:
     """The command where this limit is set."""
     command = [sys.executable, "-m", "flows.entry", *map(str, words)]

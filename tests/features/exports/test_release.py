@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -211,3 +212,20 @@ def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -
     RunDirectory(tmp_path / "damaged").main.table("total", "tract").write_bytes(b"x")
     with pytest.raises(ReleaseError, match=r"total/tract\.parquet' was changed"):
         open_finished(tmp_path / "damaged", check_hashes=True)
+
+
+#: As docs/formats.md has it.
+READ = 'tracts <- read.csv("%s", colClasses = c(geocode = "character"), check.names = FALSE)'
+
+
+def test_r_reads_a_table_with_its_intervals(surveyed: Path, tmp_path: Path) -> None:
+    rscript = shutil.which("Rscript")
+    if rscript is None:
+        pytest.skip("R is not installed: Rscript is not on the PATH")
+    out = export_release(open_finished(surveyed, check_hashes=True), "csv", tmp_path / "csv")
+    path = out / "residence" / "tract.csv"
+    script = READ % path.as_posix() + '; cat(sum(tracts$household), sum(tracts[["household:low90"]]), tracts$geocode)'
+    found = subprocess.run([rscript, "-e", script], capture_output=True, text=True, check=True).stdout.split()
+    stored = pd.read_parquet(RunDirectory(surveyed).main.table("residence", "tract"))
+    assert [int(float(one)) for one in found[:2]] == [stored["household"].sum(), stored["household:low90"].sum()]
+    assert found[2:] == stored["geocode"].tolist()

@@ -69,9 +69,6 @@ def test_the_structure_says_what_tables_count(structure: Any) -> None:
     assert {code.id: str(code.name) for code in ages} == {"child": "Under 18", "adult": "adult", "old": "65 and over"}
     sizes = structure.codelist["CL_homes_size"]
     assert [(code.id, str(code.name)) for code in sizes] == [("1", "1"), ("2", "2"), ("3", "3"), ("X4", "4+")]
-    by_size = [one.id for one in structure.structure["DSD_household_age_by_size"].dimensions]
-    assert by_size == ["age", "homes_size", "LEVEL", "REF_AREA", "TIME_PERIOD"]
-    assert str(structure.dataflow["DF_detailed"].name) == "Age by residence of residents"
 
 
 @pytest.mark.parametrize("level", ["county", "tract", "block"])

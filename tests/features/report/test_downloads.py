@@ -1,4 +1,4 @@
-"""What leaves the report says what it is: its title in words, status, publisher, date, source, and how sure it is."""
+"""What is in the report by a name does no harm, and what leaves it says what it is and how sure it is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import openpyxl
 import pandas as pd
 import pytest
 from releases.browser import WEBSITE, Opened, opened
+from releases.named import FORMULA, SCRIPT, TURNED
 
+from pipeline.published import release_at
 from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.layout import RunDirectory
@@ -142,3 +144,44 @@ def test_an_area_is_found_though_its_name_is_misspelt_and_what_is_no_name_finds_
     for typed in ("qqqq", "Oldenburg", "xx"):
         shown.page.fill("#search", typed)
         shown.page.wait_for_selector("text=No such area in this page.")
+
+
+def test_the_page_escapes_every_word(named_town: Path) -> None:
+    """The script of a name is in compressed data alone; title, notes and labels are text."""
+    page = release_at(named_town).report.read_text()
+    assert "<script>alert" not in page
+    assert "The town&#39;s &lt;people&gt;" in page
+    assert "<people>" not in page
+    assert "Adults <b>" not in page
+    for text in (
+        "residents",
+        "2030-04-01",
+        "counts@town.example",
+        "CC-BY-4.0",
+        "The first note.",
+        "A building of students.",
+    ):
+        assert text in page, text
+    restricted = release_at(named_town).accuracy_page.read_text()
+    assert "<script>alert" not in restricted
+    assert "Errors: residents" in restricted
+
+
+def test_a_name_is_found_and_shown_as_it_is(shown: Opened) -> None:
+    page = shown.page
+    for typed, code, name in (
+        ("SPRINGFIELD", "A03", "Springfield"),
+        ("<script", "A01", SCRIPT),
+        (FORMULA, "A02", FORMULA),
+        (TURNED.replace("\u200f", ""), "B01", f"\u2068{TURNED}\u2069"),
+    ):
+        page.fill("#search", typed)
+        page.wait_for_selector("#found [role=option]")
+        assert page.locator("#found [role=option]").first.text_content() == f"{name} (tract {code})"
+        shown.wait("press", "#search", "Enter")
+        assert page.locator("#area h3").text_content() == f"{name} (tract {code})"
+    assert page.locator("#area .path button").first.text_content() == "Birch County"
+    page.fill("#search", "Springfield")
+    page.wait_for_function("document.querySelectorAll('#found [role=option]').length === 2")
+    assert shown.complaints == []
+    assert shown.requests == []

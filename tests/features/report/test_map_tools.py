@@ -42,32 +42,6 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
     assert shown.page.input_value("#measure") == "count"
 
 
-@pytest.mark.slow
-def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened, release: Release) -> None:
-    names = [one.name for one in reader_of(release).universe.tables]
-    shown.page.select_option("#table", str(names.index("detail")))
-    shown.wait("select_option", "#measure", "count")
-    hatched = (
-        "[...document.querySelectorAll('#picture path')].filter(one => one.getAttribute('fill') === 'url(#hatch)')"
-    )
-    stored, exact = release.table("detail", "tract"), release.exact_table("detail", "tract")
-    found = set()
-    for number, label in enumerate(list(exact.columns)[:6]):
-        if number:
-            shown.wait("select_option", "#cell", str(number))
-        weak = shown.page.evaluate(f"{hatched}.map(one => one.__data__.datum.row)")
-        margin, count = stored[f"{label}:moe90"], stored[label]
-        expected = ~exact[label] & (margin.isna() | (2 * margin > count))
-        assert sorted(weak) == np.flatnonzero(expected.to_numpy()).tolist()
-        assert ("hatched" in shown.page.locator("#legend").text_content()) == bool(weak)
-        found.add(len(weak))
-    assert len(found) > 1
-    shown.wait("select_option", "#cell", "0")
-    shown.wait("uncheck", "#fade")
-    assert shown.page.evaluate(f"{hatched}.length") == 0
-    assert "hatched" not in shown.page.locator("#legend").text_content()
-
-
 def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
     """Draw a line around a part of the map; corners are parts of its width and height."""
     shown.page.locator("#picture svg").scroll_into_view_if_needed()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from releases.small import QUICK, run, write_town
 
 from features.report.page import report_page
-from features.report.workers import ReportNumbers, begin_alike, begin_tables
+from features.report.workers import begin_alike, begin_tables
 from features.report.written import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -44,20 +43,3 @@ def test_the_report_is_the_same(root: Path) -> None:
             pages.append(report_page(report_sources(job)))
     assert pages[1:] == [pages[0]] * 2
     assert len([name for name in beside.begun if name.startswith("table")]) == 0
-
-
-def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> None:
-    """Nor the tables, which need to know what is certain; and what is too much for a page is not worked out at all."""
-    job = job_of(root, Workers(1))
-    with patch("features.report.workers.MOST_AHEAD", 0):
-        begin_alike(job)
-        begin_tables(job)
-    assert job.begun == {}
-    table = job.universes[0].tables[0]
-    level = job.spine.index_of(table.levels[0])
-    with patch("features.report.workers.MOST_HELD", 0):
-        nothing = ReportNumbers(job)
-    assert nothing.exact("", level, table) is None
-    assert nothing.moments("", level, table) is None
-    assert nothing.packed("", level, table) is None
-    assert ReportNumbers(job).exact("", level, table) is not None

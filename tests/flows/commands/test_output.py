@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 from pathlib import Path
@@ -119,28 +118,3 @@ def test_check(town: Path, spoilt: tuple[Path, str]) -> None:
     assert changed == "public/tables/detail/block.parquet was changed: its hash is not the one in the manifest"
     in_words = call("--quiet", "verify", "--constraints", folder)
     assert (in_words.exit_code, in_words.stdout) == (1, "")
-
-
-@needs("plan")
-def test_plan(town_spec: Path) -> None:
-    """Levels are those of the list; the noise is that of the spec's shares: one record changes two counts by one."""
-    begin = ("plan", town_spec, "--workers", "1")
-    found = json.loads(call(*begin, "--json").stdout)
-    assert {one["level"]: one["geounits"] for one in found["levels"]} == geounits(town_spec.parent)
-    assert [one["universe"] for one in found["universes"]] == ["", "units"]
-    rows = found["universes"][0]["expected"]
-    for row in rows:
-        level = {"county": 1 / 4, "tract": 1 / 4, "block": 1 / 2}[row["level"]]
-        share = {"total": 1 / 4, "grown * sex": 1 / 4, "detailed": 1 / 2}[row["query"]] * level
-        assert row["sigma"] == pytest.approx(math.sqrt(2 / (2 * 2 * share)))
-    assert len(rows) == 9
-    totals = {row["level"]: row for row in rows if row["query"] == "total"}
-    assert totals["county"]["per_number"] == 0, "it is an invariant"
-    shown = call(*begin, "--details").stdout
-    quiet = call("--quiet", *begin, "--details")
-    assert (quiet.exit_code, quiet.stderr) == (0, "")
-    assert "rho = 2, and so (epsilon, delta)" in " ".join(quiet.stdout.split())
-    assert len(call("--quiet", *begin).stdout.splitlines()) <= 8
-    number = f"{totals['block']['per_number']:.2f}"
-    for text in (shown, quiet.stdout):
-        assert any("total" in line and number in line for line in text.splitlines()), number
