@@ -60,7 +60,7 @@ def counted(frame: Any) -> np.ndarray:
 
 def test_wrong_rows_are_named() -> None:
     good = pd.DataFrame({"block": ["A01"] * 6, "sex": ["male"] * 6, "age": ["old"] * 6}).astype(object)
-    values: list[tuple[str, int, object, str]] = [
+    values: list[tuple[str, int, Any, str]] = [
         ("sex", 3, "x", r"column 'sex': a value outside the schema in 1 row \(row 4\): found 'x'; allowed are"),
         ("sex", 0, None, r"column 'sex': a missing value in 1 row \(row 1\)"),
         (
