@@ -176,12 +176,12 @@ def test_a_closed_dataset_stays_closed(file: str) -> None:
 
 
 MISTAKES = (
+    (("show",), "there is none"),
     (("open", "d", "--population", "p"), "either as --rho or as --epsilon"),
     (("open", "d", "--population", "p", "--rho", "1", "--epsilon", "1"), "either as --rho or as --epsilon"),
     (("open", "d", "--population", "p", "--rho", "a lot"), "--rho: found 'a lot'"),
     (("open", "d", "--population", "p", "--rho", "1", "--neighbours", "all"), "allowed are zcdp, pure, and"),
     (("open", "d", "--population", "p", "--rho", "1", "--for", "questions"), "found 'questions'; NAME=SHARE is needed"),
-    (("show",), "there is none"),
 )
 
 
