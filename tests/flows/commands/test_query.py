@@ -260,5 +260,5 @@ def test_an_area_is_asked_for_by_its_name(named_town: Path) -> None:
     ):
         with pytest.raises(SpinewiseError, match=told):
             invoke(named_town, "total", "--area", wrong)
-    old_town = frame(named_town, "total", "--area", "tract:Old Town")
-    assert not old_town.equals(frame(named_town, "total", "--area", "tract:A03"))
+    of_a_tract = release.query("total").over({"tract:Old Town": ["B03"]})
+    same(frame(named_town, "total", "--area", "tract:Old Town"), of_a_tract)
