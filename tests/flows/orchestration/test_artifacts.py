@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,13 +22,18 @@ from pipeline.runs.run import run_release
 
 
 class Pages:
-    """In the place of Prefect's client: keeps what is made."""
+    """In the place of Prefect's client: keeps what is made, or is away."""
 
     def __init__(self) -> None:
+        self.away = False
+        self.calls = 0
         self.made: dict[str, Any] = {}
         self.progress: list[tuple[float, str]] = []
 
     def make(self, content: object, key: str, description: str) -> UUID:
+        self.calls += 1
+        if self.away:
+            raise ConnectionError("away")
         assert description
         self.made[key] = content
         return uuid4()
@@ -82,3 +88,14 @@ def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog
     assert "NOT FOR RELEASE" in pages.made["town-release"]
     assert (root / "public" / "report.html").as_uri() in pages.made["town-release"]
     assert "estimate block: 23 geounits, " in caplog.text
+    shares: dict[str, Fraction] = {}
+    for row in pages.made["town-budget"]:
+        shares[row["universe"]] = shares.get(row["universe"], Fraction(0)) + Fraction(row["share"])
+    assert shares == {"main": 1, "units": 1}
+    told = [share for share, _ in pages.progress]
+    assert (told, told[-1]) == (sorted(told), 100)
+    # A server that is away stops nothing, and is not asked again.
+    pages.away, asked = True, pages.calls
+    assert released(spec, tmp_path / "out") == root
+    assert pages.calls == asked + 1
+    assert "takes no artifacts (ConnectionError)" in caplog.text
