@@ -45,6 +45,7 @@ class Pages:
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
     found = Pages()
+    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
     for name in ("create_table_artifact", "create_progress_artifact", "create_markdown_artifact"):
         monkeypatch.setattr(flows.orchestration.artifacts, name, found.make)
     monkeypatch.setattr(flows.orchestration.artifacts, "update_progress_artifact", found.update)
