@@ -99,7 +99,7 @@ def test_every_export_has_its_numbers(released: Path, release: Release, tmp_path
         pd.read_parquet(exported("parquet") / "all" / "tract.parquet"),
         of_database,
     ):
-        assert np.array_equal(found[numbers], stored[numbers])
+        assert np.array_equal(found[numbers].to_numpy(float), stored[numbers].to_numpy(float), equal_nan=True)
         assert (found["name"] == "Tract " + found["geocode"].astype(str)).all()
     sdmx = pd.read_csv(next(exported("sdmx").rglob("*.csv.gz")))
     assert sdmx["OBS_VALUE"].tolist() == table[labels].to_numpy().ravel().tolist()
