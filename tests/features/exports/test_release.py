@@ -183,10 +183,6 @@ def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, 
         estimate_release(tmp_path / "nmf", town_spec, tmp_path / "out", 1, Silent())
     with pytest.raises(InputError, match="no such folder; a folder of noisy measurement files"):
         estimate_release(tmp_path / "none", town_spec, tmp_path / "out", 1, Silent())
-    rows = pq.read_table(nmf / "tract.parquet")
-    pq.write_table(rows.append_column("variance", rows["variance"]), tmp_path / "nmf" / "tract.parquet")
-    with pytest.raises(InputError, match=r"tract\.parquet: several columns are named variance"):
-        estimate_release(tmp_path / "nmf", town_spec, tmp_path / "out", 1, Silent())
     with pytest.raises(InputError, match="--level village: no such level; the levels are county, tract, block"):
         export(town, "csv", tmp_path / "x", levels=["village"])
     with pytest.raises(InputError, match="--table x: no such table; the tables are total, sex, detail"):
@@ -196,6 +192,11 @@ def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, 
     with pytest.raises(InputError, match="has no attribute votingage"):
         export(town, "pl94171", tmp_path / "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "nmf"]
+    rows = pq.read_table(nmf / "tract.parquet")
+    pq.write_table(rows.append_column("variance", rows["variance"]), tmp_path / "nmf" / "tract.parquet")
+    with pytest.raises(InputError, match=r"tract\.parquet: several columns are named variance"):
+        estimate_release(tmp_path / "nmf", town_spec, tmp_path / "out", 1, Silent())
+    assert not (tmp_path / "out" / "town").exists()
 
 
 def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -> None:
