@@ -2,48 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer.main
-from releases.small import write_town
+from releases.command import environment, spinewise
 
 from flows.cli import app
-
-PROJECT = Path(__file__).resolve().parents[2]
-
-
-def spinewise(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
-        cwd=PROJECT,
-        env={**os.environ, "COLUMNS": "120", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_help_is_fast_and_has_examples() -> None:
-    before = os.times()
-    shown = spinewise("--help")
-    after = os.times()
-    # Core seconds, since others are at work too: 0.2 of them; the imports are what is tested below.
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 5
-    assert shown.returncode == 0
-    assert "spinewise example demo" in shown.stdout
-    for command in ("run", "verify", "example", "key"):
-        assert command in shown.stdout
-        text = spinewise(command, "--help").stdout
-        assert f"spinewise {command}" in text
-        assert "Example:" in text
 
 
 def test_every_command_and_group_stands_alone_with_an_example() -> None:
@@ -66,15 +35,14 @@ def test_every_command_and_group_stands_alone_with_an_example() -> None:
     assert seen > 15
 
 
-def test_help_imports_nothing_slow() -> None:
-    code = "import sys, flows.cli; print([m for m in ('numpy', 'pandas', 'prefect', 'pydantic') if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert found.stdout == "[]\n"
-
-
-def test_version_and_schema_go_to_stdout() -> None:
-    assert spinewise("--version").stdout.startswith("spinewise ")
-    assert json.loads(spinewise("validate", "--schema").stdout)["title"] == "Spinewise release spec"
+def test_help_is_there_before_anything_slow_is_imported() -> None:
+    code = (
+        "import sys, flows.cli; sys.argv = ['spinewise', '--help']\ntry: flows.cli.main()\nfinally: "
+        "sys.stderr.write(str([m for m in ('numpy', 'pandas', 'prefect', 'pydantic') if m in sys.modules]))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert "spinewise example demo" in found.stdout
+    assert found.stderr == "[]"
 
 
 def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
@@ -86,50 +54,64 @@ def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
     assert "give one that is new or empty" in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("run", "nothing.toml"), "Error: nothing.toml: no such file; a spec in TOML is needed\n"),
-        (("run", "{town}", "--data", "nowhere"), "Error: --data nowhere: no such file or folder\n"),
-        (("run", "{town}", "--key", "file:nowhere"), "one key is allowed, remove one of the two"),
-        (("run", "{town}", "--workers", "0"), "Input should be greater than or equal to 1"),
-        (("run",), "Missing argument"),
-        (
-            ("compare", "town"),
-            "Error: Missing argument 'SECOND'. Needed are FIRST and SECOND, in this order; town was taken as FIRST\n",
-        ),
-        (("compare", "--json"), "Error: Missing argument 'FIRST'. Needed are FIRST and SECOND, in this order\n"),
-        (("validate", "--json"), "Missing argument 'SPEC'"),
-        (("verify", "{folder}"), "no finished release is here"),
-        (("walk",), "No such command 'walk'"),
-    ],
+#: What a user types wrongly, and what is told of it.
+SLIPS = (
+    (("run", "nothing.toml"), "Error: nothing.toml: no such file"),
+    (("run", "{town}", "--data", "nowhere"), "--data nowhere: no such file or folder"),
+    (("run", "{town}", "--key", "file:nowhere"), "one key is allowed, remove one of the two"),
+    (("run", "{town}", "--workers", "0"), "Input should be greater than or equal to 1"),
+    (("run",), "Missing argument"),
+    (("compare", "town"), "Needed are FIRST and SECOND, in this order; town was taken as FIRST"),
+    (("compare", "--json"), "Missing argument 'FIRST'. Needed are FIRST and SECOND, in this order"),
+    (("validate", "--json"), "Missing argument 'SPEC'"),
+    (("verify", "{folder}"), "no finished release is here"),
+    (("walk",), "No such command 'walk'"),
+    (("run", "spec.toml", "--quiet"), "--quiet stands before the command: "),
+    (("key", "new", "k", "-v"), "-v stands before the command: "),
+    (("ledger", "show", "--ledger=x"), "--ledger=x stands before the command: "),
 )
-def test_bad_input_is_one_clear_message_and_status_2(
-    town_spec: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    shown = spinewise(*(part.format(town=town_spec, folder=tmp_path) for part in arguments))
-    assert shown.returncode == 2
-    assert shown.stdout == ""
-    assert message in shown.stderr
-    assert "Traceback" not in shown.stderr
 
 
-def test_a_wrong_spec_is_told_line_by_line(tmp_path: Path) -> None:
-    spec = write_town(tmp_path, ('total = "1/4"', 'total = "1/3"'), ("replicates = 3", "replicas = 3"))
-    shown = spinewise("run", spec)
-    assert shown.returncode == 2
-    assert "publish.replicas: unknown key" in shown.stderr
+def test_bad_input_is_one_clear_message_and_status_2(town_spec: Path, tmp_path: Path) -> None:
+    for arguments, message in SLIPS:
+        shown = spinewise(*(part.format(town=town_spec, folder=tmp_path) for part in arguments), cwd=tmp_path)
+        assert (shown.returncode, shown.stdout) == (2, ""), arguments
+        assert message in " ".join(shown.stderr.split()), arguments
+        assert "Traceback" not in shown.stderr
 
 
-@pytest.mark.slow
-def test_verify_tells_by_its_status(town: Path, tmp_path: Path) -> None:
-    import shutil
+#: Names after `spinewise`; commands; options, counted for each command, without --help.
+MOST = (20, 32, 190)
+#: Options that several commands share and must mean the same, word by word.
+SHARED = ("--json", "--sign-key", "--period")
 
-    shown = spinewise("verify", town, "--workers", 1)
-    assert shown.returncode == 0
-    assert shown.stdout == f"{town}: verified; all of it follows from its measurements\n"
-    shutil.copytree(town / "public", tmp_path / "public")
-    (tmp_path / "public" / "spine.parquet").write_bytes(b"damaged")
-    shown = spinewise("verify", tmp_path)
-    assert (shown.returncode, shown.stdout) == (1, "")
-    assert "'public/spine.parquet' was changed" in shown.stderr
+
+def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Each command below a group, and the group itself, by its words."""
+    yield name, group
+    for each, below in getattr(group, "commands", {}).items():
+        yield from commands(below, f"{name} {each}".strip())
+
+
+def test_there_is_no_more_to_learn() -> None:
+    group: Any = typer.main.get_command(app)
+    found = dict(commands(group))
+    options = [
+        one
+        for command in found.values()
+        for one in command.params
+        if one.param_type_name == "option" and "--help" not in one.opts
+    ]
+    leaves = [name for name, command in found.items() if not hasattr(command, "commands")]
+    counted = (len(group.commands), len(leaves), len(options))
+    assert all(number <= most for number, most in zip(counted, MOST, strict=True)), counted
+    for name in SHARED:
+        assert len({one.help for one in options if name in one.opts}) == 1, name
+
+
+def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
+    """What holds of a key holds of all: one option names its source; a result has one option for its form."""
+    for name, command in commands(typer.main.get_command(app)):
+        options = {option for one in command.params for option in one.opts}
+        assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
+        assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name

@@ -6,8 +6,6 @@ import os
 import pty
 import sys
 
-import pytest
-
 #: Begins the command, and tells at its first words which libraries have been loaded by then.
 _BEGIN = """
 import sys
@@ -52,16 +50,8 @@ def test_a_run_says_on_a_terminal_that_it_starts_before_any_library_is_loaded() 
     assert said("run", "spec.toml", terminal=True) == "starting\r"
 
 
-@pytest.mark.parametrize(
-    ("words", "terminal"),
-    [
-        (("run", "nothing.toml"), False),
-        (("--quiet", "run", "nothing.toml"), True),
-        (("verify", "nothing"), True),
-    ],
-)
-def test_elsewhere_the_first_words_are_those_of_the_command(words: tuple[str, ...], terminal: bool) -> None:
+def test_elsewhere_the_first_words_are_those_of_the_command() -> None:
     """Here the message of a file that is not there, for which libraries were needed."""
-    found = said(*words, terminal=terminal)
-    assert "starting" not in found
-    assert "[typer]" in found
+    for words, terminal in (("run nothing.toml", False), ("--quiet run nothing.toml", True), ("verify nothing", True)):
+        found = said(*words.split(), terminal=terminal)
+        assert ("starting" in found, "[typer]" in found) == (False, True), words

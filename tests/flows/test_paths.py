@@ -1,28 +1,29 @@
-"""Paths as users may type them: with a colon, a folder in place of a file, the root, and none at all."""
+"""Paths as users may type them: with a colon, a folder or a pipe in place of a file, the root, and none at all."""
 
 from __future__ import annotations
 
 import ast
-import io
-import sys
-from contextlib import redirect_stderr, redirect_stdout
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import absl.logging
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import QUICK, SPEC, public_bytes, run, write_town
 
 from features.registry import installed_features
-from pipeline.records.record_files import column_names
-from pipeline.storage.files import open_parquet
-from pipeline.storage.plain_tables import write_plain_parquet
-from pipeline.storage.readable import unchecked
+from geography.errors import SpinewiseError
+from pipeline.spec.release_spec import load_spec
+from pipeline.storage.small_files import read_small
 
+SECONDS = 10
 PROJECT = Path(__file__).parents[2]
 #: Functions of libraries that take a text for an address if it may be one.
 GUESSING = {"ParquetFile", "ParquetWriter", "read_table", "write_table", "read_metadata", "read_parquet", "to_parquet"}
@@ -51,6 +52,32 @@ def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[st
     return [*options, *(["--no-prefect"] if words == ("run",) else []), *(["--", *arguments] if arguments else [])]
 
 
+@contextmanager
+def limited() -> Iterator[None]:
+    """The block may take ten seconds."""
+
+    def late(*_: object) -> None:
+        raise AssertionError(f"no answer in {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(params=["pipe", "device"])
+def special(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "special"
+    if request.param == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    return path
+
+
 def test_every_command_with_a_path_is_tried() -> None:
     assert len(PATHS) > 50
     of_features = {name for feature in installed_features() for name in feature.commands}
@@ -67,27 +94,11 @@ def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert (status, printed) == (
             2, f"Error: {name}: found an empty text; a value is needed (is a variable of the shell not set?)\n"
         ), line  # fmt: skip
-        if parameter.param_type_name == "option" and name.startswith("--"):
-            status, printed = spinewise(*words, f"{name}=")
-            assert status == 2
-            assert f"{name}: found an empty text" in printed
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("value", [".", "/", "..", "/dev"])
-def test_a_key_is_a_file(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for line in (("key", "sign-new", value, "--name", "a.example/b"), ("key", "new", value)):
-        status, printed = spinewise(*line)
-        assert status == 2
-        assert printed.count("\n") == 1
-        assert value in printed
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [".", "/"])
-def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_in_place_of_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
@@ -110,7 +121,7 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
         *(("example", "folder"), ("ledger", "releases"), ("ledger", "runs")),
     }
     before = set(Path("/").iterdir())
-    for words, parameter in PATHS:
+    for (words, parameter), value in product(PATHS, (".", "/")):
         if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
             continue
         typed = line_with(words, parameter, value, sound)
@@ -121,69 +132,32 @@ def test_a_folder_in_place_of_any_path(value: str, tmp_path: Path, monkeypatch: 
     assert set(Path("/").iterdir()) == before
 
 
-def test_no_log_closes_what_pytest_captures() -> None:
-    """absl's handler closes a stream that does not stand for stderr when the handler ends; ours keeps the process's."""
-    before, others = (sys.stdout, sys.stderr), absl.logging.PythonHandler(io.StringIO())
-    ours = absl.logging.get_absl_handler().python_handler
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        others.close()
-        ours.close()
-    assert others.stream.closed
-    assert ours.stream is sys.__stderr__
-    assert not any(stream.closed for stream in (*before, sys.__stderr__))
-
-
-def test_a_folder_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = pa.table({"a": [1]})
-    write_plain_parquet(Path("a:b/c.parquet"), iter([table]))
-    with open_parquet(unchecked(Path("a:b/c.parquet"))) as file:
-        assert file.read().equals(table)
-    assert column_names(Path("a:b/c.parquet")) == ("a",)
-
-
 @pytest.mark.slow
 def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative ones, which libraries take for addresses: the same bytes as under another name."""
     monkeypatch.chdir(tmp_path)
-    assert spinewise("example", "s3:demo", "--people", "200") == (0, "s3:demo/release.toml\n")
-    assert spinewise("example", "demo", "--people", "200")[0] == 0
-    assert {path.name: path.read_bytes() for path in Path("s3:demo").iterdir()} == {
-        path.name: path.read_bytes() for path in Path("demo").iterdir()
-    }
     write_town(Path("a:in"), *QUICK)
-    people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
-    pq.write_table(people, tmp_path / "a:in" / "some.parquet")
-    plain = run(Path("a:in/release.toml"), Path("out"))
-    status, printed = spinewise("--quiet", "run", "a:in/release.toml", "--out", "a:out", "--no-prefect")
-    assert status == 0, printed
-    root = Path("a:out/town")
-    assert public_bytes(root) == public_bytes(plain)
+    plain, root = run(Path("a:in/release.toml"), Path("out")), Path("a:out/town")
     Path("a:areas.csv").write_text("area,geocode\nmine,A0101\n")
     pq.write_table(pa.table({"area": ["mine"], "geocode": ["A0101"]}), tmp_path / "a:areas.parquet")
-    Path("a:link").mkdir()
+    people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
+    pq.write_table(people, tmp_path / "a:in" / "some.parquet")
     stated = ("--geography", "block", "--records", "--attributes", "age", "--unproved")
     lines: list[tuple[object, ...]] = [
-        ("validate", "a:in", "a:in/release.toml"),
-        ("verify", "--constraints", root),
+        ("--quiet", "run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--workers", 1),
         ("verify", root, "--workers", 1),
         ("query", root, "total", "--areas", "a:areas.csv"),
         ("query", root, "total", "--areas", "a:areas.parquet"),
         ("compare", root, plain, "--html", "a:page.html"),
-        ("plan", "--spine", "a:in/release.toml"),
-        ("import", "table", "a:in/persons.csv", "--out", "a:table", *stated),
         ("import", "table", "a:in/some.parquet", "--out", "a:other", *stated),
-        ("key", "new", "a:key"),
         ("ledger", "--ledger", "a:ledger.sqlite", "open", "persons", "--population", "all", "--rho", "3"),
-        ("ledger", "--ledger", "a:ledger.sqlite", "verify", root),
+        *(("export", root, "--format", layout, "--out", f"a:{layout}") for layout in ("csv", "nmf", "duckdb")),
+        ("run", "a:in/release.toml", "--measurements", "a:nmf", "--out", "a:estimated", "--workers", 1),
     ]
-    layouts = ("csv", "parquet", "nmf", "xlsx", "duckdb", "sdmx")
-    lines += [("export", root, "--format", layout, "--out", f"a:{layout}") for layout in layouts]
-    lines += [("run", "a:in/release.toml", "--measurements", "a:nmf", "--out", "a:estimated", "--workers", 1)]
     for line in lines:
         status, printed = spinewise(*line)
         assert status == 0, (line, printed)
-    assert {path.name for path in tmp_path.iterdir()} >= {f"a:{layout}" for layout in layouts}
+    assert public_bytes(root) == public_bytes(plain)
 
 
 def test_no_library_guesses_what_a_path_is() -> None:
@@ -202,3 +176,44 @@ def test_no_library_guesses_what_a_path_is() -> None:
                     wrong.append(f"{file.relative_to(PROJECT)}:{node.lineno}: {ast.unparse(node)[:80]}")
     assert found > 15
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_command_waits_for_a_pipe_or_reads_a_device_without_end(special: Path) -> None:
+    """Whatever option or argument it is given for, in the place of a file or a folder."""
+    sound = {one.name: "1" for _, command in commands() for one in command.params} | {"layout": "csv"}
+    for words, parameter in PATHS:
+        if parameter.name in ("source", "households"):  # which may be no paths, but addresses of databases
+            continue
+        line = line_with(words, parameter, str(special), sound)
+        status, printed = spinewise(*line)  # which has a limit of its own
+        assert status == 2, line
+        assert "is not a file that can be read twice" in printed, line
+        assert printed.count(str(special)) == 1, line
+
+
+FILES_OF_SPEC = [line.partition('"')[2].partition('"')[0] for line in SPEC.splitlines() if line.startswith("file =")]
+
+
+def test_each_file_that_a_spec_names(special: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "release.toml"
+    for file in FILES_OF_SPEC:
+        spec.write_text(SPEC.replace(f'"{file}"', f'"{special}"'))
+        with limited(), pytest.raises(SpinewiseError, match="which is not a file that can be read twice") as refused:
+            load_spec(spec)
+        assert refused.value.exit_status == 2, file
+
+
+def test_a_small_file_is_read_whole_or_refused(tmp_path: Path, special: Path) -> None:
+    small = tmp_path / "small"
+    small.write_bytes(b"12345")
+    link = tmp_path / "link"
+    link.symlink_to(small)
+    assert read_small(small, 5) == read_small(link, 5) == b"12345"
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_small(small, 4)
+    with small.open("r+b") as file:
+        file.truncate(1 << 40)  # a terabyte that takes no space
+    with pytest.raises(OSError, match="has more than 4 bytes"):
+        read_small(small, 4)
+    with limited(), pytest.raises(OSError, match="is not a file that can be read twice"):
+        read_small(special, 5)

@@ -13,6 +13,7 @@ from auditor.program import audit
 from auditor.reading.findings import FormError
 from matrix.case import KEY, Case
 from matrix.content import differences
+from matrix.shown import page_shows_the_tables
 from matrix.store import held_by, stored
 from matrix.table import JUDGES, cells, of_cases
 
@@ -29,6 +30,15 @@ def test_its_numbers_are_what_they_must_be(made: tuple[Case, Path]) -> None:
     case, folder = made
     if case.expect is not None:
         case.expect(folder)
+
+
+@of_cases()
+def test_its_page_shows_the_numbers_of_its_tables(made: tuple[Case, Path]) -> None:
+    """Areas, counts and intervals; an answer has no page, and sums of either sign are not in its tables."""
+    case, folder = made
+    root = folder / case.published[-1]
+    if (root / "public" / "report.html").exists():
+        assert page_shows_the_tables(root) >= 2
 
 
 @pytest.mark.parametrize(("case", "column"), cells(JUDGES, all_cases=True))

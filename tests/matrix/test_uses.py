@@ -13,6 +13,7 @@ from releases.command import spinewise
 
 from auditor.check.release import check_release
 from matrix.case import KEY, Case
+from matrix.shown import SHOWN, export_has_the_numbers
 from matrix.table import USES, cells
 from pipeline.execution.progress import Silent
 from pipeline.reading.release import open_release
@@ -47,6 +48,9 @@ def _commanded(case: Case, column: str, folder: Path, tmp_path: Path) -> None:
     reason = case.without.get(column, case.without.get(command, ""))
     assert done.returncode == (2 if reason else 0), done.stdout + done.stderr
     assert reason in " ".join(done.stderr.split())
+    if command == "export" and not reason:
+        layout, root = options[-1], folder / case.published[-1]
+        assert (export_has_the_numbers(layout, tmp_path / "out", root) >= 2) == (layout in SHOWN), layout
 
 
 def _queried(root: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from releases.columns import release_with_names
-from releases.small import run
+from releases.once import release_once, spec_once
 from releases.surveyed import write_surveyed
 
 import spinewise as sw
@@ -21,16 +21,14 @@ pytest.importorskip("altair", reason="without altair")
 @pytest.fixture(scope="module")
 def with_polygons(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with names and polygons."""
-    return run(write_surveyed(tmp_path_factory.mktemp("surveyed")), tmp_path_factory.mktemp("out"))
+    return release_once(tmp_path_factory, "surveyed", spec_once(tmp_path_factory, "surveyed", write_surveyed))
 
 
 def drawn(chart: Any) -> list[dict[str, Any]]:
     """The rows of a chart, as its JSON has them."""
     content = chart.to_dict()
     data = content.get("data") or content["layer"][0]["data"]
-    if "name" in data:
-        return list(content["datasets"][data["name"]])
-    return list(data["values"])
+    return list(content["datasets"][data["name"]] if "name" in data else data["values"])
 
 
 @pytest.mark.parametrize(("table", "number"), [("total", None), ("sex", None), ("detail", "adult * f * house")])
@@ -99,9 +97,3 @@ def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:
 def test_what_cannot_be_drawn(town: Path, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         sw.plot(town, **({"table": "sex", "level": "tract"} | options))
-
-
-def test_too_many_bars_are_refused(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spinewise.pictures._MOST_BARS", 5)
-    with pytest.raises(InputError, match="6 numbers of tract do not fit into one picture, 5 do"):
-        sw.plot(town, "total", "tract")

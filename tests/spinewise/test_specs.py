@@ -13,7 +13,6 @@ from releases.small import write_town
 
 import spinewise as sw
 from pipeline.spec.release_spec import load_spec
-from spinewise.specs import with_areas
 
 Changed = Callable[..., sw.Spec]
 
@@ -27,22 +26,21 @@ def test_a_file_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     assert spec.attributes["quarters"] == ("house", "dorm", "prison")
     assert spec.tables == ("total", "sex", "detail")
     assert spec.companions == ("units",)
-
-
-def test_toml_states_the_same(tmp_path: Path) -> None:
-    spec = sw.Spec.read(write_town(tmp_path))
     (tmp_path / "again.toml").write_text(spec.to_toml())
     again = sw.Spec.read(tmp_path / "again.toml")
     assert again.to_dict() == spec.to_dict()
     assert again.resolved.model_dump() == spec.resolved.model_dump()
 
 
-def test_arrays_and_exact_numbers_are_taken(changed: Changed) -> None:
+def test_arrays_and_exact_numbers_are_taken_and_no_key_is_shown(changed: Changed) -> None:
     spec = changed(
-        privacy={"rho": Fraction(1, 3)}, schema={"attributes": {"sex": np.array(["female", "male"]), "age": ("a", "b")}}
+        privacy={"rho": Fraction(1, 3), "key": "insecure-test:1"},
+        schema={"attributes": {"sex": np.array(["female", "male"]), "age": ("a", "b")}},
     )
     assert spec.resolved.privacy.rho == Fraction(1, 3)
     assert spec.attributes == {"sex": ("female", "male"), "age": ("a", "b")}
+    assert repr(spec).startswith("Spec 'village'\n")
+    assert "insecure" not in repr(spec) + spec._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -59,20 +57,3 @@ def test_arrays_and_exact_numbers_are_taken(changed: Changed) -> None:
 def test_what_is_wrong_is_named(sections: dict[str, Any], message: str, changed: Changed) -> None:
     with pytest.raises(sw.SpecError, match=message):
         changed(**sections)
-
-
-def test_it_shows_itself(spec: sw.Spec) -> None:
-    lines = repr(spec).splitlines()
-    assert lines[0] == "Spec 'village'"
-    assert "  budget: rho = 8 (zcdp, change-one)" in lines
-    assert "  attributes: sex (2), age (2): 4 cells" in lines
-    assert "  records: microdata, areas in 'block', to be handed over" in lines
-    assert "insecure" not in repr(spec)
-    assert "<td" in spec._repr_html_()
-
-
-def test_areas_have_to_come_from_somewhere(spec: sw.Spec, changed: Changed) -> None:
-    with pytest.raises(sw.InputError, match=r"^Spec: geography.file: missing; give areas=\.\.\., or name the file"):
-        with_areas(spec, None)
-    named = changed(geography={"file": "all.csv", "column": "block", "levels": {"county": 1, "block": 3}})
-    assert with_areas(named, None).geography.file == Path("all.csv").resolve()

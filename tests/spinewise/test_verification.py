@@ -32,15 +32,11 @@ def test_a_notebook_shows_the_outcome_and_each_problem_as_text() -> None:
     """Names of files are of whoever made the release, and must not become markup."""
     problems = tuple(f"public/<img src=x onerror=alert({number})>: changed" for number in range(22))
     whole, broken = sw.Verification(Path("a<b"), 3, ()), sw.Verification(Path("a<b"), 3, problems)
-    assert whole._repr_html_().startswith("<p><strong>a&lt;b is whole: each of 3 public files")
+    assert "a&lt;b is whole" in whole._repr_html_()
     page = broken._repr_html_()
-    assert page.startswith(
-        "<p><strong>a&lt;b does not verify:</strong></p><ul><li>public/&lt;img src=x onerror=alert(0)&gt;"
-    )
+    assert "<li>public/&lt;img src=x onerror=alert(0)&gt;" in page
     assert (page.count("<li>"), "<li>and 2 more</li></ul>" in page, "<img" in page) == (21, True, False)
-    rerun = sw.RerunResult(Path("r"), 5, ("a & b",), ("other versions",))
-    outcome = "<p><strong>r: rerun; 1 of 5 public files differ:</strong></p>"
-    assert rerun._repr_html_() == f"{outcome}<ul><li>a &amp; b</li><li>other versions</li></ul>"
+    assert "<li>a &amp; b</li>" in sw.RerunResult(Path("r"), 5, ("a & b",), ("other versions",))._repr_html_()
 
 
 def test_nothing_is_there(tmp_path: Path) -> None:

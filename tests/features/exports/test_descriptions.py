@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,14 +13,14 @@ from csvw import CSVW
 from frictionless import Package
 from releases.surveyed import NAMES
 
-from auditor.check.release import check_release
 from features.exports.release import export_release
 from pipeline.errors import InputError
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.storage.readable import unchecked
+
+LICENCE = "https://creativecommons.org/licenses/by/4.0/"
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +41,10 @@ def test_frictionless_finds_every_file_as_the_package_says(csv: Path) -> None:
     assert report.valid, report.flatten(["name", "note"])
     assert sum(task.stats["rows"] for task in report.tasks) > 500
     descriptor = json.loads((csv / "datapackage.json").read_bytes())
-    assert descriptor["licenses"] == [
-        {
-            "name": "CC-BY-4.0",
-            "title": "Creative Commons Attribution 4.0",
-            "path": "https://creativecommons.org/licenses/by/4.0/",
-        }
-    ]
-    assert descriptor["contributors"][0]["title"] == "Office of Towns"
-    assert descriptor["contributors"][0]["email"] == "counts@town.example"
-    detailed = package.get_resource("detailed.tract")
-    assert detailed.title == "Age by residence of residents, by Neighbourhood"
-    titles = {field.name: field.title for field in detailed.schema.fields}
-    assert titles["child * household:low90"] == "Under 18 * household: lower end of the 90 % interval"
-    assert titles["name"] == "Name of the area"
-    assert detailed.schema.primary_key == ["geocode"]
+    assert [one["path"] for one in descriptor["licenses"]] == [LICENCE]
+    publisher = {"title": "Office of Towns", "email": "counts@town.example"}
+    assert publisher.items() <= descriptor["contributors"][0].items()
+    assert package.get_resource("detailed.tract").schema.primary_key == ["geocode"]
 
 
 @pytest.mark.parametrize(
@@ -86,73 +74,45 @@ def test_a_reader_of_csvw_reads_every_file_and_number(csv: Path, surveyed: Path)
     group = CSVW(str(csv / "csv-metadata.json"), validate=True)
     assert group.is_valid, [str(warning.message) for warning in group.warnings]
     assert len(group.tables) == len(list(csv.rglob("*.csv")))
-    assert group.common_props["dc:license"] == {"@id": "https://creativecommons.org/licenses/by/4.0/"}
-    table = next(
-        one for one in group.tables if str(one.url) == "age_by_size/tract.csv" or "total/tract" in str(one.url)
-    )
-    rows = list(table)
+    assert group.common_props["dc:license"] == {"@id": LICENCE}
+    rows = list(next(one for one in group.tables if str(one.url) == "total/tract.csv"))
     stored = pd.read_parquet(RunDirectory(surveyed).main.table("total", "tract"))
     assert [row["total"] for row in rows] == stored["total"].tolist()
     assert [row["name"] for row in rows] == ["'" + name if name.startswith("=") else name for name in NAMES.values()]
-    sizes = next(one for one in group.tables if "household_sizes/homes/block.csv" in str(one.url))
-    stored = pd.read_parquet(RunDirectory(surveyed).public / "household_sizes/homes/block.parquet")
-    averages = [np.nan if row["average"] is None else row["average"] for row in sizes]
-    assert np.array_equal(averages, stored["average"].to_numpy(float), equal_nan=True)
 
 
-def test_measurements_are_written_with_a_column_for_each_answer(csv: Path, surveyed: Path) -> None:
+def test_records_and_measurements_are_there_only_if_they_were_asked_for(
+    csv: Path, surveyed: Path, tmp_path: Path
+) -> None:
+    """Measurements with a column for each answer."""
     found = pd.read_csv(csv / "measurements" / "tract" / "detailed.csv", dtype={"geocode": str})
     stored = read_measurement(unchecked(RunDirectory(surveyed).main.measurement("tract", "detailed")))
     assert list(found)[:3] == ["geocode", "child * household", "child * quarters"]
     assert np.array_equal(found.drop(columns=["geocode", "variance"]).to_numpy(), stored.values)
     assert found["variance"].tolist() == stored.variances.tolist()
-    assert (csv / "companions" / "homes" / "measurements" / "county" / "size.csv").exists()
-
-
-def test_records_and_measurements_are_there_only_if_they_were_asked_for(surveyed: Path, tmp_path: Path) -> None:
     release = open_finished(surveyed, check_hashes=True)
-    for layout in ("csv", "parquet"):
-        out = export_release(release, layout, tmp_path / layout)
-        found = {path.stem for path in out.rglob(f"*.{layout}")}
-        assert not {"microdata", "measurements"} & ({*found} | {path.name for path in out.iterdir()})
-        listed: Any = json.loads((out / "datapackage.json").read_bytes())["resources"]
-        assert not any("microdata" in one["path"] for one in listed)
-    with pytest.raises(InputError, match="--microdata and --measurements are for csv and parquet"):
-        export_release(release, "xlsx", tmp_path / "x", microdata=True)
     parquet = export_release(release, "parquet", tmp_path / "p", tables=["total"], levels=["tract"])
     described = json.loads((parquet / "datapackage.json").read_bytes())["resources"]
     assert [one["path"] for one in described] == ["total/tract.parquet", "companions/homes/total/tract.parquet"]
-    fields = [field["name"] for field in described[0]["schema"]["fields"]]
-    assert fields == list(pd.read_parquet(parquet / "total" / "tract.parquet"))
+    assert not [path for path in parquet.rglob("*") if path.stem in ("microdata", "measurements")]
+    with pytest.raises(InputError, match="--microdata and --measurements are for csv and parquet"):
+        export_release(release, "xlsx", tmp_path / "x", microdata=True)
 
 
 def test_the_release_describes_its_own_files(surveyed: Path) -> None:
     """The columns are those of the files, one by one; the places of a measurement's list are those of its query."""
     run = RunDirectory(surveyed)
-    package = Package(str(run.package))
     described = {resource["path"]: resource for resource in json.loads(run.package.read_bytes())["resources"]}
     tables = [run.name_of(path) for path in run.public.rglob("*.parquet") if "histograms" not in path.parts]
     assert set(tables) - set(described) == {"spine.parquet", "names/tract.parquet"}
     for name, resource in described.items():
         fields = resource["schema"]["fields"]
-        schema = pq.read_schema(run.public / name)
-        assert [field["name"] for field in fields] == schema.names, name
-    assert package.get_resource("tables.detailed.tract").schema.get_field("child * household").title == (
-        "Under 18 * household"
-    )
+        assert [field["name"] for field in fields] == pq.read_schema(run.public / name).names, name
     value = described["measurements/tract/detailed.parquet"]["schema"]["fields"][1]
     labels = open_finished(surveyed, check_hashes=True).universes[0].strategy.level("tract")
     (query,) = [one.query for one in labels.queries if one.query.name == "detailed"]
     assert [answer["name"] for answer in value["answers"]] == list(query.answer_labels())
-    assert value["constraints"]["maxLength"] == len(
-        read_measurement(unchecked(run.main.measurement("tract", "detailed"))).values.T
-    )
-    assert "datapackage.json" in read_manifest(run.manifest).files
-    assert check_release(surveyed) == []
-
-
-#: Labels as the spec gives them, by the values of the table's columns.
-AGES = {"child": "Under 18", "adult": "adult", "old": "65 and over"}
+    assert value["constraints"]["maxLength"] == query.size
 
 
 @pytest.mark.parametrize("layout", ["parquet", "geoparquet"])
@@ -165,35 +125,22 @@ def test_parquet_files_carry_names_and_labels(surveyed: Path, tmp_path: Path, la
     table = pq.read_table(path)
     assert dict(zip(table["geocode"].to_pylist(), table["name"].to_pylist(), strict=True)) == NAMES
     titles = {field.name: (field.metadata or {}).get(b"title", b"").decode() for field in table.schema}
+    ages = {"child": "Under 18", "adult": "adult", "old": "65 and over"}
+    words = {
+        "": "",
+        "moe90": ": margin of error (90 %)",
+        "low90": ": lower end of the 90 % interval",
+        "high90": ": upper end of the 90 % interval",
+    }
     wanted = {"geocode": "Code of the Neighbourhood", "name": "Name of the area"}
     for column in set(titles) - {*wanted, "geometry"}:
         answer, _, suffix = column.partition(":")
         age, home = answer.split(" * ")
-        words = {
-            "": "",
-            "moe90": ": margin of error (90 %)",
-            "low90": ": lower end of the 90 % interval",
-            "high90": ": upper end of the 90 % interval",
-        }
-        wanted[column] = f"{AGES[age]} * {home}{words[suffix]}"
+        wanted[column] = f"{ages[age]} * {home}{words[suffix]}"
     if layout == "geoparquet":
         wanted["geometry"] = "Polygon of the area"
-        import geopandas
-
-        frame = geopandas.read_parquet(path)
-        assert frame.crs.to_epsg() == 4326
-        assert dict(zip(frame["geocode"], frame["name"], strict=True)) == NAMES
     assert titles == wanted
     assert len(titles) > 20
     found = Package(str(out / "datapackage.json")).get_resource("detailed.tract")
     assert {field.name: field.title for field in found.schema.fields} == wanted
     assert found.title == "Age by residence of residents, by Neighbourhood"
-    descriptor = json.loads((out / "datapackage.json").read_bytes())
-    (own,) = (one for one in descriptor["resources"] if one["path"] == "detailed/tract.parquet")
-    assert own["bytes"] == path.stat().st_size
-
-
-def test_the_package_of_the_release_has_the_labels(surveyed: Path) -> None:
-    package = Package(str(RunDirectory(surveyed).package))
-    titles = {field.name: field.title for field in package.get_resource("tables.detailed.tract").schema.fields}
-    assert titles["old * quarters"] == "65 and over * quarters"

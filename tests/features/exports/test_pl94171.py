@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -13,34 +14,23 @@ from features.exports.pl94171 import VALUES, CensusTables, SummaryFiles, census_
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import GEO_HEADER, SINGLE_RACES
+from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
 
 SPEC = """
 name = "t"
-[privacy]
-rho = "1"
-[geography]
-file = "b.csv"
-levels = ["block"]
-[strategy.queries]
-total = "1"
-[strategy.levels]
-block = "1"
+privacy = { rho = "1" }
+geography = { file = "b.csv", levels = ["block"] }
+strategy = { queries = { total = "1" }, levels = { block = "1" } }
 [schema.attributes]
 ATTRIBUTES
 """
 
 
-def universe(attributes: dict[str, tuple[str, ...]], name: str = ""):  # type: ignore[no-untyped-def]
+def universe(attributes: dict[str, tuple[str, ...]], name: str = "") -> Universe:
     text = SPEC.replace("ATTRIBUTES", "\n".join(f"{key} = {list(values)}" for key, values in attributes.items()))
     (found,) = parse_spec(text).universes()
-    from dataclasses import replace
-
     return replace(found, name=name)
-
-
-def random_counts(rng: np.random.Generator, rows: int, cells: int) -> np.ndarray:
-    return rng.integers(0, 4, (rows, cells)) * (rng.random((rows, cells)) < 0.2)
 
 
 def test_tables_equal_counting_one_by_one() -> None:
@@ -56,7 +46,8 @@ def test_tables_equal_counting_one_by_one() -> None:
     units = universe({"occupancy": ("vacant", "occupied")}, "units")
     tables = CensusTables.of([main, units])
     assert tables.names == ("P1", "P2", "P3", "P4", "P5", "H1")
-    counts = random_counts(rng, 3, main.schema.n_cells)
+    cells = main.schema.n_cells
+    counts = rng.integers(0, 4, (3, cells)) * (rng.random((3, cells)) < 0.2)
     housing = np.array([[2, 5], [0, 0], [1, 0]])
     histograms = {"": sp.csr_array(counts), "units": sp.csr_array(housing)}
     found = tables.tables({name: sp.csr_array(one, dtype=np.int64) for name, one in histograms.items()})

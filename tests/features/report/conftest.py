@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from releases.browser import Opened, opened
 from releases.mapped import write_mapped_town
-from releases.small import run
+from releases.once import release_once, spec_once
 
 from pipeline.reading.release import Release, open_release
 
@@ -16,8 +16,8 @@ from pipeline.reading.release import Release, open_release
 @pytest.fixture(scope="module")
 def mapped_town(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release of the town with outlines of its areas."""
-    spec = write_mapped_town(tmp_path_factory.mktemp("mapped"))
-    return open_release(run(spec, tmp_path_factory.mktemp("released")))
+    spec = spec_once(tmp_path_factory, "mapped", write_mapped_town)
+    return open_release(release_once(tmp_path_factory, "mapped", spec))
 
 
 @pytest.fixture

@@ -56,18 +56,11 @@ def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
         assert broken(shown.page) == [], f"{width} points wide"
         assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
     assert shown.complaints == []
+    if look == "light":  # what is broken is found: a button without a name, and text that is hardly visible
+        shown.page.evaluate("document.getElementById('next').textContent = ''")
+        shown.page.evaluate("document.querySelector('.lead').style.color = '#ccc'")
+        assert {one.split(":")[0] for one in broken(shown.page)} >= {"button-name", "color-contrast"}
     shown.page.context.close()
-
-
-@pytest.mark.slow
-def test_no_rule_is_broken_on_a_telephone_and_what_is_broken_is_found(browser: Any, town: Path) -> None:
-    """A button without a name and text that is hardly visible."""
-    shown = opened(browser, RunDirectory(town).report, width=_WIDTHS[0])
-    everything(shown)
-    assert broken(shown.page) == []
-    shown.page.evaluate("document.getElementById('next').textContent = ''")
-    shown.page.evaluate("document.querySelector('.lead').style.color = '#ccc'")
-    assert {one.split(":")[0] for one in broken(shown.page)} >= {"button-name", "color-contrast"}
 
 
 def focused(shown: Opened) -> str:
@@ -83,42 +76,20 @@ def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
     """What is pressed keeps the focus though it is drawn again; where it is gone, what stands for it has it."""
     shown = opened(browser, RunDirectory(town).report)
     shown.wait("select_option", "#level", "2")  # block
-    shown.page.focus("[data-key=row-3]")
-    shown.wait("press", "[data-key=row-3]", "Enter")
-    assert focused(shown) == "row-3"
-    shown.page.focus("[data-key=compare]")
-    shown.wait("press", "[data-key=compare]", "Enter")
-    assert focused(shown) == "compare"
-    shown.page.focus("[data-key=path-1]")
-    shown.wait("press", "[data-key=path-1]", "Enter")
-    assert focused(shown) == "area-title"
-    shown.page.focus("[data-key=below-2]")
-    shown.wait("press", "[data-key=below-2]", "Enter")
-    assert focused(shown) == "below-2"
-    shown.page.focus("[data-key=head-0]")
-    shown.wait("press", "[data-key=head-0]", "Enter")
-    assert focused(shown) == "head-0"
+    for pressed, holds in (
+        ("[data-key=row-3]", "row-3"),
+        ("[data-key=compare]", "compare"),
+        ("[data-key=path-1]", "area-title"),
+        ("[data-key=below-2]", "below-2"),
+        ("[data-key=head-0]", "head-0"),
+        ("#everywhere", "counts-region"),
+        ("[data-key=out-2-3]", "counts-region"),
+    ):
+        shown.page.focus(pressed)
+        shown.wait("press", pressed, "Enter")
+        assert focused(shown) == holds, pressed
     assert shown.page.locator("th[aria-sort=descending]").count() == 1
-    shown.page.focus("#everywhere")
-    shown.wait("press", "#everywhere", "Enter")
-    assert focused(shown) == "counts-region"
-    shown.page.focus("[data-key=out-2-3]")
-    shown.wait("press", "[data-key=out-2-3]", "Enter")
     assert not shown.page.locator("#compare").is_visible()
-    assert focused(shown) == "counts-region"
-
-
-@pytest.mark.slow
-def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town: Path) -> None:
-    shown = opened(browser, RunDirectory(town).report, width=360)
-    shown.page.locator("#counts-body tr:last-child button").scroll_into_view_if_needed()
-    shown.wait("click", "#counts-body tr:last-child button")
-    shown.page.wait_for_function("() => document.getElementById('said').textContent !== ''")
-    shown.page.wait_for_function(
-        "() => { const card = document.getElementById('area-title').getBoundingClientRect();"
-        " return card.top >= 0 && card.bottom <= innerHeight; }"
-    )
-    assert shown.page.locator("#area-title").text_content() in shown.page.locator("#said").text_content()
 
 
 @pytest.mark.slow

@@ -182,6 +182,7 @@ def test_ranks_are_the_readers(browser: Any, release: Release) -> None:
     assert sum(high - low < 4 for _, low, high in seen) > 5
 
 
+@pytest.mark.slow
 def test_medians_are_the_readers(browser: Any, tmp_path: Path) -> None:
     """Of a table that says that its values are in order; of others none. Some areas are empty, some are not sure."""
     table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", median = true }')

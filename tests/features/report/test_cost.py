@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from features.report.moments import MOST_HELD, Reported, held_bytes
+from features.report.moments import Reported, held_bytes
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
@@ -17,43 +17,34 @@ from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.linear.pairs import rows_of
 
-ALL = ("county", "tract", "block")
-AGES = 12
+AGES = [f'"{age}"' for age in range(12)]
+ALL = '["county", "tract", "block"]'
+SPEC = """
+name = "ages"
+{zeros}
+privacy = {{ rho = "2" }}
+geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 1, tract = 4, block = 7 }} }}
+schema.attributes = {{ age = [{ages}] }}
+schema.recodes.halves = {{ attribute = "age", groups = {{ low = [{low}], high = [{high}] }} }}
+strategy.queries = {{ total = "1/4", halves = "1/4", detailed = "1/2" }}
+strategy.levels = {{ county = "1/3", tract = "1/3", block = "1/3" }}
+publish = {{ {publish} }}
+[tables]
+"""
 
 
-def opened(
-    folder: Path,
-    tables: Mapping[str, tuple[str, ...]],
-    tracts: int = 4,
-    *,
-    levels: int = 3,
-    ages: int = AGES,
-    publish: str = "replicates = 4",
+def stated(
+    folder: Path, tables: Mapping[str, str], tracts: int = 4, *, publish: str = "replicates = 4", zeros: str = ""
 ) -> tuple[ReleaseSpec, Spine]:
     """A spec of ages and halves of them, on tracts of 1, 2, 3 ... blocks; none is like another."""
-    folder.mkdir(parents=True)
+    folder.mkdir(exist_ok=True)
     codes = [f"1{tract:03d}{block:03d}" for tract in range(tracts) for block in range(tract + 1)]
     (folder / "blocks.csv").write_text("block\n" + "\n".join(codes) + "\n")
-    names = {2: "county = 1, block = 7", 3: "county = 1, tract = 4, block = 7"}[levels]
-    stated = [name for name in ALL if name in names]
-    values = [f'"{age}"' for age in range(ages)]
-    low, high = ", ".join(values[: ages // 2]), ", ".join(values[ages // 2 :])
-    path = folder / "spec.toml"
-    path.write_text(
-        'name = "ages"\n[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
-        f"levels = {{ {names} }}\n[schema.attributes]\nage = [{', '.join(values)}]\n"
-        f'[schema.recodes.halves]\nattribute = "age"\ngroups = {{ low = [{low}], high = [{high}] }}\n'
-        '[strategy.queries]\ntotal = "1/4"\nhalves = "1/4"\ndetailed = "1/2"\n[strategy.levels]\n'
-        + "".join(f'{name} = "1/{len(stated)}"\n' for name in stated)
-        + f"[publish]\n{publish}\n[tables]\n"
-        + "".join(
-            f'{query} = {{ query = "{query}", levels = {[name for name in places if name in stated]} }}\n'.replace(
-                "'", '"'
-            )
-            for query, places in tables.items()
-        )
-    )
-    spec = load_spec(path)
+    low, high = ", ".join(AGES[:6]), ", ".join(AGES[6:])
+    text = SPEC.format(ages=", ".join(AGES), low=low, high=high, publish=publish, zeros=zeros)
+    lines = [f'{name} = {{ query = "{name}", levels = {levels} }}\n' for name, levels in tables.items()]
+    (folder / "spec.toml").write_text(text + "".join(lines))
+    spec = load_spec(folder / "spec.toml")
     return spec, read_spine(spec.geography)
 
 
@@ -63,52 +54,31 @@ def reported(spec: ReleaseSpec, spine: Spine) -> Reported:
 
 
 def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
-    spec, spine = opened(tmp_path / "in", {"total": ALL, "halves": ("tract",), "detailed": ("county", "block")}, 5)
+    spec, spine = stated(tmp_path, {"total": ALL, "halves": '["tract"]', "detailed": '["county", "block"]'}, 5)
     (universe,) = spec.universes()
     expectation = Expectation.of(universe, spine, [], "full")
     planned = expectation.planned()
     sizes = []
     for level, table in tables_by_level(universe, spine):
         moments = table_moments(expectation, planned, level, table)
-        assert (
-            moments.shared.shape[-2:]
-            == (
-                len(rows_of(expectation.basis, table.query)),
-                expectation.basis.n_asymmetric,
-            )
-            or not moments.shared.size
-        )
+        shape = (len(rows_of(expectation.basis, table.query)), expectation.basis.n_asymmetric)
+        assert moments.shared.shape[-2:] == shape or not moments.shared.size
         sizes.append(moments.shared.size + moments.nested.size)
-    found = reported(spec, spine)
-    assert found.widest == max(sizes)
+    assert reported(spec, spine).widest == max(sizes)
 
 
-def test_more_tables_areas_levels_and_values_cost_more(tmp_path: Path) -> None:
+def test_more_tables_and_areas_cost_more_and_no_margins_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     both = {"total": ALL, "detailed": ALL}
-    least = reported(*opened(tmp_path / "least", {"total": ALL}))
-    known = reported(*opened(tmp_path / "known", both))
-    above = reported(*opened(tmp_path / "above", both | {"detailed": ("county", "tract")}))
-    more = {
-        "areas": reported(*opened(tmp_path / "areas", both, 12)),
-        "values": reported(*opened(tmp_path / "values", both, ages=2 * AGES)),
-    }
-    fewer = reported(*opened(tmp_path / "levels", both, levels=2))
-    for smaller in (least, fewer, above):
-        assert smaller.bytes <= known.bytes
-    for name, larger in more.items():
-        assert larger.bytes > 1.8 * known.bytes, name
-
-
-def test_without_margins_and_of_too_many_areas_there_are_no_covariances(tmp_path: Path) -> None:
-    spec, spine = opened(tmp_path / "without", {"detailed": ALL}, publish="margins = false")
-    assert reported(spec, spine) == Reported()
+    known = reported(*stated(tmp_path, both))
+    assert reported(*stated(tmp_path, {"total": ALL})).bytes < known.bytes
+    assert reported(*stated(tmp_path, both, 12)).bytes > 1.8 * known.bytes
+    assert reported(*stated(tmp_path, both, publish="margins = false")) == Reported()
+    spec, spine = stated(tmp_path, both)
     (universe,) = spec.universes()
-    assert Reported().bytes == 0.0
-    assert held_bytes(universe, 100) == 8 * 100 * AGES**2
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("features.report.moments.MOST_HELD", held_bytes(universe, 1))
-        assert Reported.of(universe, spine, margins=True) == Reported()
-    assert held_bytes(universe, 1) < MOST_HELD
+    monkeypatch.setattr("features.report.moments.MOST_HELD", held_bytes(universe, 1))
+    assert reported(spec, spine) == Reported()
 
 
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +87,7 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     Here it takes more memory than all else.
     """
     monkeypatch.setattr("features.report.moments.HELD_BYTES", 1e6)
-    spec, spine = opened(tmp_path / "in", {"detailed": ALL}, 12)
+    spec, spine = stated(tmp_path, {"detailed": ALL}, 12)
     found = reported(spec, spine)
     beside = memory_of(spec, spine, 2)
     monkeypatch.setattr("features.report.moments.MOST_AHEAD", 0)
@@ -128,34 +98,10 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb
 
 
-@pytest.mark.parametrize("workers", [1, 2, 4])
-def test_memory_does_not_fall_where_there_is_more(tmp_path: Path, workers: int) -> None:
-    tables = {"total": ALL, "detailed": ALL}
-    found = [
-        memory_of(*opened(tmp_path / str(number), tables, tracts, publish=publish), workers)
-        for number, (tracts, publish) in enumerate(
-            (
-                (4, "margins = false"),
-                (8, "margins = false"),
-                (8, "replicates = 4"),
-                (16, "replicates = 4"),
-                (16, "replicates = 4\nunbiased = true"),
-            )
-        )
-    ]
-    figures = [one.peak_mb for one in found]
-    assert figures == sorted(figures)
-
-
 def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:
     """What nobody can be in is in no problem; the size of the schema stays as it is."""
-    spec, spine = opened(tmp_path / "in", {"detailed": ALL})
-    (whole,) = sizes_of(spec, spine)
-    path = tmp_path / "in" / "spec.toml"
-    zeros = "structural_zeros = [ { age = [" + ", ".join(f'"{age}"' for age in range(4)) + "] } ]\n"
-    path.write_text(path.read_text().replace("[privacy]", zeros + "[privacy]"))
-    (part,) = sizes_of(load_spec(path), spine)
-    assert (whole.cells, whole.possible) == (AGES, AGES)
-    assert (part.cells, part.possible) == (AGES, AGES - 4)
-    assert part.at_top == AGES - 4
+    (whole,) = sizes_of(*stated(tmp_path, {"detailed": ALL}))
+    zeros = f"structural_zeros = [ {{ age = [{', '.join(AGES[:4])}] }} ]"
+    (part,) = sizes_of(*stated(tmp_path, {"detailed": ALL}, zeros=zeros))
+    assert (whole.cells, whole.possible, part.cells, part.possible, part.at_top) == (12, 12, 12, 8, 8)
     assert part.filled < whole.filled

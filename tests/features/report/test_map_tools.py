@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -43,60 +42,6 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
     assert shown.page.input_value("#measure") == "count"
 
 
-def test_what_should_not_be_used_is_hatched_and_the_legend_says_so(shown: Opened, release: Release) -> None:
-    names = [one.name for one in reader_of(release).universe.tables]
-    shown.page.select_option("#table", str(names.index("detail")))
-    shown.wait("select_option", "#measure", "count")
-    hatched = (
-        "[...document.querySelectorAll('#picture path')].filter(one => one.getAttribute('fill') === 'url(#hatch)')"
-    )
-    stored, exact = release.table("detail", "tract"), release.exact_table("detail", "tract")
-    found = set()
-    for number, label in enumerate(list(exact.columns)[:6]):
-        if number:
-            shown.wait("select_option", "#cell", str(number))
-        weak = shown.page.evaluate(f"{hatched}.map(one => one.__data__.datum.row)")
-        margin, count = stored[f"{label}:moe90"], stored[label]
-        expected = ~exact[label] & (margin.isna() | (2 * margin > count))
-        assert sorted(weak) == np.flatnonzero(expected.to_numpy()).tolist()
-        assert ("hatched" in shown.page.locator("#legend").text_content()) == bool(weak)
-        found.add(len(weak))
-    assert len(found) > 1
-    shown.wait("select_option", "#cell", "0")
-    shown.wait("uncheck", "#fade")
-    assert shown.page.evaluate(f"{hatched}.length") == 0
-    assert "hatched" not in shown.page.locator("#legend").text_content()
-
-
-def box(shown: Opened) -> list[float]:
-    return [float(one) for one in shown.page.locator("#picture svg").get_attribute("viewBox").split()]
-
-
-def test_the_map_is_enlarged_moved_and_labelled(shown: Opened) -> None:
-    whole = box(shown)
-    shown.page.click("#zoom-in")
-    large = box(shown)
-    assert large[2] == pytest.approx(whole[2] / 1.6)
-    shown.page.press("#zoom-in", "ArrowLeft")
-    assert box(shown)[0] < large[0]
-    for _ in range(9):
-        shown.page.press("#zoom-in", "ArrowLeft")
-    assert box(shown)[0] == pytest.approx(0)  # no further than its edge
-    shown.page.check("#labels")
-    said = shown.page.locator("#picture .labels text").all_text_contents()
-    assert 0 < len(said) < 6
-    shown.page.click("#zoom-all")
-    assert box(shown) == pytest.approx(whole)
-    assert len(shown.page.locator("#picture .labels text").all_text_contents()) == 6
-    assert shown.page.locator("#zoom-out").is_disabled()
-    shown.page.locator("#picture svg").hover(position={"x": 30, "y": 30})
-    shown.page.keyboard.down("Control")
-    shown.page.mouse.wheel(0, -100)
-    shown.page.keyboard.up("Control")
-    shown.page.wait_for_function("() => !document.getElementById('zoom-out').disabled")
-    assert box(shown)[:2] == pytest.approx([30 * (1 - 1 / 1.6)] * 2, abs=1.5)  # what is under the pointer stays
-
-
 def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
     """Draw a line around a part of the map; corners are parts of its width and height."""
     shown.page.locator("#picture svg").scroll_into_view_if_needed()
@@ -111,6 +56,7 @@ def lasso(shown: Opened, corners: list[tuple[float, float]]) -> None:
     shown.page.wait_for_selector(f'html:not([data-ready="{before}"])')
 
 
+@pytest.mark.slow
 def test_areas_chosen_on_the_map_have_their_sum_with_its_interval(shown: Opened, release: Release) -> None:
     """A line around the upper three squares, then a click puts another in and takes it out; the sum is the reader's."""
     shown.page.click("#several")
@@ -148,12 +94,3 @@ def says_the_readers(shown: Opened, release: Release, codes: list[str]) -> None:
         low, high = total - round(half), total + round(half)
     interval = "exact" if low == high else f"90 % interval: {low:,} to {high:,}"
     assert said == f"These {len(codes)} areas together: total, {total:,} ({interval})."
-
-
-@pytest.mark.parametrize(
-    ("typed", "found"), [("tract a01", "tract A01"), ("A01", "tract A01"), ("county b", "county B")]
-)
-def test_the_kind_of_area_may_be_typed(shown: Opened, typed: str, found: str) -> None:
-    shown.page.fill("#search", typed)
-    shown.page.wait_for_selector("#found li[role=option]")
-    assert re.sub(r"\s+", " ", shown.page.locator("#found li").first.text_content()) == found

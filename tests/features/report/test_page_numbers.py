@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
-from typer.testing import CliRunner
+from releases.command import printed
 
-from flows.cli import app
 from pipeline.reading.release import Release, reader_of
 from pipeline.release.layout import RunDirectory
 
@@ -43,7 +42,7 @@ def reliability(release: Release, table: str, level: str, code: str, label: str)
     return "Use with care" if 2 * margin <= row[label] else "Do not use on its own"
 
 
-@pytest.mark.parametrize(("table", "level"), [("total", "tract"), ("quarters", "tract"), ("quarters", "block")])
+@pytest.mark.parametrize(("table", "level"), [("total", "tract"), ("quarters", "block")])
 def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table: str, level: str) -> None:
     """With a real mouse, over every area of the map and every dot."""
     names = [one.name for one in reader_of(release).universe.tables]
@@ -104,44 +103,9 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         ]
 
 
-def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release: Release) -> None:
-    """Shares are ordered by the low end of their intervals, which are the reader's, and lie within them."""
-    names = [one.name for one in reader_of(release).universe.tables]
-    shown.wait("select_option", "#table", str(names.index("quarters")))
-    shown.wait("select_option", "#level", "2")
-    shown.wait("select_option", "#measure", "share")
-    stored = release.table("quarters", "block")
-    labels = ["house", "dorm", "prison"]
-    shares = release.query("quarters").shares_at("block").dropna(subset=["house", "house:low90"])
-    expected = (shares["house:low90"] / 100).sort_values(ascending=False, kind="stable")
-    marks = shown.page.locator("#picture svg .mark-symbol path")
-    first = []
-    for place in range(3):
-        shown.page.mouse.move(0, 0)
-        marks.nth(place).hover(force=True)
-        shown.page.wait_for_selector("#tip:not([hidden])")
-        title, _, share, _ = shown.page.locator("#tip > *").all_text_contents()
-        code = title.removeprefix("block ")
-        matched = re.match(r"([\d.]+) % \(([\d.]+) to ([\d.]+) %\)", share)
-        assert matched is not None, share
-        value, least, most = map(float, matched.groups())
-        decimals = [len(found.partition(".")[2]) for found in matched.groups()]
-        assert decimals[0] <= min(1, decimals[1])
-        assert decimals[1] == decimals[2]
-        assert decimals[2] <= 2
-        rough, step = (
-            0.51 * 10.0**-n for n in decimals[:2]
-        )  # a share as people print it, and no more than it is worth
-        assert least - rough <= value <= most + rough
-        assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=rough)
-        assert least == pytest.approx(100 * expected[code], abs=step)
-        first.append(expected[code])
-    assert first == sorted(expected, reverse=True)[:3]
-
-
 @pytest.mark.slow
-def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release) -> None:
-    """All tables, levels and measures of the report, and the agency's page beside it."""
+def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release, tmp_path: Path) -> None:
+    """All tables, levels and measures of the report, the agency's page beside it, and a comparison."""
     shown = opened(browser, release.report)
     options = "[...document.querySelectorAll('#%s option')].map(one => one.value)"
     for table in shown.page.evaluate(options % "table"):
@@ -159,49 +123,9 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
                 assert all(len(set(pair)) == 2 for pair in ends)
                 assert all(one[1] != two[0] for one, two in itertools.pairwise(ends)), legend
     assert shown.complaints == []
-    accuracy = opened(browser, RunDirectory(release.directory).accuracy_page, ready=False)
-    assert not _MISSING.findall(accuracy.page.locator("body").inner_text())
-
-
-@pytest.mark.slow
-def test_a_comparison_does_not_show_it_either(browser: Any, release: Release, tmp_path: Path) -> None:
-    """Of a release that has undetermined numbers."""
-    page, root = tmp_path / "compared.html", str(release.directory)
-    done = CliRunner().invoke(app, ["compare", root, root, "--html", str(page)])
-    assert done.exit_code == 0, done.output
-    assert not _MISSING.findall(done.stdout)
-    text = opened(browser, page, ready=False).page.locator("body").inner_text()
-    assert text.strip()
-    assert not _MISSING.findall(text)
-
-
-@pytest.mark.slow
-def test_on_paper_and_on_screens_no_name_is_broken_and_no_number_cut(shown: Opened, release: Release) -> None:
-    """A name and an interval stand in one line each; with up to nine columns the table ends within the page."""
-    measure = """() => {
-      const table = document.getElementById("counts"), box = document.getElementById("counts-region");
-      const rects = (one) => one.getClientRects().length;
-      const lines = (selector) => Math.max(...[...table.querySelectorAll(selector)].map(rects));
-      const first = getComputedStyle(table.querySelector("tbody th")).position;
-      return [lines("tbody th button"), lines("tbody td small"), table.scrollWidth - box.clientWidth, first];
-    }"""
-    fitting = 0
-    for number, table in enumerate(reader_of(release).universe.tables):
-        if "tract" not in table.levels:
-            continue
-        shown.page.set_viewport_size({"width": 1280, "height": 900})
-        shown.page.select_option("#table", str(number))
-        shown.page.select_option("#level", str(release.levels.index("tract")))
-        shown.page.wait_for_timeout(300)
-        names, intervals, over, first = shown.page.evaluate(measure)
-        assert (names, intervals, first) == (1, 1, "sticky")
-        few = table.query.size <= 9
-        assert over <= 0 or not few
-        shown.page.emulate_media(media="print")
-        shown.page.set_viewport_size({"width": 703, "height": 1000})
-        names, intervals, over, first = shown.page.evaluate(measure)
-        shown.page.emulate_media(media="screen")
-        assert (names, intervals, first) == (1, 1, "static")
-        assert over <= 0 or not few
-        fitting += few and table.query.size > 1
-    assert fitting > 0
+    compared, root = tmp_path / "compared.html", release.directory
+    printed("compare", root, root, "--html", compared)
+    for other in (RunDirectory(root).accuracy_page, compared):
+        text = opened(browser, other, ready=False).page.locator("body").inner_text()
+        assert text.strip()
+        assert not _MISSING.findall(text)

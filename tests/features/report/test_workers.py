@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from unittest.mock import patch
 
-import numpy as np
 import pytest
 from releases.small import QUICK, run, write_town
 
 from features.report.page import report_page
-from features.report.workers import ReportNumbers, begin_alike, begin_tables
+from features.report.workers import begin_alike, begin_tables
 from features.report.written import report_sources
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import open_finished
-from pipeline.release.tables import read_table
-from pipeline.storage.readable import unchecked
 
 
 @pytest.fixture(scope="module")
@@ -47,36 +43,3 @@ def test_the_report_is_the_same(root: Path) -> None:
             pages.append(report_page(report_sources(job)))
     assert pages[1:] == [pages[0]] * 2
     assert len([name for name in beside.begun if name.startswith("table")]) == 0
-
-
-def test_what_takes_much_memory_is_not_begun_before_the_report(root: Path) -> None:
-    """Nor the tables, which need to know what is certain; and what is too much for a page is not worked out at all."""
-    job = job_of(root, Workers(1))
-    with patch("features.report.workers.MOST_AHEAD", 0):
-        begin_alike(job)
-        begin_tables(job)
-    assert job.begun == {}
-    table = job.universes[0].tables[0]
-    level = job.spine.index_of(table.levels[0])
-    with patch("features.report.workers.MOST_HELD", 0):
-        nothing = ReportNumbers(job)
-    assert nothing.exact("", level, table) is None
-    assert nothing.moments("", level, table) is None
-    assert nothing.packed("", level, table) is None
-    assert ReportNumbers(job).exact("", level, table) is not None
-
-
-def test_a_packed_table_says_what_its_file_has(root: Path) -> None:
-    job = job_of(root, Workers(1))
-    begin_alike(job)
-    begin_tables(job)
-    found = ReportNumbers(job)
-    for universe in job.universes:
-        for table in universe.tables:
-            for level in table.levels:
-                packed = found.packed(universe.name, job.spine.index_of(level), table)
-                counts = read_table(unchecked(job.folder(universe).table(table.name, level))).counts
-                assert packed is not None
-                assert packed.total == int(np.sum(counts))
-                assert packed.ends
-                assert packed.text

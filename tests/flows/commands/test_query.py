@@ -1,4 +1,4 @@
-"""`spinewise query` prints what the reader gives."""
+"""`spinewise query` prints what the reader gives, in each form."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.columns import release_with_names
-from releases.command import printed, spinewise
+from releases.command import printed
+from releases.named import TRACTS
 
 from geography.errors import SpinewiseError
-from pipeline.model.labels import Labels
-from pipeline.reading.reader import Reader, open_reader
+from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 
 
@@ -25,10 +25,20 @@ def invoke(*arguments: object) -> str:
     return printed("query", *arguments)
 
 
+def frame(*arguments: object) -> pd.DataFrame:
+    """What the command prints as CSV, by its first column."""
+    return pd.read_csv(io.StringIO(invoke(*arguments, "--format", "csv")), index_col=0)
+
+
+def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False, check_names=False)
+
+
 def test_what_there_is(town: Path) -> None:
     """What is there, and commands of the shell that work as they stand."""
     described, commands = invoke(town).split("\nTry:\n")
     assert described.splitlines() == repr(open_release(town)).splitlines()[:-1]
+    assert f"to be cited as: {open_release(town).citation}" in described
     assert len(commands.splitlines()) == 3
     for command in commands.splitlines():
         words = shlex.split(command)
@@ -39,38 +49,36 @@ def test_what_there_is(town: Path) -> None:
 
 
 def test_table_and_query(town: Path) -> None:
-    """As text, CSV and JSON: the reader's counts and margins."""
+    """As text, CSV, JSON and Markdown: the reader's counts and margins."""
     release = open_release(town)
-    table = pd.read_csv(
-        io.StringIO(invoke(town, "--table", "sex", "--at", "tract", "--format", "csv")), index_col="geocode"
-    )
-    pd.testing.assert_frame_equal(table, release.table("sex", level="tract"), check_index_type=False, check_dtype=False)
+    same(frame(town, "--table", "sex", "--at", "tract"), release.table("sex", level="tract"))
     expected = release.query("age * sex").where(quarters=["dorm", "prison"]).at("county")
     arguments = (town, "age*sex", "--where", "quarters=dorm,prison", "--at", "county")
     found = json.loads(invoke(*arguments, "--format", "json"))
     assert [row["adult * f"] for row in found] == expected["adult * f"].tolist()
     assert [row["sum:moe90"] for row in found] == expected["sum:moe90"].tolist()
-    shown = invoke(*arguments)
+    shown, markdown = invoke(*arguments), invoke(*arguments, "--format", "markdown")
     for code, row in expected.iterrows():
         line = next(line for line in shown.splitlines() if line.startswith(str(code)))
         assert f"{row['sum']:,.0f} ({row['sum:low90']:,.0f} to {row['sum:high90']:,.0f})" in line
+        (cells,) = [line.strip("|").split("|") for line in markdown.splitlines() if line.startswith(f"| {code}")]
+        assert [cell.strip() for cell in cells] == re.split(r"\s{2,}", line.strip())
     assert "NOT FOR RELEASE" in shown
+    assert "NOT FOR RELEASE" in markdown
+    tidy = invoke(*arguments, "--tidy", "--format", "markdown").splitlines()
+    assert (tidy[0], len(tidy)) == ("| geocode | age | sex | value | low | high |", 2 + 6 * len(expected))
 
 
-def test_values_have_their_labels_whatever_is_shown(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Labels are for people; programs are given the names."""
-    labels = Labels(values={"age": {"child": "Children", "adult": "Grown up", "old": "Aged"}})
-    monkeypatch.setattr(Reader, "labels", labels)
+def test_values_have_their_labels_for_people_alone(named_town: Path) -> None:
     for show in ("counts", "shares"):
-        assert re.findall("Children|Grown up|Aged", invoke(town, "age", "--at", "county", "--show", show)) == [
-            *labels.values["age"].values()
-        ]
-    shown = invoke(town, "age", "--at", "county", "--show", "cumulative")
-    assert re.findall(r"up to [A-Za-z]+(?: up)?", shown) == ["up to Children", "up to Grown up", "up to Aged"]
-    medians = open_release(town).query("age").medians_at("county")["median"]
-    found = invoke(town, "age", "--at", "county", "--show", "median")
-    assert all(labels.values["age"][str(median)] in found for median in medians)
-    assert "up to child" in invoke(town, "age", "--at", "county", "--show", "cumulative", "--format", "csv")
+        assert re.findall("Women|Adults", invoke(named_town, "sex", "--at", "county", "--show", show))
+    shown = invoke(named_town, "sex", "--at", "county", "--show", "cumulative")
+    assert "up to Women" in shown
+    assert "up to f" in frame(named_town, "sex", "--at", "county", "--show", "cumulative").columns
+    medians = open_release(named_town).query("sex").medians_at("county")["median"]
+    assert ("Women" in invoke(named_town, "sex", "--at", "county", "--show", "median")) == ("f" in medians.tolist())
+    found = json.loads(invoke(named_town, "total", "--at", "tract", "--format", "json"))
+    assert {row["geocode"]: row["name"] for row in found} == TRACTS
 
 
 def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,44 +86,41 @@ def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     release = open_release(town)
     first, second, third = reader_of(release).spine.leaf_level.geocodes[[0, 1, -1]].tolist()
     expected = release.query("sex").over({"here": [first, third], "there": [second]})
-    found = invoke(town, "sex", "--area", f"here={first},{third}", "--area", f"there={second}", "--format", "csv")
-    read = pd.read_csv(io.StringIO(found), index_col="area")
-    pd.testing.assert_frame_equal(read, expected, check_index_type=False, check_dtype=False)
+    same(frame(town, "sex", "--area", f"here={first},{third}", "--area", f"there={second}"), expected)
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
-    assert invoke(town, "sex", "--areas", file, "--format", "csv") == found
+    same(frame(town, "sex", "--areas", file), expected)
     monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 3)
     assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block")
-    alone = pd.read_csv(io.StringIO(invoke(town, "sex", "--area", first, "--format", "csv")), index_col="area")
-    assert alone.index.tolist() == [first]  # called by what it was asked for by
+    assert frame(town, "sex", "--area", first).index.tolist() == [first]  # called by what it was asked for by
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["sex"], "found no areas; one of --at, --area and --areas is needed"),
-        (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
-        (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
-        (["--table", "sex"], "it requires --at LEVEL"),
-        (["--at", "tract"], "found --at and no query"),
-        (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
-        (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
-        (["sex", "--area", "a=1", "--area", "a=2"], "'a' stands twice"),
-        (["sex", "--areas", "nowhere.csv"], "cannot be read"),
-    ],
+SLIPS = (
+    (["sex"], "found no areas; one of --at, --area and --areas is needed"),
+    (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
+    (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
+    (["--table", "sex"], "it requires --at LEVEL"),
+    (["--at", "tract"], "found --at and no query"),
+    (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
+    (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
+    (["sex", "--area", "a=1", "--area", "a=2"], "'a' stands twice"),
+    (["sex", "--areas", "nowhere.csv"], "cannot be read"),
+    (["sex", "--areas", "{folder}/areas.csv"], "no column 'area'; its columns are name, code"),
+    (["age", "--show", "ranks", "--area", "A01"], "--at LEVEL is needed"),
+    (["age", "--show", "difference", "--at", "tract"], "two areas are needed, by --area or --areas; found --at tract"),
+    (["age", "--show", "difference", "--area", "A01"], "two areas are needed, by --area or --areas; found 1 of them"),
+    (["--show", "shares", "--table", "sex", "--at", "tract"], "--show shares: a query is needed"),
+    (["sex", "--at", "tract", "--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
 )
-def test_refusals(town: Path, arguments: list[str], told: str) -> None:
-    with pytest.raises(SpinewiseError) as caught:
-        invoke(town, *arguments)
-    assert told in str(caught.value)
-    assert caught.value.exit_status == 2
 
 
-def test_areas_file_without_columns(town: Path, tmp_path: Path) -> None:
-    file = tmp_path / "areas.csv"
-    file.write_text("name,code\nx,1\n")
-    with pytest.raises(SpinewiseError, match="no column 'area'; its columns are name, code"):
-        invoke(town, "sex", "--areas", file)
+def test_refusals(town: Path, tmp_path: Path) -> None:
+    (tmp_path / "areas.csv").write_text("name,code\nx,1\n")
+    for arguments, told in SLIPS:
+        with pytest.raises(SpinewiseError) as caught:
+            invoke(town, *(one.format(folder=tmp_path) for one in arguments))
+        assert told in str(caught.value)
+        assert caught.value.exit_status == 2
 
 
 def test_what_numbers_make(town: Path) -> None:
@@ -125,63 +130,26 @@ def test_what_numbers_make(town: Path) -> None:
     query = release.query("age").where(sex="f")
     asked = (town, "age", "--where", "sex=f")
     two = ("--area", f"a={tracts[0]}", "--area", f"b={tracts[1]}")
+    difference = query.difference(tracts[:1], tracts[1:2])
     for arguments, expected in (
         (("--show", "shares", "--at", "tract"), query.shares_at("tract")),
         (("--show", "shares", *two), query.shares_over({"a": tracts[:1], "b": tracts[1:2]})),
         (("--show", "median", "--at", "tract"), query.medians_at("tract")),
         (("--show", "median", *two), query.medians_over({"a": tracts[:1], "b": tracts[1:2]})),
         (("--show", "ranks", "--at", "tract"), query.ranks_at("tract")),
-        (("--show", "difference", *two), query.difference(tracts[:1], tracts[1:2])),
+        (("--show", "difference", *two), difference),
     ):
-        found = pd.read_csv(io.StringIO(invoke(*asked, *arguments, "--format", "csv")), index_col=0)
-        pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False)
+        same(frame(*asked, *arguments), expected)
         text = invoke(*asked, *arguments)
         assert "In brackets: " in text
         assert "%" in text.splitlines()[-2]
-    shown = invoke(*asked, "--show", "shares", "--at", "tract")
-    row = query.shares_at("tract").loc[tracts[0]]
-    width = row["old:high90"] - row["old:low90"]
-    places = next(places for places in range(1, 5) if places == 4 or width >= 10 ** (1 - places))
-    assert f"{row['old']:.{places}f} % ({row['old:low90']:.{places}f} % to {row['old:high90']:.{places}f} %)" in shown
-
-
-def test_a_difference_says_which_area_is_larger(town: Path) -> None:
-    """By its interval, for each number; the columns are called as the areas were."""
-    tracts = list(open_reader(town).spine.level("tract").geocodes)
-    asked = (town, "age", "--area", f"here={tracts[0]}", "--area", f"there={tracts[1]}", "--show", "difference")
-    numbers = pd.read_csv(io.StringIO(invoke(*asked, "--format", "csv")), index_col=0)
-    head, *lines = invoke(*asked).splitlines()
-    assert head.split() == ["number", "here", "there", "difference", "larger"]
-    for line, (label, row) in zip(lines, numbers.iterrows(), strict=False):
+    head, *lines = invoke(*asked, "--show", "difference", *two).splitlines()
+    assert head.split() == ["number", "a", "b", "difference", "larger"]
+    for line, (_, row) in zip(lines, difference.iterrows(), strict=False):
         low, high = row["difference:low90"], row["difference:high90"]
-        larger = "here" if low > 0 else "there" if high < 0 else "cannot tell" if low < high else "equal"
-        assert line.startswith(str(label))
+        larger = "a" if low > 0 else "b" if high < 0 else "cannot tell" if low < high else "equal"
         assert line.endswith(larger)
         assert f"{row['difference']:+,.0f} ({low:+,.0f} to {high:+,.0f})" in line
-
-
-def test_the_citation_is_among_what_there_is(town: Path) -> None:
-    assert f"to be cited as: {open_release(town).citation}" in invoke(town)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("age", "--show", "ranks", "--area", "A01"), "--at LEVEL is needed"),
-        (
-            ("age", "--show", "difference", "--at", "tract"),
-            "two areas are needed, by --area or --areas; found --at tract",
-        ),
-        (
-            ("age", "--show", "difference", "--area", "A01"),
-            "two areas are needed, by --area or --areas; found 1 of them",
-        ),
-        (("--show", "shares", "--table", "sex", "--at", "tract"), "--show shares: a query is needed"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(town: Path, arguments: tuple[str, ...], message: str) -> None:
-    with pytest.raises(SpinewiseError, match=message):
-        invoke(town, *arguments)
 
 
 def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Path) -> None:
@@ -189,56 +157,37 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     release = open_release(town)
     first, second, third = reader_of(release).spine.leaf_level.geocodes[[0, 1, -1]].tolist()
     rows = [("place", "059", first, "Old Mill"), ("place", "059", third, "Old Mill"), ("tribal", "7", second, "")]
-    frame = pd.DataFrame(rows, columns=["kind", "code", "geocode", "name"])
-    frame.to_parquet(tmp_path / "off.parquet", index=False)
-    frame.to_csv(tmp_path / "off.csv", index=False)
+    areas = pd.DataFrame(rows, columns=["kind", "code", "geocode", "name"])
+    areas.to_parquet(tmp_path / "off.parquet", index=False)
+    areas.to_csv(tmp_path / "off.csv", index=False)
     expected = release.query("sex").over({"Old Mill (place 059)": [first, third], "tribal 7": [second]})
     for file in ("off.parquet", "off.csv"):
-        found = invoke(town, "sex", "--areas", tmp_path / file, "--format", "csv")
-        pd.testing.assert_frame_equal(
-            pd.read_csv(io.StringIO(found), index_col="area"), expected, check_index_type=False, check_dtype=False
-        )
+        same(frame(town, "sex", "--areas", tmp_path / file), expected)
     for called in ("old mill", "place 059", "Old Mill (place 059)"):
-        found = invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", called, "--format", "csv")
-        one = pd.read_csv(io.StringIO(found), index_col="area")
-        pd.testing.assert_frame_equal(one, expected.iloc[:1], check_index_type=False, check_dtype=False)
-    with pytest.raises(SpinewiseError, match=r"none of the areas of .* are called 'Old Mil'; did you mean 'Old Mill'"):
-        invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", "Old Mil")
-    frame.assign(code=["058", "059", "7"]).to_csv(tmp_path / "two.csv", index=False)
-    with pytest.raises(SpinewiseError, match=r"2 of the areas .*: Old Mill \(place 058\), Old Mill \(place 059\)"):
-        invoke(town, "sex", "--areas", tmp_path / "two.csv", "--area", "Old Mill")
-    frame.assign(name=["Old Mill", "New Mill", ""]).to_csv(tmp_path / "off.csv", index=False)
-    with pytest.raises(SpinewiseError, match="area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"):
-        invoke(town, "sex", "--areas", tmp_path / "off.csv")
-
-
-def test_no_digit_is_cut_off_on_a_terminal_of_80_columns(town: Path) -> None:
-    """One number a line, with the same numbers and intervals as the wide table has."""
-    release = open_release(town)
-    query = " * ".join(attribute.name for attribute in reader_of(release).universe.schema.attributes)
-    wide = spinewise("query", town, query, "--at", "county")
-    narrow = spinewise("query", town, query, "--at", "county", FORCE_COLOR="1", NO_COLOR="1", COLUMNS="80")
-    cell = re.compile(r"[0-9,]+ \([0-9,]+ to [0-9,]+\)")
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", narrow.stdout)
-    numbers = cell.findall(wide.stdout)
-    assert len(numbers) > 10
-    assert cell.findall(plain) == numbers
-    assert max(map(len, plain.splitlines()[:-2])) <= 80
-    assert max(map(len, wide.stdout.splitlines())) > 80
+        same(frame(town, "sex", "--areas", tmp_path / "off.csv", "--area", called), expected.iloc[:1])
+    two, other = tmp_path / "two.csv", tmp_path / "other.csv"
+    areas.assign(code=["058", "059", "7"]).to_csv(two, index=False)
+    areas.assign(name=["Old Mill", "New Mill", ""]).to_csv(other, index=False)
+    for file, called, told in (
+        (tmp_path / "off.csv", "Old Mil", "none of the areas of .* are called 'Old Mil'; did you mean 'Old Mill'"),
+        (two, "Old Mill", r"2 of the areas .*: Old Mill \(place 058\), Old Mill \(place 059\)"),
+        (other, "tribal 7", "area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"),
+    ):
+        with pytest.raises(SpinewiseError, match=told):
+            invoke(town, "sex", "--areas", file, "--area", called)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         ("--table", "sex", "--at", "tract"),
-        ("age * sex", "--at", "county"),
         ("total", "--area", "A,B01"),
         ("sex", "--at", "county", "--show", "shares"),
     ],
 )
 def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
     """The same numbers as side by side, each once, with what it is of."""
-    wide = pd.read_csv(io.StringIO(invoke(town, *arguments, "--format", "csv")), index_col=0)
+    wide = frame(town, *arguments)
     text = invoke(town, *arguments, "--tidy", "--format", "csv")
     if "--show" not in arguments:
         assert not re.search(r"\.0\b", text)  # counts and the ends of their intervals are whole numbers
@@ -254,37 +203,19 @@ def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
         assert (row["low"], row["high"]) == (found[f"{label}:low90"], found[f"{label}:high90"])
 
 
-def _frame(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-
-
 def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
     """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
-    schema = open_reader(town).schema
-    values = {one.name: one.values for one in schema.attributes}
+    values = {one.name: one.values for one in open_reader(town).schema.attributes}
     leaves = pd.read_parquet(town / "public" / "histograms" / "county.parquet")
     for terms in [*permutations(values, 2), tuple(reversed(values))]:
-        tidy = _frame(invoke(town, " * ".join(terms), "--at", "county", "--tidy", "--format", "csv"))
+        text = invoke(town, " * ".join(terms), "--at", "county", "--tidy", "--format", "csv")
+        tidy = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
         assert {*tidy.columns} == {"geocode", *terms, "value", "low", "high"}
         assert len(tidy) == leaves["geocode"].nunique() * math.prod(len(values[term]) for term in terms)
         counted = leaves.astype(dict.fromkeys(terms, str)).groupby(["geocode", *terms], observed=True)["count"].sum()
         for row in tidy.to_dict("records"):
             key = (row["geocode"], *(row[term] for term in terms))
             assert int(row["value"]) == counted.get(key, 0), key
-
-
-def test_the_detail_has_a_column_for_each_attribute(town: Path) -> None:
-    """And the two areas of a difference are no values of the attribute."""
-    names = open_reader(town).schema.names
-    detail = _frame(invoke(town, "detailed", "--at", "county", "--tidy", "--format", "csv"))
-    assert [*detail.columns] == ["geocode", *names, "value", "low", "high"]
-    for query in ("total", names[0], " * ".join(names)):
-        shown = invoke(
-            town, query, "--area", "A", "--area", "B01", "--show", "difference", "--tidy", "--format", "json"
-        )
-        frame = pd.DataFrame(json.loads(shown))
-        assert [*frame.columns] == ["number", "figure", "value", "low", "high"]
-        assert [*frame["figure"][:3]] == ["first", "second", "difference"]
 
 
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
@@ -296,7 +227,6 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         "name": ("u", "v"),
     }
     release = release_with_names(tmp_path, names)
-    opened = open_release(release)
     leaves = pd.read_parquet(release / "public" / "histograms" / "block.parquet")
     everywhere = [("--at", "block"), ("--area", "901,902")]
     for (first, second), place in product([*pairwise([*names, "value"]), ("area", "value")], everywhere):
@@ -305,41 +235,30 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
         heads = [f"attribute {one}" if one in ("value", "low", index) else one for one in (first, second)]
         for row in rows:
             inside = leaves["geocode"].isin([row["geocode"]] if index == "geocode" else ["901", "902"])
-            same = inside & (leaves[first] == row[heads[0]]) & (leaves[second] == row[heads[1]])
-            assert row["value"] == leaves.loc[same, "count"].sum(), row
+            matches = inside & (leaves[first] == row[heads[0]]) & (leaves[second] == row[heads[1]])
+            assert row["value"] == leaves.loc[matches, "count"].sum(), row
         assert sum(row["value"] for row in rows) == leaves.loc[inside | (index == "geocode"), "count"].sum()
         alone = json.loads(invoke(release, first, *place, "--format", "json"))
         assert all({*names[first]} <= {*row} for row in alone), alone
-        tidy = opened.table(first, "block", tidy=True)
+        tidy = open_release(release).table(first, "block", tidy=True)
         assert [*tidy][2:] == ["value", "low", "high", "reliability"]
-        assert {*tidy[heads[0] if first != "area" else first]} == {*names[first]}
 
 
-def test_markdown_says_what_the_text_says(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every row of it, however many; the legend and the status are below."""
-    text = invoke(town, "age * sex", "--at", "tract")
-    monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 1)
-    lines = invoke(town, "age * sex", "--at", "tract", "--format", "markdown").splitlines()
-    heads, rule, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
-    assert rule == ["---", *["---:"] * 7]
-    release = open_release(town).query("age * sex").at("tract")
-    assert [row[0] for row in rows] == list(release.index)
-    for row in rows:
-        (same,) = (line for line in text.splitlines() if line.startswith(row[0]))
-        assert re.split(r"\s{2,}", same.strip()) == row
-    assert heads[0] == "geocode"
-    assert lines[-1].startswith("NOT FOR RELEASE")
-    tidy = invoke(town, "age * sex", "--at", "tract", "--tidy", "--format", "markdown").splitlines()
-    assert tidy[0] == "| geocode | age | sex | value | low | high |"
-    assert len(tidy) == 2 + len(rows) * 6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
-    ],
-)
-def test_forms_that_exclude_each_other(town: Path, arguments: list[str], message: str) -> None:
-    with pytest.raises(SpinewiseError, match=message):
-        invoke(town, "sex", "--at", "tract", *arguments)
+def test_an_area_is_asked_for_by_its_name(named_town: Path) -> None:
+    """The numbers are those of its code, with whatever commas, equal signs and quotes the name has."""
+    release = open_release(named_town)
+    for code, name in [("A", "alder county"), ("B", "Condado de Abedules"), *TRACTS.items()]:
+        if name != "Springfield":
+            same(frame(named_town, "sex", "--area", name), release.query("sex").over({name: [code]}))
+    both = frame(named_town, "total", "--area", "all=Alder County,B")["total"]
+    assert both.tolist() == [release.query("total").over(["A", "B"])["total"].sum()]
+    difference = release.query("total").difference(["Alder County"], ["Birch County"])
+    assert difference.equals(release.query("total").difference(["A"], ["B"]))
+    for wrong, told in (
+        ("Springfield", "is the name of 2 areas: tract A03 in Alder County; tract B02 in Birch County"),
+        ("Brich County", "1 geocode or name not in town: 'Brich County'; did you mean 'Birch County'"),
+    ):
+        with pytest.raises(SpinewiseError, match=told):
+            invoke(named_town, "total", "--area", wrong)
+    of_a_tract = release.query("total").over({"tract:Old Town": ["B03"]})
+    same(frame(named_town, "total", "--area", "tract:Old Town"), of_a_tract)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from oracles.damage import restored
-from oracles.watched import ends_well, spinewise
-from releases.command import needs
 from releases.small import QUICK, run, write_town
 
 from pipeline.errors import ReleaseError
@@ -70,35 +67,3 @@ def test_the_reader(damage: str, release: Path) -> None:
         rewrite(path, damage)
         with pytest.raises(ReleaseError, match=says):
             list(read_table_parts(unchecked(path), geocodes=geocodes))
-
-
-@needs("fitness")
-def test_fitness(release: Path) -> None:
-    """Of each table with each damage: status 2 and the file's name, never a traceback, never other numbers."""
-    assert len(tables(release)) >= 4
-    whole = spinewise("fitness", release, "--json")
-    assert whole[0] == 0
-    for path, damage in zip(tables(release) * 2, itertools.cycle(DAMAGES), strict=False):
-        with restored([path]):
-            rewrite(path, damage)
-            status, printed = spinewise("fitness", release, "--json")
-        assert status == 2, (path, damage)
-        assert f"{path} was changed: " in printed
-    assert spinewise("fitness", release, "--json") == whole
-
-
-@pytest.mark.slow
-@needs("fitness")
-def test_every_file_of_rows(release: Path) -> None:
-    """Each Parquet file, damages and readers in turn: a status and a message, and it does not verify."""
-    files = [path for path in sorted((release / "public").rglob("*.parquet")) if pq.read_metadata(path).num_rows > 2]
-    readers: tuple[tuple[object, ...], ...] = (
-        ("fitness", release), ("query", release, "--table", "detail", "--at", "block"), ("compare", release, release),
-        ("query", release, "age * sex", "--at", "tract"), ("verify", "--constraints", release),
-    )  # fmt: skip
-    for path, damage, line in zip(files, itertools.cycle(DAMAGES), itertools.cycle(readers), strict=False):
-        with restored([path]):
-            rewrite(path, damage)
-            status, printed = spinewise(*line)
-            assert spinewise("verify", release)[0] == 1, (path, damage)
-        ends_well(status, printed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import cast
 
 import pytest
 from releases.command import needs
@@ -16,6 +17,7 @@ from flows.orchestration import release_flow
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
 from pipeline.confidential.custody import KeySource
+from pipeline.confidential.steps import Measured
 from pipeline.execution.settings import load_settings
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request
@@ -35,30 +37,28 @@ def _arrive(folder: Path, year: str) -> None:
     (folder / f"in-{year}" / f"persons-{year}.csv").touch()
 
 
-@pytest.mark.parametrize(("released", "there"), list(product(product((False, True), repeat=3), repeat=2)))
-def test_what_is_due(released: tuple[bool, ...], there: tuple[bool, ...], tmp_path: Path) -> None:
+def test_what_is_due(tmp_path: Path) -> None:
     """All states of three periods: the first that is not released, if its file is there; a later one never before."""
-    spec, out = load_spec(write_series_town(tmp_path / "spec")), tmp_path / "out"
-    for year, is_released, is_there in zip(YEARS, released, there, strict=True):
-        if is_there:
-            _arrive(tmp_path, year)
-        if is_released:
-            manifest = RunDirectory(out / f"padron-{year}").manifest
-            manifest.parent.mkdir(parents=True)
-            manifest.touch()
-    waiting = _waiting(tmp_path)
-    n = sum(released)
-    if not all(released[:n]) or (n < 3 and not there[n] and any(there[n:])):
-        with pytest.raises(InputError, match=f"period {YEARS[released.index(False)]} is missing: .* none is left out"):
-            waiting.due(spec, out)
-        return
-    assert waiting.due(spec, out) == (YEARS[n] if n < 3 and there[n] else None)
-    if n < 3:
-        assert waiting.remark(spec, out) == (
-            f"padron: waits for {tmp_path / f'in-{YEARS[n]}' / f'persons-{YEARS[n]}.csv'}, of period {YEARS[n]}"
-        )
-    else:
-        assert waiting.remark(spec, out) == "padron: all releases of the series are made"
+    spec = load_spec(write_series_town(tmp_path / "spec"))
+    for number, (released, there) in enumerate(product(product((False, True), repeat=3), repeat=2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for year, is_released, is_there in zip(YEARS, released, there, strict=True):
+            if is_there:
+                _arrive(folder, year)
+            if is_released:
+                manifest = RunDirectory(folder / "out" / f"padron-{year}").manifest
+                manifest.parent.mkdir(parents=True)
+                manifest.touch()
+        waiting, out, n = _waiting(folder), folder / "out", sum(released)
+        if not all(released[:n]) or (n < 3 and not there[n] and any(there[n:])):
+            missing = YEARS[released.index(False)]
+            with pytest.raises(InputError, match=f"period {missing} is missing: .* none is left out"):
+                waiting.due(spec, out)
+            continue
+        assert waiting.due(spec, out) == (YEARS[n] if n < 3 and there[n] else None)
+        waits = f"persons-{YEARS[n]}.csv, of period {YEARS[n]}" if n < 3 else "all releases of the series are made"
+        assert waiting.remark(spec, out).endswith(waits)
 
 
 def test_paths_differ_from_period_to_period(tmp_path: Path) -> None:
@@ -100,15 +100,27 @@ def test_only_a_release_that_is_found_to_be_ours_is_signed_afterwards(
     assert not any(signature_of(RunDirectory(out / f"padron-{year}")).exists() for year in YEARS)
 
 
-@pytest.mark.parametrize(
-    ("words", "refused"),
-    [
-        (("release.toml", "--wait-for", "x-{period}", "--period", "2031"), "--period is for one release of a series"),
-        (("--audit", "--period", "2031"), "--period is for one release of a series"),
-        (("--audit", "--wait-for", "x-{period}"), "--wait-for is for the releases of a series"),
-    ],
-)
-def test_what_does_not_go_together_is_told_before_a_server_is_asked(words: tuple[str, ...], refused: str) -> None:
-    found = CliRunner().invoke(app, ["deploy", *words])
-    assert isinstance(found.exception, InputError)
-    assert refused in str(found.exception)
+def test_the_flow_leaves_the_signature_to_the_command_line_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SigningKey.generate("statistics.example/releases", post_quantum=False).write(tmp_path / "agency.sign")
+    monkeypatch.setenv("SPINEWISE_SIGN_KEY", f"file:{tmp_path / 'agency.sign'}")
+    scheduled = release_flow.signer_of(load_settings())
+    assert scheduled is not None
+    assert scheduled.name == "statistics.example/releases"
+    token = release_flow.measured_of_run.set(cast(Measured, object()))
+    try:
+        assert release_flow.signer_of(load_settings()) is None
+    finally:
+        release_flow.measured_of_run.reset(token)
+
+
+def test_what_does_not_go_together_is_told_before_a_server_is_asked() -> None:
+    for words, refused in (
+        ("release.toml --wait-for x-{period} --period 2031", "--period is for one release of a series"),
+        ("--audit --period 2031", "--period is for one release of a series"),
+        ("--audit --wait-for x-{period}", "--wait-for is for the releases of a series"),
+    ):
+        found = CliRunner().invoke(app, ["deploy", *words.split()])
+        assert isinstance(found.exception, InputError)
+        assert refused in str(found.exception)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,20 +12,20 @@ from uuid import UUID, uuid4
 import pandas as pd
 import pytest
 from releases.command import needs
-from releases.small import QUICK, public_bytes, request_of, run, write_town
+from releases.small import QUICK, request_of, write_town
 
 import flows.orchestration.artifacts
-from flows.orchestration.artifacts import ReleaseArtifacts, budget_rows, plan_rows
+from flows.orchestration.artifacts import ReleaseArtifacts
 from pipeline.execution.progress import Together
-from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.steps import perform_here
 from pipeline.runs.run import run_release
 
 
 class Pages:
     """In the place of Prefect's client: keeps what is made, or is away."""
 
-    def __init__(self, *, away: bool = False) -> None:
-        self.away = away
+    def __init__(self) -> None:
+        self.away = False
         self.calls = 0
         self.made: dict[str, Any] = {}
         self.progress: list[tuple[float, str]] = []
@@ -44,6 +45,7 @@ class Pages:
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
     found = Pages()
+    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
     for name in ("create_table_artifact", "create_progress_artifact", "create_markdown_artifact"):
         monkeypatch.setattr(flows.orchestration.artifacts, name, found.make)
     monkeypatch.setattr(flows.orchestration.artifacts, "update_progress_artifact", found.update)
@@ -87,36 +89,14 @@ def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog
     assert "NOT FOR RELEASE" in pages.made["town-release"]
     assert (root / "public" / "report.html").as_uri() in pages.made["town-release"]
     assert "estimate block: 23 geounits, " in caplog.text
-
-
-def test_progress_grows_to_the_end(tmp_path: Path, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
-    spec = write_town(tmp_path / "in", *QUICK)
-    released(spec, tmp_path / "out")
-    shares = [share for share, _ in pages.progress]
-    assert shares == sorted(shares)
-    assert shares[-1] == 100
-    assert len(set(shares)) > 20
-    assert any("geounits, about" in text and "left, memory" in text for _, text in pages.progress)
-
-
-@pytest.mark.slow
-def test_a_server_that_is_away_stops_nothing(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
-    pages.away = True
-    spec = write_town(tmp_path / "in", *QUICK)
-    root = released(spec, tmp_path / "out")
-    assert public_bytes(root) == public_bytes(run(spec, tmp_path / "other"))
-    assert pages.calls == 1, "it is not asked again"
+    shares: dict[str, Fraction] = {}
+    for row in pages.made["town-budget"]:
+        shares[row["universe"]] = shares.get(row["universe"], Fraction(0)) + Fraction(row["share"])
+    assert shares == {"main": 1, "units": 1}
+    told = [share for share, _ in pages.progress]
+    assert (told, told[-1]) == (sorted(told), 100)
+    # A server that is away stops nothing, and is not asked again.
+    pages.away, asked = True, pages.calls
+    assert released(spec, tmp_path / "out") == root
+    assert pages.calls == asked + 1
     assert "takes no artifacts (ConnectionError)" in caplog.text
-
-
-def test_plan_and_budget_add_up(tmp_path: Path) -> None:
-    steps = (Step("tabulate", lambda: None, geounits=100), Step("estimate", lambda: None, level="block", effort=3.0))
-    rows = plan_rows(steps)
-    assert [row["step"] for row in rows] == ["tabulate", "estimate block"]
-    assert [row["part of the work"] for row in rows] == ["97.1%", "2.9%"]
-    from fractions import Fraction
-
-    shares = pd.DataFrame(budget_rows(request_of(write_town(tmp_path / "in"), tmp_path)))
-    total = shares.assign(share=shares["share"].map(Fraction)).groupby("universe")["share"].sum()
-    assert total.to_dict() == {"main": 1, "units": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +13,8 @@ from releases.command import PROJECT, needs, spinewise
 from releases.series_town import write_series_town
 from releases.small import write_town
 
-from flows.orchestration import probe
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
-from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
+from flows.orchestration.deployments import Plan, check_cron, job_template, queue_of
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings, load_settings
 
@@ -62,25 +60,6 @@ def test_a_deployed_run_follows_paths_below_the_folders_allowed_alone(
         check_allowed(load_settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
 
 
-@pytest.mark.parametrize(("cron", "timezone"), [("every night", "UTC"), ("0 25 * * *", "UTC"), ("0 2 * * *", "Wien")])
-def test_a_schedule_that_cannot_be_understood_is_told(cron: str, timezone: str) -> None:
-    with pytest.raises(InputError, match=f"--cron: found '{cron[:5]}".replace("*", r"\*")):
-        check_cron(cron, timezone)
-    check_cron("0 2 * * *", "Europe/Vienna")
-
-
-def test_what_is_deployed_has_a_module_for_a_place_and_a_form() -> None:
-    from flows.orchestration.audit_flows import audit
-
-    made = _deployment(audit, Plan("installed", {"quick": True}, "audit", ("audit",), cron="0 6 * * sun"))
-    assert made.entrypoint == "flows.orchestration.audit_flows.audit"
-    assert made.tags == ["audit", "spinewise"]
-    assert made.work_queue_name == "audit"
-    schema = made._parameter_openapi_schema.model_dump()
-    assert schema["properties"]["seed"]["maximum"] == 10**6
-    assert all(field["description"] for field in schema["properties"].values())
-
-
 @needs("years")
 def test_runs_are_called_as_their_releases_and_not_by_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.orchestration import release_flow
@@ -104,16 +83,6 @@ def test_runs_are_called_as_their_releases_and_not_by_paths(tmp_path: Path, monk
     assert release_flow.release.flow_run_name is release_flow.name_of_run
 
 
-def test_a_server_is_taken_to_keep_its_records_in_sqlite_unless_the_settings_here_say_otherwise() -> None:
-    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
-
-    assert probe.may_keep_in_sqlite()
-    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: "postgresql+asyncpg://spinewise@localhost/p"}):
-        assert not probe.may_keep_in_sqlite()
-    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:////srv/prefect.db"}):
-        assert probe.may_keep_in_sqlite()
-
-
 @pytest.mark.slow
 def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
@@ -129,7 +98,6 @@ def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> No
     assert away.returncode == 1
     assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
     assert "Traceback" not in away.stderr
-    assert os.environ.get("PREFECT_API_URL") != "http://127.0.0.1:9/api"
 
 
 def test_prefect_yaml_states_deployments_that_there_can_be() -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +13,22 @@ import pytest
 from releases.command import spinewise
 from releases.prefect_server import ask, prefect_server, prefect_variables
 from releases.small import QUICK, write_town
+from releases.web import answering
 
 from flows.orchestration import probe
-
-
-@contextmanager
-def server(host: str, status: int = 200) -> Iterator[int]:
-    """A server that answers everything alike; its port."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    one = HTTPServer((host, 0), Answer)
-    thread = threading.Thread(target=one.serve_forever)
-    thread.start()
-    try:
-        yield one.server_port
-    finally:
-        one.shutdown()
-        thread.join()
-        one.server_close()
 
 
 def test_a_server_that_listens_to_others_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another address of this machine stands for the network; every address of 127.0.0.0/8 is here."""
     monkeypatch.setattr(probe, "_own_addresses", lambda: ["127.0.0.2"])
-    with server("127.0.0.1") as port:
+    with answering() as (port, _):
         assert probe.open_to_others(f"http://127.0.0.1:{port}/api") == ""
-    with server("0.0.0.0") as port:
+    with answering("0.0.0.0") as (port, _):
         url = f"http://127.0.0.1:{port}/api"
         assert probe.open_to_others(url) == f"{url} does what anybody asks who can reach port {port} of 127.0.0.2"
         monkeypatch.setattr(probe, "_is_loopback", lambda host: host == "localhost")
         assert probe.open_to_others(url) == f"{url} does what anybody asks who can reach 127.0.0.1"
-    with server("0.0.0.0", 401) as port:
+    with answering("0.0.0.0", 401) as (port, _):
         assert probe.open_to_others(f"http://127.0.0.1:{port}/api") == ""
 
 

@@ -7,22 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from releases.small import write_town
+from releases.command import environment as project_environment
 
 BEGUN = """
-import sys, time
+import time
 from flows.orchestration.server import temporary_server
 with temporary_server():
     from prefect.client.orchestration import get_client
     with get_client(sync_client=True) as client:
         client.hello()
     print("served", flush=True)
-    if sys.argv[1] == "wait":
-        time.sleep(600)
+    time.sleep(600)
 """
 
 
@@ -46,9 +46,7 @@ def gone(processes: list[psutil.Process], path: Path, seconds: float = 60) -> bo
 @pytest.mark.slow
 def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no process and no folder."""
-    run = subprocess.Popen(
-        [sys.executable, "-c", BEGUN, "wait"], env=environment(tmp_path), stdout=subprocess.PIPE, text=True
-    )
+    run = subprocess.Popen([sys.executable, "-c", BEGUN], env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
     assert run.stdout is not None
     assert run.stdout.readline().strip() == "served"
     servers = psutil.Process(run.pid).children(recursive=True)
@@ -58,28 +56,6 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert gone(servers, tmp_path / "tmp")
-
-
-@pytest.mark.slow
-def test_it_ends_with_the_block(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BEGUN, "end"], env=environment(tmp_path), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "served"
-    assert not list((tmp_path / "tmp").iterdir())
-
-
-@pytest.mark.slow
-def test_the_folder_of_prefect_does_not_grow_with_runs(tmp_path: Path) -> None:
-    spec = write_town(tmp_path)
-    sizes = []
-    for number in range(2):
-        command = [sys.executable, "-m", "flows.entry", "run", str(spec), "--out", str(tmp_path / str(number))]
-        subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True)
-        home = tmp_path / "prefect"
-        sizes.append(sum(path.stat().st_size for path in home.rglob("*") if path.is_file()))
-    assert sizes == [0, 0]
-    assert not list((tmp_path / "tmp").iterdir())
 
 
 #: Asks for what no run asks for, as the run's own client and as a stranger.
@@ -105,3 +81,37 @@ def test_all_of_prefect_is_served_and_strangers_are_refused(tmp_path: Path) -> N
         [sys.executable, "-c", _OTHERS], env=environment(tmp_path), capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["401", "True", "[] made first", "401"]
+
+
+#: Starts a process that would live on, prints its number, and is killed or ends well.
+_PROGRAM = """
+import os, signal, subprocess, sys
+from flows.orchestration.server import ends_with_us
+server = subprocess.Popen(["sleep", "300"], stdout=subprocess.DEVNULL)
+with ends_with_us(server.pid, patience=0.2):
+    print(server.pid, flush=True)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+@pytest.mark.parametrize("how", ["killed", "well"])
+def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, how],
+        env=project_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == (-signal.SIGKILL if how == "killed" else 0)
+    process = []
+    with suppress(psutil.NoSuchProcess):
+        process.append(psutil.Process(int(done.stdout)))
+    (tmp_path / "nothing").mkdir()
+    ended = gone(process, tmp_path / "nothing", 60 if how == "killed" else 0.5)
+    if not ended:
+        process[0].kill()
+    assert ended == (how == "killed")

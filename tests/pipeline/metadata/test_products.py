@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
 from pathlib import Path
 
 import pytest
 from releases.homes import SPEC as HOMES
 
 from features.registry import is_installed
-from pipeline.metadata.contents import Contents
 from pipeline.metadata.products import (
-    CONSTRAINTS,
-    PRODUCTS,
     TABLES,
-    Description,
-    Product,
     level_of,
     order_of,
     products_of,
@@ -51,41 +45,6 @@ privacy = { rho = "1" }
 schema.attributes = { residence = ["household", "quarters"] }
 strategy = { queries = { detailed = "1" }, levels = { county = "1/2", tract = "0", block = "1/2" } }
 """
-
-
-class Storms:
-    """A made-up feature, with a file of each storm between others."""
-
-    @classmethod
-    def products(cls) -> tuple[Product, ...]:
-        return (Product("storms/NAME.csv", "wind", "input", lambda _: iter(()), after=CONSTRAINTS.path),)
-
-
-def test_files_of_a_feature_stand_among_the_others() -> None:
-    paths = [product.path for product in products_of([Storms(), object()])]
-    assert paths[paths.index(CONSTRAINTS.path) + 1] == "storms/NAME.csv"
-    assert [path for path in paths if path != "storms/NAME.csv"] == [product.path for product in PRODUCTS]
-    assert products_of([]) == PRODUCTS
-
-
-class Named:
-    """A made-up feature with one file, described at a place of a Data Package, after tables."""
-
-    def __init__(self, path: str, place: int) -> None:
-        self.product = Product(
-            path, "a file", "computed", lambda _: iter(()), Description((place, 0), Contents.table), after=TABLES.path
-        )
-
-    def products(self) -> tuple[Product, ...]:
-        return (self.product,)
-
-
-def test_files_after_the_same_one_stand_in_the_same_order_whichever_feature_is_listed_first() -> None:
-    features = [Named("a.parquet", 4), Named("b.parquet", 2), Named("c.parquet", 3)]
-    orders = [[product.path for product in products_of(listed)] for listed in permutations(features)]
-    at = orders[0].index(TABLES.path)
-    assert orders[0][at + 1 : at + 4] == ["b.parquet", "c.parquet", "a.parquet"]
-    assert all(order == orders[0] for order in orders)
 
 
 def test_a_spec_lists_files_in_the_order_of_the_installation() -> None:

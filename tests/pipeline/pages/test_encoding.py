@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers, packed_text
+from pipeline.pages.templates import script_json
 
 
 def unpacked(text: str) -> list[int]:
@@ -19,25 +20,24 @@ def unpacked(text: str) -> list[int]:
     return [sum(planes[plane * n + i] << 8 * plane for plane in range(width)) for i in range(n)]
 
 
-@given(st.lists(st.integers(0, LARGEST), max_size=40))
-def test_numbers_come_back(numbers: list[int]) -> None:
+@given(st.lists(st.integers(0, LARGEST), max_size=40), st.text())
+def test_numbers_and_text_come_back(numbers: list[int], text: str) -> None:
+    """A matrix row by row."""
     assert unpacked(packed_numbers(np.array(numbers, dtype=np.int64))) == numbers
-
-
-def test_a_matrix_is_read_row_by_row() -> None:
-    matrix = np.arange(300).reshape(20, 15)
+    assert gzip.decompress(base64.b64decode(packed_text(text))).decode() == text
+    assert gzip.decompress(base64.b64decode(packed_lines(["a", "b"]))) == b"a\nb"
+    matrix = np.arange(60).reshape(20, 3)
     assert unpacked(packed_numbers(matrix.T)) == matrix.T.ravel().tolist()
+
+
+def test_json_cannot_end_its_script() -> None:
+    assert "<" not in script_json({"a": "</script><!--"})
 
 
 @pytest.mark.parametrize("numbers", [[-1], [LARGEST + 1]])
 def test_what_a_browser_cannot_hold_is_refused(numbers: list[int]) -> None:
     with pytest.raises(ValueError, match="from 0 to 2"):
         packed_numbers(np.array(numbers))
-
-
-def test_text_comes_back() -> None:
-    assert gzip.decompress(base64.b64decode(packed_text("ä <b>"))).decode() == "ä <b>"
-    assert gzip.decompress(base64.b64decode(packed_lines(["a", "b"]))) == b"a\nb"
 
 
 def test_compressed_bytes_hold_no_time() -> None:

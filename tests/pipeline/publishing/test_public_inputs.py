@@ -1,127 +1,19 @@
-"""A new public input is one object in one list: everything that has to do with public inputs goes through it."""
+"""Every public input is read by a validation as by a run."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-from releases.small import QUICK, request_of, run, write_town
+from releases.small import request_of, write_town
 
 from flows.checks.validation import validate
-from pipeline.errors import InputError, ReleaseError
-from pipeline.execution.progress import Silent
+from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
-from pipeline.inputs.public_input import InputScope, PublicInput
-from pipeline.model.universe import Universe
-from pipeline.published import open_finished
+from pipeline.inputs.public_input import InputScope
 from pipeline.publishing import public_inputs
-from pipeline.publishing.public_inputs import PUBLIC_INPUTS, inputs_to_measure
-from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
-from pipeline.release.published_files import PublishedFiles
-from pipeline.release.run_directory import recorded_identity
-from pipeline.runs.open_public import open_listed, open_published
-from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from pipeline.storage.files import json_sha256, sha256_file, write_json
-
-
-class HarvestInput(PublicInput[list[int]]):
-    """Bushels of each year, which no release has."""
-
-    key = "harvest"
-    for_measuring: ClassVar[bool] = True
-
-    def read(self, scope: InputScope) -> list[int]:
-        found: list[int] = []
-        with scope.noted():
-            text = (Path(str(scope.spec.geography.file)).parent / "harvest.csv").read_text()
-            if not text.replace(",", "").isdigit():
-                raise InputError(f"harvest: found {text!r}; whole numbers are allowed")
-            found += [int(bushels) for bushels in text.split(",")]
-        return found
-
-    def again(self, scope: InputScope, files: PublishedFiles) -> list[int]:
-        path = files.unchanged(files.run.public / "harvest.json")
-        try:
-            found: list[int] = json.loads(path.read_bytes())
-        except OSError as error:
-            raise ReleaseError("harvest.json is missing") from error
-        return found
-
-    def write(self, scope: InputScope, run: RunDirectory, found: list[int]) -> None:
-        write_json(run.public / "harvest.json", found, run.staging)
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        return (run.public / "harvest.json",)
-
-    def identity(self, found: list[int]) -> Mapping[str, str]:
-        return {"the harvest": json_sha256(found)}
-
-    def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
-        return True
-
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        return sha256_file(run.public / "harvest.json")
-
-
-@pytest.fixture
-def harvest(monkeypatch: pytest.MonkeyPatch) -> HarvestInput:
-    """The list with one more."""
-    made_up = HarvestInput()
-    monkeypatch.setattr(public_inputs, "PUBLIC_INPUTS", (*PUBLIC_INPUTS, made_up))
-    return made_up
-
-
-def written(folder: Path) -> Path:
-    spec = write_town(folder, *QUICK)
-    (folder / "harvest.csv").write_text("12,7,31")
-    return spec
-
-
-def test_one_entry_in_the_list_is_enough(harvest: HarvestInput, tmp_path: Path) -> None:
-    spec = written(tmp_path / "town")
-    released = RunDirectory(run(spec, tmp_path / "out"))
-    kept = released.public / "harvest.json"
-    assert json.loads(kept.read_bytes()) == [12, 7, 31]
-    manifest = read_manifest(released.manifest)
-    assert manifest.files["harvest.json"].sha256 == sha256_file(kept)
-    (stated,) = (one for one in manifest.provenance if one.name == "harvest")
-    assert (stated.source, stated.sha256) == ("public", sha256_file(kept))
-    assert recorded_identity(released)["the harvest"] == json_sha256([12, 7, 31])
-    assert verify_release(released, 1, Silent()) == []
-    listed = open_listed(load_spec(spec), load_spec(spec).universes())
-    finished = open_finished(released.root, check_hashes=True)
-    again = open_published(finished, finished.universes)
-    assert listed.inputs.of(harvest) == again.inputs.of(harvest) == [12, 7, 31]
-    assert listed.identity()["the harvest"] == again.identity()["the harvest"] == json_sha256([12, 7, 31])
-    assert inputs_to_measure(listed.spec, listed.inputs).values.keys() == {"bounds", "harvest"}
-
-    (spec.parent / "harvest.csv").write_text("12,7,32")
-    with pytest.raises(InputError, match=r"holds another run: it differs in the harvest;"):
-        run(spec, tmp_path / "out")
-    (spec.parent / "harvest.csv").write_text("many")
-    (finding,) = validate(None, spec).findings
-    assert finding.text == "harvest: found 'many'; whole numbers are allowed"
-    kept.unlink()
-    with pytest.raises(ReleaseError, match=r"harvest\.json is missing"):
-        open_published(finished, finished.universes)
-    kept.write_text("[]")
-    (problem,) = verify_release(released, 1, Silent())
-    assert "public/harvest.json" in problem
-
-
-@pytest.mark.usefixtures("harvest")
-def test_without_the_entry_the_file_is_no_part_of_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    released = RunDirectory(run(written(tmp_path / "town"), tmp_path / "out"))
-    monkeypatch.undo()
-    assert verify_release(released, 1, Silent())[:2] == [
-        "public/harvest.json does not follow from the spec; no such file is part of the release",
-        "public/manifest.json: provenance is not what the spec gives",
-    ]
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import load_spec
 
 
 def test_a_validation_reads_every_public_input(tmp_path: Path) -> None:

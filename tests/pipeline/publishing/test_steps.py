@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.small import public_bytes, run, write_town
+from releases.small import QUICK, public_bytes, run, write_town
 
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -31,8 +31,8 @@ def released(request: pytest.FixtureRequest, town: Path, tmp_path: Path) -> Path
     """A release by each estimator."""
     if request.param == "town":
         return town
-    change = ("[publish]", '[postprocess]\nestimator = "topdown"\n\n[publish]')
-    return run(write_town(tmp_path / "in", change), tmp_path / "out")
+    change = ("[companions.units]", '[postprocess]\nsolver = "batched"\nestimator = "topdown"\n\n[companions.units]')
+    return run(write_town(tmp_path / "in", QUICK[0], change), tmp_path / "out")
 
 
 def histograms(root: Path) -> Iterator[tuple[str, ReleaseSpec, list[np.ndarray], list[np.ndarray]]]:
@@ -49,17 +49,14 @@ def histograms(root: Path) -> Iterator[tuple[str, ReleaseSpec, list[np.ndarray],
         yield universe.name, spec, [level.parents for level in spine.levels], counts
 
 
-def test_every_level_adds_up_to_the_one_above_in_every_cell(released: Path) -> None:
+def test_levels_add_up_and_constraints_hold(released: Path) -> None:
+    directory = RunDirectory(released)
     for _, _, parents, counts in histograms(released):
         for above, below, parent in zip(counts, counts[1:], parents[1:], strict=False):
             summed = np.zeros_like(above)
             np.add.at(summed, parent, below)
             assert np.array_equal(summed, above)
             assert (below >= 0).all()
-
-
-def test_constraints_hold_in_the_release(released: Path) -> None:
-    directory = RunDirectory(released)
     (_, spec, _, town), (_, _, _, units) = histograms(released)
     main, _ = spec.universes()
     truth = pd.read_parquet(directory.main.true_histogram("county")).groupby("geocode", observed=True)["count"].sum()
@@ -135,23 +132,3 @@ def test_steps_are_tens_and_tell_public_things_only(town_spec: Path, tmp_path: P
     ]
     assert names.index("charge") < names.index("measure county")
     assert names.index("check units") < names.index("charge")
-
-
-@pytest.mark.slow
-def test_levels_that_are_not_measured_are_estimated_all_the_same(tmp_path: Path) -> None:
-    spec = write_town(
-        tmp_path / "in", ('county = "1/4"\ntract = "1/4"\nblock = "1/2"', 'county = "0"\ntract = "1/2"\nblock = "1/2"')
-    )
-    root = run(spec, tmp_path / "out")
-    assert not (root / "public" / "measurements" / "county").exists()
-    (_, _, _, counts), _ = histograms(root)
-    assert counts[0].sum() == counts[-1].sum()
-
-
-@pytest.mark.slow
-def test_a_pure_release_is_run_the_same_way(tmp_path: Path) -> None:
-    changes = [('rho = "2"', 'framework = "pure"\nepsilon = "2"'), ('rho = "1"', 'epsilon = "1"')]
-    directory = RunDirectory(run(write_town(tmp_path / "in", *changes), tmp_path / "out"))
-    manifest = read_manifest(directory.manifest)
-    assert {noise.mechanism for one in manifest.privacy for noise in one.noise} == {"discrete_laplace"}
-    assert [one.budget for one in manifest.privacy] == ["2", "1"]
