@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.asked import ask, ledger_of, write_workers
+from releases.asked import PURE, TOTAL, UNITS, ask, ledger_of, write_workers
 
 from pipeline.errors import ReleaseError
 from pipeline.questions.manifest import read_answer
@@ -27,10 +27,7 @@ RECODES = (
     '[schema.recodes.grown]\nattribute = "age"\ngroups = { "under 18" = ["0-17"], "18+" = ["18-64", "65+"] }\n'
     "[strategy.queries]",
 )
-UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
-TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')
 COARSE = ('unit = "100"', 'unit = "1000"')
-PURE = ('rho = "1"', 'epsilon = "1"\nframework = "pure"')
 #: Changes of the spec, and the questions asked under it: every statistic, `having`, conditions of each kind, no level.
 KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
     "plain": (
@@ -38,25 +35,20 @@ KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
         (
             "count by tract, sex where age >= 65",
             "count by grown where shift = day having count >= 9",
-            "count where grown = 18+ and wages > 60000",
             "count where grown >= 18",
-            "count where wages >= 5000",
             "sum wages by county",
             "mean wages by grown",
-            "median wages by county",
             "quantile 1/4 wages where wages < 40000",
             "max wages by sex",
-            "min wages",
-            "clip wages among 20000, 40000, 60000 above 1/10",
             "clip wages among 20000, 40000 where sex in f",
             "most common 2 age by county",
         ),
     ),
     "units": (
         (UNITS, TOTAL, COARSE),
-        ("count units by county", "count units by records_per_unit where age != 0-17", "sum wages", "mean wages"),
+        ("count units by records_per_unit where age != 0-17", "mean wages"),
     ),
-    "pure": ((PURE, COARSE), ("count by tract", "median wages", "mean wages by county")),
+    "pure": ((PURE, COARSE), ("median wages",)),
 }
 #: Fields as the output of `verify` names them, in the words of answer.json.
 NAMED = {
@@ -142,7 +134,7 @@ def refused(run: RunDirectory, data: bytes) -> bool:
 
 
 #: Tried in every run of the tests; the others in the slow ones.
-OFTEN = ("count by tract, sex where age >= 65", "mean wages by grown", "clip wages among 20000, 40000 where sex in f")
+OFTEN = ("mean wages by grown", "clip wages among 20000, 40000 where sex in f")
 
 
 @pytest.fixture(

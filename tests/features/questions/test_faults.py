@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,15 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import ask, checked, ledger_of, truth, write_workers
+from releases.asked import PURE, ask, drawn_again, ledger_of, truth, write_workers
 
 import features.questions.confidential as confidential
 import pipeline.privacy.noise.select as select
 import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
-from features.questions.answering import again_of, compared
-from features.questions.confidential import AnsweringHere, noise_of
-from pipeline.confidential.custody import KeySource
+from features.questions.confidential import noise_of
 from pipeline.errors import SpinewiseError
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.ledger.ledger import Ledger
@@ -36,10 +35,12 @@ KEYS = ["tract", "sex", "age", "shift"]
 QUESTION = "mean wages by tract, sex, age, shift"
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Iterator[Path]:
-    spec = write_workers(tmp_path, n=2000)
-    with ledger_of(tmp_path):
+@contextmanager
+def written(folder: Path, kind: str = "mean") -> Iterator[Path]:
+    """The spec of 2,000 workers, while its ledger is there."""
+    pure = kind == "pure"
+    spec = write_workers(folder / "in", *([PURE] if pure else []), n=2000)
+    with ledger_of(spec.parent, framework="pure" if pure else "zcdp"):
         yield spec
 
 
@@ -69,14 +70,6 @@ def findings(spec: Path, rho: str = "1") -> set[str]:
     if noise["sum"].any() and abs(np.corrcoef(noise["sum"], noise["count"])[0, 1]) > 4 / np.sqrt(len(both)):
         found.add("one stream for both")
     return found
-
-
-def test_a_sound_answer_has_none(spec: Path) -> None:
-    assert findings(spec) == set()
-
-
-def test_a_sound_quantile_has_none(spec: Path) -> None:
-    assert quantile_findings(spec) == set()
 
 
 def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
@@ -126,30 +119,6 @@ def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
     return found
 
 
-def test_windows_without_noise_or_with_half_of_it(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confidential, "noise_of", lambda *arguments: noise_of(*arguments) // 2)
-    assert quantile_findings(spec) == {"noise of windows"}
-    monkeypatch.setattr(confidential, "noise_of", lambda *arguments: np.zeros(arguments[-1], dtype=np.int64))
-    assert quantile_findings(spec, "1/5") == {"noise of windows"}
-
-
-def test_windows_charged_for_one_of_two(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensitivity, "MOVED", {"change-one": 1, "add-remove": 1})
-    assert quantile_findings(spec) == {"verify", "cost of windows"}
-
-
-def test_a_quantile_without_noise(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Exponential, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
-    assert quantile_findings(spec) == {"choice"}
-
-
-@pytest.fixture
-def pure_spec(tmp_path: Path) -> Iterator[Path]:
-    spec = write_workers(tmp_path / "pure", ('rho = "1"', 'framework = "pure"\nepsilon = "1"'), n=2000)
-    with ledger_of(spec.parent, framework="pure"):
-        yield spec
-
-
 def pure_findings(spec: Path) -> set[str]:
     """The same of medians under a pure budget: how far off they are beside report-noisy-max with exponential noise.
 
@@ -180,132 +149,104 @@ def pure_findings(spec: Path) -> set[str]:
     return found | ({"choice"} if abs(excess) > 4 * np.sqrt(variance) else set())
 
 
-def test_a_sound_quantile_under_a_pure_budget_has_none(pure_spec: Path) -> None:
-    assert pure_findings(pure_spec) == set()
+#: What is planted of a question of each kind.
+Plant = Callable[[pytest.MonkeyPatch], None]
+ONE_OF_TWO = {"change-one": 1, "add-remove": 1}
 
 
-def test_a_quantile_without_noise_under_a_pure_budget(pure_spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PermuteAndFlip, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
-    assert pure_findings(pure_spec) == {"choice"}
+def _none(*arguments: Any) -> Any:
+    return np.zeros(arguments[-1], dtype=np.int64)
 
 
-def test_a_pure_quantile_charged_for_one_of_two_groups(pure_spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantiles, "MOVED", {"change-one": 1, "add-remove": 1})
-    monkeypatch.setattr(select, "MOVED", {"change-one": 1, "add-remove": 1})
-    assert pure_findings(pure_spec) >= {"cost"}
-
-
-def test_a_quantile_of_amounts_that_are_not_clipped(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wages above the grid have no value there: they are counted as low ones, or the question stops."""
-
-    def unclipped(self: AmountAttribute, amount: Fraction) -> int:
-        return int((amount - self.low) / self.unit + Fraction(1, 2)) % len(self.values)
-
-    monkeypatch.setattr(AmountAttribute, "number_of", unclipped)
-    root = ask(spec, "quantile 9/10 wages", "1")
-    answer = pd.read_csv(root / "public" / "answer.csv").iloc[0]
-    true = 100 * truth(spec)["units"].quantile(0.9, interpolation="lower")
-    assert not answer["quantile:low90"] <= true <= answer["quantile:high90"]
-
-
-def test_a_quantile_charged_for_one_of_two_groups(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reach of a record that comes or goes, taken for one that changes its amount within its group."""
-    monkeypatch.setattr(quantiles, "rank_reach", lambda *_: (70, 70))
-    assert quantile_findings(spec) == {"cost"}
-
-
-def test_noise_that_is_missing(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*arguments: Any) -> Any:
-        return np.zeros(arguments[-1], dtype=np.int64)
-
-    monkeypatch.setattr(confidential, "noise_of", none)
-    assert findings(spec) >= {"noise of sum", "noise of count"}
-
-
-def test_noise_of_half_the_deviation(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confidential, "noise_of", lambda *arguments: noise_of(*arguments) // 2)
-    assert findings(spec) >= {"noise of sum", "noise of count"}
-
-
-def test_a_clip_that_is_forgotten(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The grid has no value for what is above it: the record is counted elsewhere, or the run stops."""
-
-    def unclipped(self: AmountAttribute, amount: Fraction) -> int:
-        return int((amount - self.low) / self.unit + Fraction(1, 2))
-
-    monkeypatch.setattr(AmountAttribute, "number_of", unclipped)
-    assert findings(spec) & {"noise of sum", "noise of count", "refused"}
-
-
-def test_a_partition_that_is_charged_for_one_of_its_numbers(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed record leaves one group and enters another: two numbers move."""
-    monkeypatch.setattr(sensitivity, "MOVED", {"change-one": 1, "add-remove": 1})
-    found = findings(spec, "1/2")
-    assert found >= {"verify", "cost of count"}
-
-
-def test_a_sum_whose_reach_is_forgotten(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensitivity, "reach", lambda *_: 1)
-    assert findings(spec) >= {"verify", "cost of sum"}
-
-
-def test_a_charge_for_half_of_what_is_drawn(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _half_charged(patch: pytest.MonkeyPatch) -> None:
     charge_of = confidential.charge_of
 
     def half(*arguments: Any) -> Any:
         charge = charge_of(*arguments)
         return replace(charge, groups=tuple(replace(group, scale=2 * group.scale) for group in charge.groups))
 
-    monkeypatch.setattr(confidential, "charge_of", half)
-    assert findings(spec) == {"verify"}
+    patch.setattr(confidential, "charge_of", half)
 
 
-def test_one_stream_for_both_parts(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shared(work: Any, key: Any, fingerprint: str, one: Any, shape: Any) -> Any:
-        return noise_of(work, key, fingerprint, replace(one, part=replace(one.part, name="count")), shape)
-
-    monkeypatch.setattr(confidential, "noise_of", shared)
-    assert findings(spec) == {"one stream for both"}
+def _one_stream(work: Any, key: Any, fingerprint: str, one: Any, shape: Any) -> Any:
+    return noise_of(work, key, fingerprint, replace(one, part=replace(one.part, name="count")), shape)
 
 
-def test_a_question_that_is_charged_after_it_is_drawn_is_seen(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order is looked at where it is kept: the ledger has the charge when the first noise is asked for."""
-    from releases.asked import spent
-
-    seen: list[Fraction] = []
-
-    def watched(*arguments: Any) -> Any:
-        seen.append(spent(spec.parent / "ledger.sqlite"))
-        return noise_of(*arguments)
-
-    monkeypatch.setattr(confidential, "noise_of", watched)
-    ask(spec, "count by county", "1/4")
-    assert seen == [Fraction(1, 4)]
-    assert checked(spec, "count by county", "1/4").work.budget == Fraction(1, 4)
+def _best(_own: Any, _key: Any, losses: Any, _start: int = 0) -> Any:
+    return losses.argmin(axis=1)
 
 
-@pytest.mark.parametrize("text", ["count by tract, sex", "mean wages by county", "median wages by county"])
-def test_noise_that_was_left_out_is_seen_by_a_sound_installation_alone(
-    spec: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    """Neither verify nor the ledger can see it, and the installation that has the fault draws the same again.
+def _unclipped(self: AmountAttribute, amount: Fraction) -> int:
+    """The grid has no value for what is above it: the record is counted elsewhere, or the run stops."""
+    return int((amount - self.low) / self.unit + Fraction(1, 2))
 
-    What restricted/ keeps is enough for another program: see tests/features/questions/test_redrawn.py.
-    """
-    with monkeypatch.context() as patch:
-        patch.setattr(Sampler, "draw", lambda *args: np.zeros(args[3], dtype=np.int64))
-        run = RunDirectory(ask(spec, text, "1/10"))
-        assert verify_answer(run) == []
-        manifest = {run.answer_manifest: read_answer(run)}
-        with Ledger.open(str(spec.parent / "ledger.sqlite"), state=spec.parent / "state") as ledger:
-            known = KnownLedger(ledger.id, tuple(ledger.events()))
-        assert compare_receipts(manifest, known).problems == ()
-        assert rerun_here(run) == []
-    found = rerun_here(run)
+
+def _of_one_group(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(quantiles, "MOVED", ONE_OF_TWO)
+    patch.setattr(select, "MOVED", ONE_OF_TWO)
+
+
+def set_to(module: Any, name: str, value: Any) -> Plant:
+    return lambda patch: patch.setattr(module, name, value)
+
+
+#: Question, what is planted, and what is found, of which one must be: each by itself, whatever else.
+FAULTS: dict[str, tuple[str, Plant, set[str]]] = {
+    "noise that is missing": ("mean", set_to(confidential, "noise_of", _none), {"noise of sum", "noise of count"}),
+    "a clip that is forgotten": ("mean", set_to(AmountAttribute, "number_of", _unclipped), {"refused"}),
+    "two numbers charged as one": ("mean", set_to(sensitivity, "MOVED", ONE_OF_TWO), {"verify", "cost of count"}),
+    "a reach that is forgotten": ("mean", set_to(sensitivity, "reach", lambda *_: 1), {"verify", "cost of sum"}),
+    "half charged": ("mean", _half_charged, {"verify"}),
+    "one stream": ("mean", set_to(confidential, "noise_of", _one_stream), {"one stream for both"}),
+    "windows with half of their noise": (
+        "median",
+        set_to(confidential, "noise_of", lambda *arguments: noise_of(*arguments) // 2),
+        {"noise of windows"},
+    ),
+    "windows charged for one of two": (
+        "median",
+        set_to(sensitivity, "MOVED", ONE_OF_TWO),
+        {"verify", "cost of windows"},
+    ),
+    "a median without noise": ("median", set_to(Exponential, "draw", _best), {"choice"}),
+    "the reach of a record that comes or goes, taken for one that changes within its group": (
+        "median",
+        set_to(quantiles, "rank_reach", lambda *_: (70, 70)),
+        {"cost"},
+    ),
+    "a pure median without noise": ("pure", set_to(PermuteAndFlip, "draw", _best), {"choice"}),
+    "a pure median charged for one of two groups": ("pure", _of_one_group, {"cost"}),
+}
+FINDINGS = {"mean": findings, "median": quantile_findings, "pure": pure_findings}
+
+
+@pytest.mark.parametrize("kind", FINDINGS)
+def test_a_sound_answer_has_none(kind: str, tmp_path: Path) -> None:
+    with written(tmp_path, kind) as spec:
+        assert FINDINGS[kind](spec) == set()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, plant, found = FAULTS[fault]
+    with written(tmp_path, kind) as spec:
+        plant(monkeypatch)
+        assert FINDINGS[kind](spec) >= found
+
+
+@pytest.mark.parametrize("text", ["count by tract, sex", "median wages by county"])
+def test_noise_that_was_left_out_is_seen_by_a_sound_installation_alone(text: str, tmp_path: Path) -> None:
+    """Neither verify nor the ledger can see it, and the installation that has the fault draws the same again."""
+    with written(tmp_path) as spec:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Sampler, "draw", lambda *args: np.zeros(args[3], dtype=np.int64))
+            run = RunDirectory(ask(spec, text, "1/10"))
+            assert verify_answer(run) == []
+            manifest = {run.answer_manifest: read_answer(run)}
+            with Ledger.open(str(spec.parent / "ledger.sqlite"), state=spec.parent / "state") as ledger:
+                known = KnownLedger(ledger.id, tuple(ledger.events()))
+            assert compare_receipts(manifest, known).problems == ()
+            assert drawn_again(run) == []
+        found = drawn_again(run)
     assert [name for name in found if name != "answer.csv"] == ["measurements.csv", "answer.json"]
     assert "answer.csv" in found or "median" in text  # with this noise, too, a median may be the same point of its grid
-
-
-def rerun_here(run: RunDirectory) -> list[str]:
-    one = again_of(run, None, None, KeySource())
-    return compared(run, one, AnsweringHere(one))

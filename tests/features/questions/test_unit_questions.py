@@ -131,12 +131,8 @@ def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
     }
     assert numbers(QUESTIONS[7], own)["sum"].sum() - before["s"] == 3
     assert numbers(QUESTIONS[11], own)["sum"].sum() - before["m"] == 2
-
-
-def test_conditions_on_an_amount_are_about_what_it_is_before_it_is_taken_down() -> None:
-    """Two records of 3 within an end of 3 become 2 and 1, or 1 and 1; both count as at least 2."""
-    question = QUESTIONS[9]
-    assert numbers(question, (3, 3))["sum"].sum() - numbers(question, ())["sum"].sum() == 2
+    # A condition is about what an amount is before: two records of 3 within an end of 3 both count as at least 2.
+    assert numbers(QUESTIONS[9], (3, 3))["sum"].sum() - numbers(QUESTIONS[9], ())["sum"].sum() == 2
 
 
 @pytest.mark.parametrize(
@@ -145,8 +141,3 @@ def test_conditions_on_an_amount_are_about_what_it_is_before_it_is_taken_down() 
 def test_what_cannot_be_asked_is_refused(text: str, said: str) -> None:
     with pytest.raises(QuestionError, match=said):
         asked(text)
-
-
-def test_units_are_asked_for_only_where_there_are_some() -> None:
-    with pytest.raises(QuestionError, match="records without units"):
-        resolve(parse("count units"), Domain(("block",), SCHEMA))
