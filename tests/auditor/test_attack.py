@@ -59,6 +59,7 @@ def test_half_the_noise_is_guessed_too_well(sound: Path, tmp_path: Path) -> None
     assert worse.membership.right > worse.membership.best + 0.05, "more than any attack on the noise stated"
 
 
+@pytest.mark.slow
 def test_what_the_noise_takes_from_the_attacker(sound: Path, tmp_path: Path) -> None:
     """Without noise everything is right, blind guesses are the floor, and a large budget protects little."""
     release = Release(sound)
@@ -167,7 +168,3 @@ def test_the_command_attacks(sound: Path, tmp_path: Path) -> None:
     found = json.loads((root / "restricted" / "audit" / "audit.json").read_text())["findings"]
     (guessed,) = [entry for entry in found if entry["check"] == "a person guessed"]
     assert guessed["value"] < guessed["limit"]
-    assert "How much better can somebody guess" in guessed["detail"]
-    refused = spinewise("audit", "--reconstruct")
-    assert refused.returncode == 2
-    assert "give its directory" in refused.stderr

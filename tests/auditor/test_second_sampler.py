@@ -18,7 +18,7 @@ from auditor import clique_redraw, noise
 from auditor.keys import Aes256, KeyedStream, commitment, encoded, key_found, keyed_hash, pattern, read_key
 from auditor.noise import exceedances
 from auditor.reading.findings import ALPHA
-from auditor.sampler import TooWideError, boundaries, chosen, drawn, exponential, fits, flipped, is_wide
+from auditor.sampler import TooWideError, chosen, drawn, exponential, fits, flipped, is_wide
 from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.exponential import Exponential
@@ -220,12 +220,6 @@ def test_a_sound_key_is_not_guessed() -> None:
     assert key_found(MasterKey(key).commitment(), key).passed
     assert pattern(b"an ordinary sentence of 32 bytes") == "it is a text"
     assert pattern(bytes(range(32))) == "its bytes are a progression"
-
-
-def test_boundaries_of_the_first_program_are_those_of_the_second() -> None:
-    low, high = boundaries("discrete_laplace", Fraction(3), 64)
-    assert all(a <= b for a, b in zip(low, high, strict=True))
-    assert max(b - a for a, b in zip(low, high, strict=True)) < 2**70
 
 
 def test_a_choice_by_noise_that_is_too_wide_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
-"""Amounts of units with several records, from end to end: which records are summed, noise, statements, and audits."""
+"""Amounts of units with several records: which records are summed, and how much of each, as by hand."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +15,6 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.units import tabulate_units
-from pipeline.release.layout import RunDirectory
-from pipeline.runs.kept_inputs import kept_inputs
 from pipeline.spec.release_spec import load_spec
 
 
@@ -78,32 +75,3 @@ def test_counts_and_all_sums_are_of_the_same_records(tmp_path: Path, ends: str) 
     assert (tabulated(spec, hours) == 40 * counts).all()
     assert (tabulated(spec, wages) <= 50 * counts).all()
     assert (tabulated(spec, own, "2") != tabulated(spec, own, "1")).any()
-
-
-def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
-    manifest = json.loads((jobs / "public/manifest.json").read_text("utf-8"))
-    reach = {"": (JOBS, 2), "wages": (50, 1), "hours": (JOBS * 40, 1)}
-    for stated in manifest["privacy"]:
-        far, budget = reach[stated["universe"]]
-        for entry in stated["noise"]:
-            assert Fraction(entry["scale"]) == Fraction(2 * far**2) / (2 * Fraction(entry["share"]) * budget)
-    joint = manifest["joint"]
-    assert Fraction(joint["budget"]) == 4
-    assert "at most 2 records of the release itself, the total of wages, 2 records of hours," in joint["words"]
-    accounts = {account["universe"]: account for account in manifest["accounts"]}
-    assert accounts["wages"]["record"]["words"].startswith("the effect of changing all records of one unit")
-    for account in accounts.values():
-        for statement in (*account["attributes"], *account["places"]):
-            assert "(of a unit of whose records none is left out)" in statement["words"]
-
-
-def test_the_run_keeps_whose_change_is_protected(jobs: Path) -> None:
-    kept = kept_inputs(RunDirectory(jobs))
-    assert (kept["wages"].unit, kept["wages"].at_most) == ("person", JOBS)
-
-
-def test_what_was_left_out_or_taken_down_stays_in_restricted(jobs: Path) -> None:
-    warnings = RunDirectory(jobs).warnings.read_text("utf-8")
-    assert "units with more than the ends of a total were taken down" in warnings
-    public = "".join(path.read_text(errors="replace") for path in (jobs / "public").rglob("*") if path.is_file())
-    assert "were taken down" not in public
