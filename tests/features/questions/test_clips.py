@@ -7,14 +7,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from releases.asked import TOTAL, UNITS, ask, checked, drawn_again, forge, ledger_of, spent, write_workers
+from releases.asked import TOTAL, UNITS, ask, checked, drawn_again, forge, ledger_of, spent, truth, write_workers
 from releases.clipped import CLIP, ENDS, chosen, wages
 
+import pipeline.records.columns as columns
 from features.questions.explaining import explain_question
 from pipeline.errors import InputError
+from pipeline.model.schema import ClippedAttribute
 from pipeline.questions.manifest import RankStated, read_answer
+from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
+from pipeline.runs.questions.public_files import verify_answer
 
 
 @pytest.fixture
@@ -99,3 +105,58 @@ def test_a_clip_of_a_column_whose_name_needs_quotes(tmp_path: Path) -> None:
         stated = read_answer(RunDirectory(ask(spec, 'clip "sum" among -0.000001, 1000000000000000 above 9')))
     assert stated.ends is not None
     assert (stated.ends.name, stated.ends.listed) == ("sum", ("-1/1000000", "1000000000000000"))
+
+
+#: With rho = 1/2 the noise on a count has sigma^2 = 2.
+TEXT, RHO, FAR = "count by tract, sex where wages > 60000", "1/2", 6
+
+
+@pytest.fixture
+def two_thousand(tmp_path: Path) -> Iterator[Path]:
+    two_thousand = write_workers(tmp_path, n=2000)
+    with ledger_of(tmp_path):
+        yield two_thousand
+
+
+def furthest(two_thousand: Path, root: Path) -> float:
+    """How far the counts are from those by pandas; a wage of 60,020 is above the end and rounds to it."""
+    people = truth(two_thousand)
+    true = people[people["pay"] > 60_000].groupby(["tract", "sex"]).size()
+    answer = pd.read_csv(root / "public" / "answer.csv", dtype={"tract": str}).set_index(["tract", "sex"])
+    return float(np.abs(answer["count"] - true.reindex(answer.index).fillna(0)).max())
+
+
+def test_the_count_above_the_clip_is_near_the_truth_and_costs_as_any_count(
+    two_thousand: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = ask(two_thousand, TEXT, RHO)
+    true = truth(two_thousand)
+    assert (true["pay"] > 60_000).sum() > 100
+    assert furthest(two_thousand, root) < FAR
+    (part,) = read_answer(RunDirectory(root)).parts
+    assert (part.name, part.reach, part.scale) == ("count", 1, "2")
+    assert spent(two_thousand.parent / "ledger.sqlite") == Fraction(1, 2)
+    assert verify_answer(RunDirectory(root)) == []
+    assert drawn_again(root) == []
+
+    class Clipped(AmountNumbers):
+        def __getitem__(self, text: str) -> int:
+            number = super().__getitem__(text)
+            return min(number, 1) if isinstance(self._attribute, ClippedAttribute) else number
+
+    monkeypatch.setattr(columns, "AmountNumbers", Clipped)
+    assert furthest(two_thousand, ask(two_thousand, TEXT, RHO, name="faulty")) >= FAR, (
+        "a clip before the comparison is seen"
+    )
+
+
+def test_below_the_clip_and_beside_other_conditions(tmp_path: Path) -> None:
+    two_thousand = write_workers(tmp_path / "low", ('between = ["0", "60000"]', 'between = ["10000", "60000"]'), n=2000)
+    two_thousand.write_text(two_thousand.read_text("utf-8").replace('missing = "0"', 'missing = "10000"'), "utf-8")
+    with ledger_of(two_thousand.parent):
+        root = ask(two_thousand, "count where wages < 10000 and age >= 18", RHO)
+        true = truth(two_thousand)
+        below = int(((true["pay"] < 10_000) & (true["age"] != "0-17")).sum())
+        assert abs(pd.read_csv(root / "public" / "answer.csv")["count"][0] - below) < FAR
+        with pytest.raises(InputError, match="amounts beyond 60000 count as 60000: <= decides nothing here"):
+            checked(two_thousand, "count where wages <= 60000")
