@@ -183,6 +183,9 @@ def test_no_ledger_no_answer(spec: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "none.sqlite"))
     with pytest.raises(InputError, match=r"none\.sqlite"):
         ask(spec, "count")
+    bare = write_workers(tmp_path / "bare", ('dataset = "workers"\n', ""))
+    with pytest.raises(SpecError, match=r"privacy\.dataset: missing; a question is charged"):
+        ask(bare, "count")
     tested = write_workers(tmp_path / "test", ('dataset = "workers"', 'dataset = "workers"\nkey = "insecure-test:1"'))
     with pytest.raises(InputError, match="insecure-test"):
         ask(tested, "count")

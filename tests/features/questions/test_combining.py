@@ -336,7 +336,7 @@ def asked_town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def published_of(asked_town: Path, town: Path, text: str, rho: str = "1/200") -> Published | None:
-    return explain_question(checked(asked_town, text, rho), town).published_of
+    return explain_question(checked(asked_town, text, rho), town).published
 
 
 def test_the_release_answers_with_its_own_intervals(asked_town: Path, town: Path) -> None:
@@ -355,6 +355,6 @@ def test_what_the_release_does_not_have_it_does_not_answer(asked_town: Path, tow
     assert not more.enough, "a question that buys more is not called answered"
     assert published_of(asked_town, town, "count") is None  # the spine has two tops
     income = checked(asked_town, "mean income by tract", between=("0", "9"), unit="1")
-    assert explain_question(income, town).published_of is None
+    assert explain_question(income, town).published is None
     with pytest.raises(InputError):
         published_of(asked_town, tmp_path / "none", "count by tract")

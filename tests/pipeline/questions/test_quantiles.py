@@ -226,22 +226,6 @@ def test_a_clip_is_the_least_end_that_few_enough_are_above(number: Fraction | No
     )
 
 
-def test_neighbours_move_the_losses_of_a_clip_no_further() -> None:
-    """A share of a hundredth, and thirty records: as a quantile without ties, and as a maximum."""
-    for number, neighbours in product([Fraction(1, 4), Fraction(3, 10), Fraction(2)], MOVED):
-        part = rank_of("clip", number, CANDIDATES, 0)
-        assert part is not None
-        before, after = neighbouring(neighbours)  # type: ignore[arg-type]
-        for framework in ("zcdp", "pure"):
-            one = ranked(part, framework, neighbours, Fraction(1), 1)  # type: ignore[arg-type]
-            moved = losses(before, one) - losses(after, one)
-            half = ((moved.max(axis=1) - moved.min(axis=1)) / 2).reshape(-1, 2)
-            power = 1 if framework == "pure" else 2
-            due = (half**power).sum(axis=1).max()
-            # One clip for all records: whoever changes its amount is in the same group. Never more than is charged.
-            assert 0 < due <= MOVED[neighbours] * one.reach**power
-
-
 #: Of choices, large enough that they say something of the histograms.
 BUDGETS: dict[Framework, Fraction] = {"zcdp": Fraction(1, 10), "pure": Fraction(1)}
 HISTOGRAMS = {
