@@ -95,7 +95,7 @@ def test_each_fault_is_named(copy: Path, faults: list[Fault]) -> None:
         change(copy / "public" / file, how)
     problems = check_release(copy)
     for file, _, said in faults:
-        assert any(said in problem and Path(file).name in problem for problem in problems), (file, problems)
+        assert any(said in problem and Path(file).stem in problem for problem in problems), (file, problems)
 
 
 def with_facilities(copy: Path, column: str, number: int) -> None:
