@@ -142,13 +142,9 @@ _UNITS = (_PRIVACY, _PRIVACY.replace(" }", ', unit = "sex", at_most = 2 }'))
     ("changes", "sentence"),
     [
         ([_UNITS], "companions.over.count_clipped: what is clipped of units with several records"),
-        ([_UNITS, ('"0"\nprivacy = { rho = "1" }', '"0"\nrecords_per_person = 2\nprivacy = { rho = "1" }')],
-         "companions.over.count_clipped: what is clipped of units with several records"),
         ([('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not for"),
-        ([_UNITS, ('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not"),
         ([('{ rho = "1" }', '{ rho = "1", at_most = 2 }')], "companions.over.privacy.unit: missing"),
         ([('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not with"),
-        ([_UNITS, ('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not"),
     ],
 )  # fmt: skip
 def test_what_is_clipped_of_units_with_several_records_is_refused(

@@ -113,7 +113,17 @@ def test_amounts_are_read_exactly(tmp_path: Path) -> None:
     """As decimals: 4.999... rounds down however many nines there are, and halves go up."""
     spec = load_spec(write_wages(tmp_path))
     universe = spec.universes()[1]
-    rows = {"4." + "9" * 30: 0, "5": 1, "5e0": 1, "-7": 0, "499.9": 50, "1e12": 50, "": 0, "14.99999999999999999999": 1}
+    rows = {
+        "4." + "9" * 30: 0,
+        "5": 1,
+        "5e0": 1,
+        "-7": 0,
+        "499.9": 50,
+        "1e12": 50,
+        "": 0,
+        "14.99999999999999999999": 1,
+        "-3e5": 0,
+    }
     for amount, units in rows.items():
         (tmp_path / "persons.csv").write_text(f"block,sex,job,wage\nA00,f,full,{amount}\n", encoding="utf-8")
         assert tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).sum() == units, amount

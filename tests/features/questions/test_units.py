@@ -6,7 +6,6 @@ import csv
 import hashlib
 import hmac
 import itertools
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -23,14 +22,13 @@ from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS, Framework, Neighbours
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.domain import Domain
-from pipeline.questions.manifest import MANIFEST, read_answer
+from pipeline.questions.manifest import read_answer
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Resolved, records_of_unit
 from pipeline.questions.sensitivity import measured
 from pipeline.questions.text import QuestionError, parse
 from pipeline.records.units import UnitRecords
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
 
 
 def rows(root: Path) -> list[dict[str, str]]:
@@ -73,38 +71,6 @@ def test_units_and_totals_are_counted_as_by_hand_and_charged_as_drawn(spec: Path
     by_hand = people.groupby("worker")["units"].sum().clip(upper=600).sum()
     found = sum(int(row["sum"]) for row in rows(total)) // 100
     assert by_hand - 20 <= found <= by_hand + 5
-
-
-@pytest.mark.usefixtures("boundless")
-def test_a_mean_of_totals_is_of_the_records_that_its_count_has(spec: Path) -> None:
-    with ledger_of(spec.parent, budget="1000000"):
-        root = ask(spec, "mean wages by county", "200000")
-        manifest = read_answer(RunDirectory(root))
-        count, total = (sum(float(row[name]) for row in rows(root)) for name in ("count", "mean"))
-    parts = {part.name: part for part in manifest.noisy}
-    assert (parts["sum"].about, parts["sum"].centre, parts["count"].about) == ("total", 0, "record")
-    assert parts["count"].scale == str(Fraction(2 * 4, 2 * 100_000))
-    assert parts["sum"].scale == str(Fraction(2 * 600**2, 2 * 100_000))
-    sizes = truth(spec).groupby("worker").size().clip(upper=2).sum()
-    assert abs(count - sizes) <= 2
-    assert 0 < total < 2 * 60_000
-
-
-def test_a_manifest_that_states_fewer_numbers_of_a_unit_is_noticed(spec: Path) -> None:
-    with ledger_of(spec.parent):
-        root = ask(spec, "count units by sex")
-    path = root / "public" / MANIFEST
-    content = json.loads(path.read_text("utf-8"))
-    assert content["parts"][0]["numbers"] == 2
-    content["parts"][0] |= {"numbers": 1, "budget": "1/40"}
-    content["budget"] = "1/40"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert any(
-        "a unit can be in 2 numbers" in problem or "charged" in problem for problem in verify_answer(RunDirectory(root))
-    )
-    content["receipts"][0]["cost"] = "1/40"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert any("a unit can be in 2 numbers, stated are 1" in problem for problem in verify_answer(RunDirectory(root)))
 
 
 def test_what_needs_units_is_refused_without_a_charge(tmp_path: Path, spec: Path) -> None:

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import pipeline.questions.windows as windows_module
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, losses, ranked
@@ -68,19 +67,6 @@ def test_a_record_moves_the_numbers_as_far_as_is_charged(framework: Framework, n
             worst = max(worst, int(moved.sum() if framework == "pure" else (moved**2).sum()))
     (_, windows) = bought(Rank(Fraction(1, 2), steps, 0), framework, neighbours, Fraction(1), 1)
     assert worst == MOVED[neighbours] * (windows.reach if framework == "pure" else windows.reach**2)
-
-
-def test_windows_beyond_the_grid_say_nothing() -> None:
-    """Whatever noise they have: nobody is there."""
-    counts = [50] * n_numbers(200, "pure")
-    for step in (0, 5, 199):
-        edges = boundaries(step, 200)
-        beyond = [edge < 0 for edge in edges] + [edges[-1] >= 199]
-        beyond = [first or last for first, last in zip(beyond, [False, *(edge >= 199 for edge in edges)], strict=True)]
-        moved = [1_000_000 if one else count for one, count in zip(beyond, counts, strict=True)]
-        assert any(beyond)
-        rest: tuple[Fraction, Framework, float] = (Fraction(1, 2), "pure", 9.0)
-        assert interval(step, counts, 200, *rest) == interval(step, moved, 200, *rest)
 
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
@@ -231,16 +217,3 @@ def test_no_more_than_nine_in_ten_hold_in_the_worst_case() -> None:
     assert 0.875 <= coverage(worst, Fraction(1, 2)) <= 0.93
     assert coverage(worst, Fraction(1, 2), factor=0.6) < 0.875, "ends are no wider than they must be"
     assert coverage(worst, Fraction(1, 2), framework="pure", factor=0.6) < 0.875
-
-
-@pytest.mark.slow
-def test_ends_within_windows_would_hold_too_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fault that was there: an end in the middle of a window, as if its records lay evenly."""
-    boundary = windows_module.interval
-
-    def halfway(step: int, *rest: object) -> tuple[int, int]:
-        low, high = boundary(step, *rest)  # type: ignore[arg-type]
-        return (low + step) // 2, (high + step + 1) // 2
-
-    monkeypatch.setitem(globals(), "interval", halfway)
-    assert min(coverage(shape(name), Fraction(1, 2)) for name in ("a gap", "two amounts")) < 0.8
