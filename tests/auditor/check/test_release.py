@@ -127,7 +127,8 @@ def test_structural_zeros_are_empty(copy: Path) -> None:
 
 def test_missing_and_damaged_files_are_problems(copy: Path) -> None:
     files = ["histograms/tract.parquet", "microdata.parquet", "tables/total/block.parquet"]
-    for damage in (lambda path: path.write_bytes(path.read_bytes()[:100]), Path.unlink):
+    damages: list[Callable[[Path], object]] = [lambda path: path.write_bytes(path.read_bytes()[:100]), Path.unlink]
+    for damage in damages:
         for file in files:
             damage(copy / "public" / file)
         problems = check_release(copy)

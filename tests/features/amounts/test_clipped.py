@@ -20,7 +20,7 @@ from auditor.check.release import examine
 from auditor.form import read_form
 from auditor.program import audit
 from pipeline.confidential.charge import _layout
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import InputError, SpecError, SpinewiseError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -85,7 +85,7 @@ def test_means_are_given_and_printed_from_files_that_were_hashed_first(release: 
     asked = ("query", release, "--companion", "wages", "--show", "means", "--format", "csv")
     lines = printed(*asked, "--table", "total", "--at", "tract").splitlines()
     assert (lines[0].partition(",total:sum,")[0], len(lines)) == ("geocode", 1 + 4)
-    with pytest.raises(InputError, match="--table and --at are needed"):
+    with pytest.raises(SpinewiseError, match="--table and --at are needed"):
         printed(*asked)
 
 

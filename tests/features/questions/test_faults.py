@@ -98,7 +98,6 @@ def set_to(module: Any, name: str, value: Any) -> Plant:
 #: What is planted, and what is found at least. Choices are in `releases.answer_mutants`.
 FAULTS: dict[str, tuple[Plant, set[str]]] = {
     "noise that is missing": (set_to(confidential, "noise_of", _none), {"noise of sum", "noise of count"}),
-    "a clip that is forgotten": (set_to(AmountAttribute, "number_of", _unclipped), {"refused"}),
     "two numbers charged as one": (set_to(sensitivity, "MOVED", ONE_OF_TWO), {"verify", "cost of count"}),
     "a reach that is forgotten": (set_to(sensitivity, "reach", lambda *_: 1), {"verify", "cost of sum"}),
     "half charged": (_half_charged, {"verify"}),
@@ -115,6 +114,11 @@ def test_a_fault_is_found(fault: str, spec: Path, monkeypatch: pytest.MonkeyPatc
     plant, found = FAULTS[fault]
     plant(monkeypatch)
     assert findings(spec) >= found
+
+
+def test_a_clip_that_is_forgotten_is_found_or_stops_the_question(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AmountAttribute, "number_of", _unclipped)
+    assert findings(spec) & {"noise of sum", "noise of count", "refused"}
 
 
 def test_noise_that_was_left_out_is_seen_by_a_sound_installation_alone(spec: Path) -> None:

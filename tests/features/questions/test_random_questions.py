@@ -105,7 +105,7 @@ def tried(folder: Path, n: int, seed: int, budget: str = "2") -> tuple[int, int]
 
 
 @pytest.mark.parametrize(
-    ("n", "budget", "fewest"), [(60, "2", (5, 25)), pytest.param(400, "9", (35, 200), marks=pytest.mark.slow)]
+    ("n", "budget", "fewest"), [(60, "2", (3, 25)), pytest.param(400, "9", (30, 180), marks=pytest.mark.slow)]
 )
 def test_each_is_answered_or_refused_by_a_sentence(
     n: int, budget: str, fewest: tuple[int, int], tmp_path: Path
