@@ -43,6 +43,7 @@ def halved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sampler, "draw", lambda self, *place: np.rint(draw(self, *place) / 2).astype(np.int64))
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_guessed_too_well(sound: Path, tmp_path: Path) -> None:
     """The share of right guesses stays below the limit of the noise stated; with half of it, it cannot be chance."""
     release = Release(sound)
