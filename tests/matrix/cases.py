@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from releases.chosen import write_chosen
-from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.peopled import write_peopled
 from releases.positive_town import TOPDOWN, write_positive
@@ -70,7 +69,6 @@ CORE: Final[Sequence[Case]] = (
     released("bypass", lambda folder: write_town(folder, *QUICK, *_BYPASS), "release.toml", "town"),
     released("topdown", lambda folder: write_town(folder, QUICK[0], *_TOPDOWN), "release.toml", "town"),
     released("named", write_named_town, "release.toml", "town"),
-    released("jobs", write_jobs, "jobs.toml", "jobs"),
     released("positive", write_positive, "state.toml", "state", full=True),
     released("positive_topdown", lambda folder: write_positive(folder, TOPDOWN), "state.toml", "state"),
     released("peopled", write_peopled, "release.toml", "peopled"),

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.command import spinewise
 
+from auditor.answers.audit import is_answer
 from auditor.check.release import check_release
 from matrix.case import KEY, Case
 from matrix.shown import SHOWN, export_has_the_numbers
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.slow
 def test_what_it_is_used_for(case: Case, column: str, folder_of: Callable[[Case], Path], tmp_path: Path) -> None:
     folder = folder_of(case)
     root = folder / case.published[-1]
+    if is_answer(root) and column not in ("verify --records", "audit"):
+        pytest.skip("an answer is no release")
     if column == "query":
         _queried(root)
     elif column == "correct its texts":

@@ -281,6 +281,8 @@ ANSWERS: tuple[Mutant, ...] = (
          attribute(asking, "_salt", lambda _, key: key.release_salt("answer"))),
     _ask("a median that is the true one", "si", MEDIAN,
          _chosen(lambda one, histogram: asking.losses(histogram, one).argmin(axis=1))),
+    _ask("a median under a budget of epsilon that is the true one", "si", PURE_MEDIAN,
+         _chosen(lambda one, histogram: asking.losses(histogram, one).argmin(axis=1))),
     _ask("a choice with twice the epsilon", "si", MEDIAN, _surer),
     _ask("permute-and-flip with coins of twice the epsilon", "si", PURE_MEDIAN, _doubled_coins),
     _ask("a maximum that is one record's amount", "si", LARGEST,

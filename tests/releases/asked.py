@@ -59,6 +59,10 @@ missing = "0"
 [questions.shift]
 values = ["day", "night"]
 """
+#: What makes it a spec of people with several records; of wages whose ends are those of a person's total; of epsilon.
+UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
+TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')
+PURE = ('rho = "1"', 'framework = "pure"\nepsilon = "1"')
 
 
 def write_workers(folder: Path, *changes: tuple[str, str], n: int = 400, seed: int = 1) -> Path:
@@ -141,6 +145,13 @@ def ask(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: o
     """Its answer, made in this process."""
     one = checked(spec, text, rho, **rest)
     return Path(asking("answering").answered(one, asking("confidential").AnsweringHere(one)))
+
+
+def drawn_again(root: RunDirectory | Path, spec: Path | None = None, key: KeySource | None = None, **rest: Any) -> Any:
+    """Files of an answer that are other ones when it is drawn again from the records; its run knows spec and key."""
+    run = root if isinstance(root, RunDirectory) else RunDirectory(root)
+    one = asking("answering").again_of(run, spec, None, key or KeySource())
+    return asking("answering").compared(run, one, asking("confidential").AnsweringHere(one), **rest)
 
 
 def key_at(path: Path) -> KeySource:

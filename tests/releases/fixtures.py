@@ -1,4 +1,4 @@
-"""Runs of the small town, one with names, and of towns with wages and jobs, for tests that only look at them; keys."""
+"""Runs of the small town, and one with names, for tests that only look at them; keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from oracles.postgresql import NoServerError, server
 
 from pipeline.signatures.signing_keys import SigningKey
 from releases.browser import chromium
-from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.once import release_once, spec_once
 from releases.pages import everything_marked
 from releases.signed import made_keys, signed_copy
 from releases.small import run, write_town
-from releases.wages import BALANCES, write_wages
 
 
 @pytest.fixture(scope="session")
@@ -38,42 +36,6 @@ def named_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("named")
     language = ('title = "The', 'language = "en"\ntitle = "The')
     return run(write_named_town(folder / "town", language), folder / "out")
-
-
-@pytest.fixture(scope="session")
-def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of a town with the wages of its persons, with a public test key."""
-    return spec_once(tmp_path_factory, "wages", write_wages)
-
-
-@pytest.fixture(scope="session")
-def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of its release."""
-    return release_once(tmp_path_factory, "wages", amounts_spec)
-
-
-@pytest.fixture(scope="session")
-def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of the same town with amounts of either sign."""
-    return spec_once(tmp_path_factory, "balances", lambda folder: write_wages(folder, *BALANCES))
-
-
-@pytest.fixture(scope="session")
-def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of its release."""
-    return release_once(tmp_path_factory, "balances", balances_spec)
-
-
-@pytest.fixture(scope="session")
-def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of a town of jobs, of which a person has several."""
-    return spec_once(tmp_path_factory, "jobs", write_jobs)
-
-
-@pytest.fixture(scope="session")
-def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of its release."""
-    return release_once(tmp_path_factory, "jobs", jobs_spec)
 
 
 @pytest.fixture(scope="session")

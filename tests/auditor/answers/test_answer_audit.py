@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.asked import ask, ledger_of, write_workers
+from releases.asked import UNITS, ask, ledger_of, write_workers
 
 from auditor.answers.audit import FORM_ALONE, NOT_HERE, audit_answer
 from auditor.keys import read_key
 from auditor.reading.findings import FormError
 
-UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
 SMALL = ('between = ["0", "60000"]\nunit = "100"', 'between = ["0", "60000"]\nunit = "10000"')
 QUESTIONS = ("count by county having count >= 3", "mean wages by sex", "quantile 1/4 wages", "count units by county")
 #: Where the ledger has the charge: only it knows, see `ledger verify` and the audit with --ledger.
 FREE = {f"receipts.0.{name}" for name in ("ledger", "number", "hash")}
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("answers")
-    spec = write_workers(folder, UNITS, SMALL, n=60)
-    with ledger_of(folder, budget="100"):
-        return {text: ask(spec, text, "1/4") for text in QUESTIONS}
 
 
 def wrong(root: Path) -> list[str]:
@@ -60,11 +50,14 @@ def changes(content: Any, at: str = "") -> Iterator[tuple[str, Any]]:
         yield at, others[type(content)]
 
 
-@pytest.mark.parametrize("text", QUESTIONS)
-def test_a_change_of_any_field_is_found(text: str, answers: dict[str, Path], tmp_path: Path) -> None:
-    root = answers[text]
-    assert wrong(root) == []
-    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+@pytest.mark.parametrize(
+    ("text", "of"), [(QUESTIONS[1], 4), *(pytest.param(text, 1, marks=pytest.mark.slow) for text in QUESTIONS)]
+)
+def test_a_change_of_any_field_is_found(text: str, of: int, tmp_path: Path) -> None:
+    """One in `of` changes is tried."""
+    with ledger_of(tmp_path, budget="100"):
+        copy = ask(write_workers(tmp_path, UNITS, SMALL, n=60), text, "1/4")
+    assert wrong(copy) == []
     missed, tried = [], 0
     for place in ("restricted/question.json", "public/answer.json"):
         sound = json.loads((copy / place).read_bytes())
@@ -76,7 +69,7 @@ def test_a_change_of_any_field_is_found(text: str, answers: dict[str, Path], tmp
                 continue  # one of each list
             (copy / place).write_text(json.dumps(changed), "utf-8")
             tried += 1
-            if not wrong(copy):
+            if tried % of == 0 and not wrong(copy):
                 missed.append(at)
         (copy / place).write_text(json.dumps(sound), "utf-8")
     assert missed == []

@@ -1,8 +1,7 @@
-"""Amounts of units with several records, from end to end: which records are summed, noise, statements, and audits."""
+"""Amounts of units with several records: which records are summed, and how much of each, as by hand."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
@@ -11,14 +10,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from releases.jobs import BLOCKS, JOBS, SORTS, Job, jobs, write_jobs
+from releases.wages import BALANCES, write_wages
 
+from features.amounts.means import means_of
 from pipeline.inputs.geography import read_spine
+from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.units import tabulate_units
-from pipeline.release.layout import RunDirectory
-from pipeline.runs.kept_inputs import kept_inputs
-from pipeline.spec.release_spec import load_spec
+from pipeline.release.tables import ReleasedTable
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 
 def tabulated(spec: Path, universe: Universe, secret: str = "1") -> NDArray[np.int64]:
@@ -80,30 +82,54 @@ def test_counts_and_all_sums_are_of_the_same_records(tmp_path: Path, ends: str) 
     assert (tabulated(spec, own, "2") != tabulated(spec, own, "1")).any()
 
 
-def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
-    manifest = json.loads((jobs / "public/manifest.json").read_text("utf-8"))
-    reach = {"": (JOBS, 2), "wages": (50, 1), "hours": (JOBS * 40, 1)}
-    for stated in manifest["privacy"]:
-        far, budget = reach[stated["universe"]]
-        for entry in stated["noise"]:
-            assert Fraction(entry["scale"]) == Fraction(2 * far**2) / (2 * Fraction(entry["share"]) * budget)
-    joint = manifest["joint"]
-    assert Fraction(joint["budget"]) == 4
-    assert "at most 2 records of the release itself, the total of wages, 2 records of hours," in joint["words"]
-    accounts = {account["universe"]: account for account in manifest["accounts"]}
-    assert accounts["wages"]["record"]["words"].startswith("the effect of changing all records of one unit")
-    for account in accounts.values():
-        for statement in (*account["attributes"], *account["places"]):
-            assert "(of a unit of whose records none is left out)" in statement["words"]
+def test_a_mean_of_an_amount_is_made_from_ends_half_a_step_further_out() -> None:
+    """30 units of 2 euros by 5 records: reaches of 6.5 and 7.5 units, of 1.5 and 2.5 records."""
+    sums, counts = (
+        ReleasedTable(
+            "total",
+            "block",
+            "total",
+            np.array(["b"]),
+            ("total",),
+            np.array([[n]]),
+            np.array([[float(low)]]),
+            np.array([[float(high)]]),
+        )
+        for n, low, high in ((30, 24, 37), (5, 4, 7))
+    )
+    found = means_of("wages", AmountAttribute.of("wages", Fraction(0), Fraction(200), Fraction(2)), sums, counts).means
+    assert found is not None
+    assert found.lows is not None
+    assert found.highs is not None
+    low, high = float(found.lows[0, 0]) / 2, float(found.highs[0, 0]) / 2
+    assert (30 - 5 * low) ** 2 == pytest.approx(6.5**2 + (2.5 * low) ** 2, rel=1e-12)
+    assert (30 - 5 * high) ** 2 == pytest.approx(7.5**2 + (1.5 * high) ** 2, rel=1e-12)
+    assert low < 6 < high
 
 
-def test_the_run_keeps_whose_change_is_protected(jobs: Path) -> None:
-    kept = kept_inputs(RunDirectory(jobs))
-    assert (kept["wages"].unit, kept["wages"].at_most) == ("person", JOBS)
+_SUMS = (
+    *BALANCES,
+    (
+        'queries = { total = "1/4", sex = "1/4", detailed = "1/2" }\nlevels = {',
+        'queries = { total = "1/2", sex = "1/2" }\nlevels = {',
+    ),
+    ("publish = {", "tables = { total = 'total', sex = 'sex', detailed = 'detailed' }\npublish = {"),
+)
 
 
-def test_what_was_left_out_or_taken_down_stays_in_restricted(jobs: Path) -> None:
-    warnings = RunDirectory(jobs).warnings.read_text("utf-8")
-    assert "units with more than the ends of a total were taken down" in warnings
-    public = "".join(path.read_text(errors="replace") for path in (jobs / "public").rglob("*") if path.is_file())
-    assert "were taken down" not in public
+def test_sums_below_0_are_left_out_with_the_numbers_of_records_that_their_intervals_need(tmp_path: Path) -> None:
+    """The release measures no detail, the amount does; the spec that is left can be read again."""
+    spec = load_spec(write_wages(tmp_path, *_SUMS))
+    side = open_listed(spec, spec.universes())
+    every = ("county", "tract", "block")
+    assert [{table.name: table.levels for table in one.tables} for one in side.universes] == 2 * [
+        {"total": every, "sex": every}
+    ]
+    told = [line for line in side.remarks if line.startswith("companions.wages.tables.detailed: ")]
+    assert [line.partition("at level ")[2].partition(",")[0] for line in told] == [f"'{level}'" for level in every]
+    again = ReleaseSpec.from_public_dict(side.spec.public_dict())
+    assert [[table.name for table in one.tables] for one in again.universes()] == 2 * [["total", "sex"]]
+    for changes in (_SUMS[len(BALANCES) :], (*_SUMS, ("replicates = 4", "margins = false"))):
+        spec = load_spec(write_wages(tmp_path, *changes))  # not below 0, or without intervals
+        side = open_listed(spec, spec.universes())
+        assert [table.name for table in side.universes[1].tables] == ["total", "sex", "detailed"]

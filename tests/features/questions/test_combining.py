@@ -12,20 +12,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import ask, checked, keys_in_turn, ledger_of, public_files, spent, write_workers
+from releases.asked import PURE, ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
 from releases.command import printed, spinewise
+from releases.small import QUICK, write_town
 from releases.small import run as run_release
-from releases.small import write_town
 
-from features.questions.answering import again_of, compared
-from features.questions.confidential import AnsweringHere
-from features.questions.explaining import explain_question, why_not
+from features.questions.explaining import Published, explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
 from pipeline.questions.released.combined import read_combination
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.questions.combining import combine_answer, is_combined, release_of
@@ -106,9 +105,18 @@ def dense(release: Path, root: Path, level: str, numbers: dict[tuple[str, ...], 
 
 @pytest.mark.parametrize("level", ["county", "tract"])
 def test_combined_counts_are_those_of_dense_least_squares(spec: Path, released: Path, level: str) -> None:
-    """Counts with a condition, whose terms stand in another order than in the schema."""
-    root = ask(spec, f"count by {level}, sex, age where age in 18-64, 65+")
+    """Counts with a condition, whose terms stand in another order than in the schema; as explaining foretells."""
+    text = f"count by {level}, sex, age where age in 18-64, 65+"
+    explained = explain_question(checked(spec, text), released)
+    assert explained.published is not None
+    assert spent(spec.parent / "ledger.sqlite") == 0
+    root = ask(spec, text)
     found = combined(root, released)
+    stated = read_combination(RunDirectory(root))
+    assert explained.published.combined == pytest.approx(stated.half_widths["combined"], rel=1e-3)
+    assert stated.agreement.agree
+    assert stated.agreement.numbers == stated.numbers == len(found)
+    assert stated.half_widths["combined"] < min(stated.half_widths["answer"], stated.half_widths["release"])
     ages = ["0-17", "18-64", "65+"]
     cells: dict[tuple[str, ...], np.ndarray] = {
         (sex, age): np.outer([age == one for one in ages], [sex == one for one in "fm"]).ravel()
@@ -120,35 +128,13 @@ def test_combined_counts_are_those_of_dense_least_squares(spec: Path, released: 
         np.testing.assert_allclose(found[name], expected[name], atol=1e-3)
     assert (found["count:error"] <= found[["answer:error", "release:error"]].min(axis=1) + 1e-9).all()
     assert (found["count:error"] < 0.95 * found["release:error"]).all()
-    assert spent(spec.parent / "ledger.sqlite") == Fraction(1, 20)
-
-
-def test_explaining_foretells_the_combined_interval(spec: Path, released: Path) -> None:
-    explained = explain_question(checked(spec, "count by tract, sex where age >= 65"), released)
-    assert explained.published is not None
-    assert spent(spec.parent / "ledger.sqlite") == 0
-    stated = combine_answer(RunDirectory(ask(spec, "count by tract, sex where age >= 65")), released)
-    assert explained.published.combined == pytest.approx(stated.half_widths["combined"], rel=1e-3)
-    assert f"combined with the answer it would be +- {stated.half_widths['combined']:,.1f}" in str(explained)
-
-
-def test_how_far_the_numbers_stand_from_each_other(spec: Path, released: Path) -> None:
-    root = ask(spec, "count by tract where sex = f")
-    found = combined(root, released)
-    for left in ("answer", "count"):
-        apart = found[left] - found["release"]
-        assert np.abs(found[f"{left}:less_release"] - apart).max() < 2e-3
-    assert np.abs(found["count:less_answer"] - (found["count"] - found["answer"])).max() < 2e-3
-    assert np.abs(found["count:less_published"] - (found["count"] - found["published"])).max() < 2e-3
+    for one, other in (("answer", "release"), ("count", "release"), ("count", "answer"), ("count", "published")):
+        assert np.abs(found[f"{one}:less_{other}"] - (found[one] - found[other])).max() < 2e-3
     error = np.hypot(found["answer:error"], found["release:error"])
     assert np.abs(found["apart"] - (found["answer"] - found["release"]) / error).max() < 0.01
     half = (found["count:high90"] - found["count:low90"]) / 2
     assert np.abs(half - 1.644854 * found["count:error"]).max() < 2e-3
-    stated = read_combination(RunDirectory(root))
-    assert stated.agreement.agree
-    assert stated.agreement.numbers == stated.numbers == 10
-    assert "consistent with each other" in stated.note
-    assert stated.half_widths["combined"] < min(stated.half_widths["answer"], stated.half_widths["release"])
+    assert spent(spec.parent / "ledger.sqlite") == Fraction(1, 20)
 
 
 def test_other_records_are_not_consistent(tmp_path: Path, released: Path) -> None:
@@ -166,7 +152,8 @@ def test_a_combined_answer_is_verified_and_drawn_again(
 ) -> None:
     root = ask(spec, "count by tract, sex where age >= 65")
     run = RunDirectory(root)
-    assert not is_combined(run)
+    with pytest.raises(InputError, match="is not combined with a release"):
+        printed("verify", "--records", root, "--release", released)
     combine_answer(run, released)
     before = public_files(root)
     assert sorted(before) == ["answer.csv", "answer.json", "combined.csv", "combined.json", "measurements.csv"]
@@ -175,14 +162,17 @@ def test_a_combined_answer_is_verified_and_drawn_again(
     assert public_files(root) == before
     assert verify_answer(run, released) == verify_answer(run) == []
     assert release_of(run, None) is None
+    assert "combined with" not in printed("verify", root)  # the release is not where run puts it
+    assert "combined with" in printed("verify", root, "--release", released)
+    with pytest.raises(InputError, match="is no answer that could be combined"):
+        printed("verify", released, "--release", released)
     monkeypatch.setenv("SPINEWISE_OUT", str(released.parent))
     assert release_of(run, None) == released
-    again = again_of(run, spec, None, checked(spec, "count").request.key)
-    assert compared(run, again, AnsweringHere(again), released) == []
+    assert drawn_again(run, release=released) == []
     path = root / "public/combined.csv"
     path.write_bytes(before["combined.csv"].replace(b"A01,f,", b"A01,f,1", 1))
     assert verify_answer(run) == ["combined.csv: is not the file that combined.json states"]
-    assert compared(run, again, AnsweringHere(again), released) == ["combined.csv"]
+    assert drawn_again(run, release=released) == ["combined.csv"]
     stated = json.loads(before["combined.json"])
     stated["files"]["combined.csv"] = sha256_file(path)
     (root / "public/combined.json").write_text(json.dumps(stated), "utf-8")
@@ -217,7 +207,6 @@ def test_a_release_or_an_answer_that_was_changed_is_refused(spec: Path, released
     [
         ("count by tract, shift", "the release tells no records apart by 'shift', as the question does"),
         ("count where wages >= 20000", "the release tells no records apart by 'wages', as the question does"),
-        ("most common 1 shift by county", "the release tells no records apart by 'shift', as the question does"),
         ("mean wages by county", "a mean of 'wages' is no count"),
         ("median wages", "a median of 'wages' is no count"),
         ("count by sex", "the question is of everywhere together, and the release has 2 areas at its uppermost level"),
@@ -227,24 +216,30 @@ def test_what_is_no_sum_of_cells_is_told_in_a_sentence(spec: Path, released: Pat
     sentence = why_not(checked(spec, text, "1/4"), released)
     assert sentence is not None
     assert sentence.startswith(message)
-    root = ask(spec, text, "1/4")
-    with pytest.raises(NoSumOfCellsError, match=r"is no count|apart by|everywhere together"):
-        combine_answer(RunDirectory(root), released)
-    assert not is_combined(RunDirectory(root))
+    if text == "count by sex":
+        run = RunDirectory(ask(spec, text, "1/4"))
+        with pytest.raises(NoSumOfCellsError, match="everywhere together"):
+            combine_answer(run, released)
+        assert not is_combined(run)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changes", "message"),
     [
-        (('sex = ["f", "m"]', 'sex = ["m", "f"]'), "its attributes or their values are not those"),
-        (("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }"), "its areas are not"),
+        ((('sex = ["f", "m"]', 'sex = ["m", "f"]'),), "its attributes or their values are not those"),
+        (
+            (
+                ("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }"),
+                ('tract = "1/2"', 'half = "1/4"\ntract = "1/4"'),
+            ),
+            "its areas are not",
+        ),
     ],
 )
 def test_another_schema_or_spine_is_refused_before_anything_is_spent(
-    tmp_path: Path, released: Path, change: tuple[str, str], message: str
+    tmp_path: Path, released: Path, changes: tuple[tuple[str, str], ...], message: str
 ) -> None:
-    further = [('tract = "1/2"', 'half = "1/4"\ntract = "1/4"')] if "half" in change[1] else []
-    spec = write_workers(tmp_path, DETAILED, change, *further)
+    spec = write_workers(tmp_path, DETAILED, *changes)
     with ledger_of(tmp_path):
         with pytest.raises(InputError, match=message):
             why_not(checked(spec, "count by tract, sex"), released)
@@ -261,8 +256,7 @@ def test_most_common_values_and_thresholds_are_combined_in_all_their_counts(spec
 
 
 def test_pure_budgets_are_combined_by_their_own_variance(tmp_path: Path, released: Path) -> None:
-    pure = ('rho = "1"', 'framework = "pure"\nepsilon = "1"')
-    spec = write_workers(tmp_path, DETAILED, pure)
+    spec = write_workers(tmp_path, DETAILED, PURE)
     with ledger_of(tmp_path, framework="pure"):
         root = ask(spec, "count by tract", None, epsilon="1/2")
         stated = combine_answer(RunDirectory(root), released)
@@ -316,14 +310,9 @@ def test_what_a_release_knows_exactly_stays_so(town: Path, tmp_path: Path, monke
 def test_the_command_combines_verifies_and_says_why_not(spec: Path, released: Path) -> None:
     """In processes of their own: the answer, its check, and a question that is no sum of cells, which is answered."""
     folder = spec.parent
-    asking = ("ask", spec, "count by tract, sex", "--rho", "1/50", "--release", released)
-    done = spinewise(*asking, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "combined with" in done.stderr
-    root = folder / done.stdout.strip()
-    verified = spinewise("verify", root, "--release", released)
-    assert (verified.returncode, "combined with" in verified.stdout) == (0, True)
-    again = spinewise("verify", "--records", root, "--release", released)
+    done = spinewise("ask", spec, "count by tract, sex", "--rho", "1/50", "--release", released, cwd=folder)
+    assert (done.returncode, "combined with" in done.stderr) == (0, True), done.stderr
+    again = spinewise("verify", "--records", folder / done.stdout.strip(), "--release", released)
     assert "all 5 public files are the same" in again.stdout, again.stderr
     other = spinewise("ask", spec, "count by shift", "--rho", "1/50", "--release", released, cwd=folder)
     assert other.returncode == 0
@@ -333,14 +322,39 @@ def test_the_command_combines_verifies_and_says_why_not(spec: Path, released: Pa
     assert (none.returncode, spent(folder / "ledger.sqlite")) == (2, before)
 
 
-def test_a_release_is_named_for_combined_answers_only(spec: Path, released: Path) -> None:
-    root = ask(spec, "count by tract")
-    run = RunDirectory(root)
-    with pytest.raises(InputError, match="is not combined with a release"):
-        printed("verify", "--records", root, "--release", released)
-    assert "its areas are those of" in printed("verify", root, "--release", released)
-    with pytest.raises(InputError, match="is no answer that could be combined"):
-        printed("verify", released, "--release", released)
-    combine_answer(run, released)
-    assert "combined with" not in printed("verify", root)  # the release is not where run puts it
-    assert "combined with" in printed("verify", root, "--release", released)
+@pytest.fixture
+def asked_town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The town's, now with a dataset; no records."""
+    place = tmp_path / "ledger.sqlite"
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
+        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
+    asked_town = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"', 'dataset = "people"'))
+    (asked_town.parent / "persons.csv").unlink()
+    return asked_town
+
+
+def published_of(asked_town: Path, town: Path, text: str, rho: str = "1/200") -> Published | None:
+    return explain_question(checked(asked_town, text, rho), town).published
+
+
+def test_the_release_answers_with_its_own_intervals(asked_town: Path, town: Path) -> None:
+    found = published_of(asked_town, town, "count by tract, sex where age in adult, old")
+    assert found is not None
+    frame = open_release(town).query("sex").where(age=["adult", "old"]).at("tract")
+    widths = [(frame[f"{sex}:high90"] - frame[f"{sex}:low90"]) / 2 for sex in ("f", "m")]
+    inexact = np.concatenate(widths)
+    assert found.half_width == pytest.approx(np.median(inexact[inexact > 0]))
+    assert found.enough
+
+
+def test_what_the_release_does_not_have_it_does_not_answer(asked_town: Path, town: Path, tmp_path: Path) -> None:
+    more = published_of(asked_town, town, "count by tract, sex", "5")
+    assert more is not None
+    assert not more.enough, "a question that buys more is not called answered"
+    assert published_of(asked_town, town, "count") is None  # the spine has two tops
+    income = checked(asked_town, "mean income by tract", between=("0", "9"), unit="1")
+    assert explain_question(income, town).published is None
+    with pytest.raises(InputError):
+        published_of(asked_town, tmp_path / "none", "count by tract")

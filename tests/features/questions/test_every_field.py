@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.asked import ask, ledger_of, write_workers
+from releases.asked import PURE, TOTAL, UNITS, ask, ledger_of, write_workers
 
 from pipeline.errors import ReleaseError
 from pipeline.questions.manifest import read_answer
@@ -27,10 +27,7 @@ RECODES = (
     '[schema.recodes.grown]\nattribute = "age"\ngroups = { "under 18" = ["0-17"], "18+" = ["18-64", "65+"] }\n'
     "[strategy.queries]",
 )
-UNITS = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
-TOTAL = ('missing = "0"', 'missing = "0"\nends = "total"')
 COARSE = ('unit = "100"', 'unit = "1000"')
-PURE = ('rho = "1"', 'epsilon = "1"\nframework = "pure"')
 #: Changes of the spec, and the questions asked under it: every statistic, `having`, conditions of each kind, no level.
 KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
     "plain": (
@@ -38,25 +35,20 @@ KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
         (
             "count by tract, sex where age >= 65",
             "count by grown where shift = day having count >= 9",
-            "count where grown = 18+ and wages > 60000",
             "count where grown >= 18",
-            "count where wages >= 5000",
             "sum wages by county",
             "mean wages by grown",
-            "median wages by county",
             "quantile 1/4 wages where wages < 40000",
             "max wages by sex",
-            "min wages",
-            "clip wages among 20000, 40000, 60000 above 1/10",
             "clip wages among 20000, 40000 where sex in f",
             "most common 2 age by county",
         ),
     ),
     "units": (
         (UNITS, TOTAL, COARSE),
-        ("count units by county", "count units by records_per_unit where age != 0-17", "sum wages", "mean wages"),
+        ("count units by records_per_unit where age != 0-17", "mean wages"),
     ),
-    "pure": ((PURE, COARSE), ("count by tract", "median wages", "mean wages by county")),
+    "pure": ((PURE, COARSE), ("median wages",)),
 }
 #: Fields as the output of `verify` names them, in the words of answer.json.
 NAMED = {
@@ -141,49 +133,37 @@ def refused(run: RunDirectory, data: bytes) -> bool:
         return True
 
 
-#: Tried in every run of the tests; the others in the slow ones.
-OFTEN = ("count by tract, sex where age >= 65", "mean wages by grown", "clip wages among 20000, 40000 where sex in f")
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param((kind, text), id=f"{kind}: {text}", marks=() if text in OFTEN else pytest.mark.slow)
-        for kind, (_, texts) in KINDS.items()
-        for text in texts
+@pytest.mark.parametrize(
+    ("kind", "text", "of"),
+    [
+        ("plain", "mean wages by grown", 7),
+        *(pytest.param(kind, text, 2, marks=pytest.mark.slow) for kind, (_, texts) in KINDS.items() for text in texts),
     ],
 )
-def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    kind, text = request.param
-    pure, folder = kind == "pure", tmp_path_factory.mktemp(kind)
-    spec = write_workers(folder, *KINDS[kind][0], n=120)
-    with ledger_of(folder, framework="pure" if pure else "zcdp"):
-        yield spec, ask(spec, text, None if pure else "1/20", epsilon="1/2" if pure else None)
-
-
-def test_verify_refuses_every_change_but_of_what_is_stated(answer: tuple[Path, Path]) -> None:
-    _, root = answer
-    run = RunDirectory(root)
+def test_verify_refuses_every_change_but_of_what_is_stated(kind: str, text: str, of: int, tmp_path: Path) -> None:
+    """Of one in `of` changes: each field is changed in several ways."""
+    pure = kind == "pure"
+    spec = write_workers(tmp_path, *KINDS[kind][0], n=120)
+    with ledger_of(tmp_path, framework="pure" if pure else "zcdp"):
+        run = RunDirectory(ask(spec, text, None if pure else "1/20", epsilon="1/2" if pure else None))
     kept = (run.public / "answer.json").read_bytes()
     content = json.loads(kept)
     assert written(content) == kept
     assert not refused(run, kept)
     accepted: dict[str, list[str]] = {}
-    changes = 0
-    try:
-        for place, value in [((), content), *leaves(content)]:
-            name = ".".join(map(str, place))
-            if name.startswith("software.packages.") and not name.endswith("y"):
-                continue  # numpy and scipy stand for all
-            for other in others(value):
-                changes += 1
-                if not refused(run, written(with_other(content, place, other) if place else other)):
-                    accepted.setdefault(name, []).append(str(other))
-        for data in (kept + b"\n", kept[:-1], kept.replace(b"\n ", b"\n  "), kept.replace(b"{", b'{"answer": "x",', 1)):
-            assert refused(run, data)
-    finally:
-        (run.public / "answer.json").write_bytes(kept)
-    assert changes > 300
+    number = 0
+    for place, value in [((), content), *leaves(content)]:
+        name = ".".join(map(str, place))
+        if name.startswith("software.packages.") and not name.endswith("y"):
+            continue  # numpy and scipy stand for all
+        for other in others(value):
+            number += 1
+            if number % of == 0 and not refused(run, written(with_other(content, place, other) if place else other)):
+                accepted.setdefault(name, []).append(str(other))
+    for data in (kept + b"\n", kept[:-1], kept.replace(b"\n ", b"\n  "), kept.replace(b"{", b'{"answer": "x",', 1)):
+        assert refused(run, data)
+    (run.public / "answer.json").write_bytes(kept)
+    assert number > 300
     alone = form_alone(read_answer(run))
     named = "|".join(NAMED.get(one, one) for one in alone)
     assert {name for name in accepted if not re.fullmatch(named, name)} == set()

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releases.asked import ask, ledger_of, write_workers
+from releases.asked import ask, drawn_again, ledger_of, write_workers
 from releases.signed import Done, cli, keys_in
 from releases.updated import answer_to, charged_release
 
-from features.questions.answering import again_of, compared
-from features.questions.confidential import AnsweringHere
-from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
@@ -48,59 +45,44 @@ STATED: list[tuple[tuple[str | int, ...], object]] = [
 ]
 
 
-def rerun(run: RunDirectory) -> list[str]:
-    one = again_of(run, None, None, KeySource())
-    return compared(run, one, AnsweringHere(one))
-
-
-@pytest.mark.parametrize(("place", "other"), STATED, ids=[".".join(map(str, place)) for place, _ in STATED])
-def test_what_verify_cannot_compute_a_signature_and_a_rerun_bind(
-    answer: tuple[Path, Path], tmp_path: Path, place: tuple[str | int, ...], other: object
-) -> None:
+def test_what_verify_cannot_compute_a_signature_and_a_rerun_bind(answer: tuple[Path, Path], tmp_path: Path) -> None:
     _, root = answer
     key, _, _ = keys_in(tmp_path / "keys")
     run = RunDirectory(root)
     sign_release(run, key)
     assert (signature_problems(run, key.public()), verify_answer(run)) == ([], [])
-    stated = json.loads(run.answer_manifest.read_bytes())
-    at = stated
-    for step in place[:-1]:
-        at = at[step]
-    assert at[place[-1]] != other
-    at[place[-1]] = other
-    run.answer_manifest.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    assert verify_answer(run) == []
-    assert signature_problems(run, key.public()) == ["public/answer.sig is the signature of another manifest"]
-    if place[0] in ("answer", "geography", "key_commitment", "key_salt", "input_fingerprint"):
-        with pytest.raises(InputError, match=r"nothing was (read or )?drawn|the key is not"):
-            rerun(run)
-    else:
-        assert rerun(run) == ["answer.json"]
+    sound = run.answer_manifest.read_bytes()
+    for place, other in STATED:
+        stated = json.loads(sound)
+        at = stated
+        for step in place[:-1]:
+            at = at[step]
+        assert at[place[-1]] != other
+        at[place[-1]] = other
+        run.answer_manifest.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        assert verify_answer(run) == [], place
+        assert signature_problems(run, key.public()) == ["public/answer.sig is the signature of another manifest"]
+        if place[0] in ("answer", "geography", "key_commitment", "key_salt", "input_fingerprint"):
+            with pytest.raises(InputError, match=r"nothing was (read or )?drawn|the key is not"):
+                drawn_again(run)
+        else:
+            assert drawn_again(run) == ["answer.json"], place
 
 
-def test_an_answer_is_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_sound_answer_is_signed_and_a_changed_one_loses_its_signature(
+    answer: tuple[Path, Path], tmp_path: Path
+) -> None:
     _, root = answer
     _, private, public = keys_in(tmp_path / "keys")
     assert cli("verify", root, "--signed-by", public).exit_code == 1
     assert cli("sign", root, "--sign-key", f"file:{private}").exit_code == 0
     done = cli("verify", root, "--signed-by", public)
     assert (done.exit_code, "it is signed by statistics.example/answers" in done.output) == (0, True)
-    assert "its signature was not checked" in cli("verify", root).output
-
-
-def test_a_changed_answer_loses_its_signature_and_is_not_signed(answer: tuple[Path, Path], tmp_path: Path) -> None:
-    _, root = answer
-    key, private, public = keys_in(tmp_path / "keys")
     run = RunDirectory(root)
-    sign_release(run, key)
-    before = run.answer_signature.read_bytes()
-    sign_release(run, key)
-    assert run.answer_signature.read_bytes() == before
     (run.public / "answer.csv").write_text("county\n", "utf-8")
     refused = cli("sign", root, "--sign-key", f"file:{private}")
     assert (refused.exit_code, "answer.csv is missing or was changed" in refused.output) == (1, True)
-    refused = cli("verify", root, "--signed-by", public)
-    assert (refused.exit_code, "answer.csv" in refused.output) == (1, True)
+    assert cli("verify", root, "--signed-by", public).exit_code == 1
     drop_stale_signature(run)
     assert run.answer_signature.exists()
     stated = json.loads(run.answer_manifest.read_bytes())

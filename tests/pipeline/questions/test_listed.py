@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
-from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.budget import Mechanism, NoiseSpec
+from pipeline.privacy.noise.sampler import sampler_for, tails
 from pipeline.questions.intervals import half_width
 from pipeline.questions.tables import listed, most_common, rank_ends
 from postprocess.statistics import COVERAGE
@@ -70,3 +71,13 @@ def test_groups_are_listed_as_often_as_is_said() -> None:
         assert least <= len(found) / 4000 <= most
     counts = (100 + noise(4000, 2)).tolist()
     assert 0.4 < len(list(listed(([str(count)] for count in counts), counts, 100))) / 4000 < 0.6
+
+
+@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
+@pytest.mark.parametrize("scale", [Fraction(1, 10), Fraction(2), Fraction(20), Fraction(500)])
+def test_the_half_width_is_the_least_that_covers(mechanism: Mechanism, scale: Fraction) -> None:
+    noise = NoiseSpec(mechanism, scale)
+    table, half = tails(noise, 64), half_width(noise)
+    one = 1 << table.bits
+    assert 2 * table.upper[half + 1] <= one / 10 * (1 + 1e-9)
+    assert half == 0 or 2 * table.lower[half] > one / 10 * (1 - 1e-9)

@@ -35,18 +35,20 @@ def histogram(records: tuple[tuple[int, int] | None, ...]) -> np.ndarray:
     return found
 
 
-def neighbouring(neighbours: Neighbours) -> list[tuple[np.ndarray, np.ndarray]]:
-    """All pairs of neighbours, beside all sets of up to three further records."""
+@cache
+def neighbouring(neighbours: Neighbours) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of neighbours, beside all sets of up to three further records: before and after."""
     rests = [rest for n in range(4) for rest in combinations_with_replacement(RECORDS[1:], n)]
     others = [None] if neighbours == "add-remove" else RECORDS
-    return [(histogram((*rest, one)), histogram((*rest, two))) for rest in rests for one in RECORDS for two in others]
+    pairs = [(histogram((*rest, one)), histogram((*rest, two))) for rest in rests for one in RECORDS for two in others]
+    before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    return before, after
 
 
 def violations(quantile: Fraction, framework: Framework, neighbours: Neighbours, reach: Reach) -> int:
     """Pairs of neighbours that cost more than a charge with that reach states, whatever the ties, or records beyond."""
     far, times = reach(quantile, framework, neighbours)
-    pairs = neighbouring(neighbours)
-    before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    before, after = neighbouring(neighbours)
     wrong = 0
     for some in (0, 1, 2, 9):
         ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
@@ -130,13 +132,12 @@ def furthest(quantile: Fraction, neighbours: Neighbours, base: Fraction) -> Frac
     """
     far, times = rank_reach(quantile, "pure", neighbours)
     assert times == 1
-    pairs = neighbouring(neighbours)
-    before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    before, after = neighbouring(neighbours)
     worst = Fraction(0)
     for some in (0, 1, 2, 9):
         ties, beyond = (0, some) if quantile in EXTREMES else (some, 0)
         one = Ranked(Rank(quantile, CANDIDATES, 0), far, Fraction(1), Fraction(1), 1, ties, beyond)
-        both = np.concatenate([losses(before, one), losses(after, one)], axis=1).reshape(len(pairs), -1)
+        both = np.concatenate([losses(before, one), losses(after, one)], axis=1).reshape(len(before) // 2, -1)
         for row in np.unique(both, axis=0).tolist():
             ratio = Fraction(1)
             for group in (row[: 2 * CANDIDATES], row[2 * CANDIDATES :]):
@@ -146,19 +147,29 @@ def furthest(quantile: Fraction, neighbours: Neighbours, base: Fraction) -> Frac
     return worst
 
 
-@pytest.mark.parametrize("quantile", [*QUANTILES[:3], *EXTREMES])
-@pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
+@pytest.mark.parametrize(
+    ("quantile", "neighbours"),
+    [
+        (Fraction(1, 4), "change-one"),
+        (Fraction(1), "add-remove"),
+        *(
+            pytest.param(quantile, neighbours, marks=pytest.mark.slow)
+            for quantile in (*QUANTILES[:3], *EXTREMES)
+            for neighbours in MOVED
+        ),
+    ],
+)
 def test_permute_and_flip_reveals_no_more_than_is_charged(quantile: Fraction, neighbours: Neighbours) -> None:
     """Exact probabilities of all neighbours: no ratio is beyond e^epsilon, with epsilon = m R e as it is charged.
 
     Nor is the charge far too much; with half of it there would be too little.
     """
     far, _ = rank_reach(quantile, "pure", neighbours)
-    for base in (Fraction(11, 10), Fraction(2)):
-        worst, charged = furthest(quantile, neighbours, base), base ** (2 * MOVED[neighbours] * far)
-        assert cost_of_rank(Fraction(1), far, 1, "pure", neighbours) == MOVED[neighbours] * far
-        assert worst <= charged
-        assert worst**2 > charged
+    base = Fraction(2)
+    worst, charged = furthest(quantile, neighbours, base), base ** (2 * MOVED[neighbours] * far)
+    assert cost_of_rank(Fraction(1), far, 1, "pure", neighbours) == MOVED[neighbours] * far
+    assert worst <= charged
+    assert worst**2 > charged
 
 
 def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothing() -> None:
@@ -168,7 +179,6 @@ def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothi
     for statistic, side in (("max", "above"), ("min", "below")):
         note = note_of(statistic, None, 0, replace(few, beyond=1042))
         assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
-        assert "in smaller groups it says nothing" in note
 
 
 def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:
@@ -184,7 +194,7 @@ def test_an_extreme_has_the_losses_of_its_definition(quantile: Fraction) -> None
     """Counted one by one, of the amounts as they are; a minimum is the maximum of what is mirrored."""
     rng = np.random.default_rng(2)
     for beyond in (0, 1, 3, 20):
-        for _ in range(50):
+        for _ in range(20):
             values = rng.integers(0, 9, rng.integers(0, 12))
             one = Ranked(Rank(quantile, 9, 0), 1, Fraction(1), Fraction(1), 1, 0, beyond)
             found = losses(np.bincount(values, minlength=9)[None].astype(np.int64), one)[0].tolist()
@@ -220,23 +230,6 @@ def test_a_clip_is_the_least_end_that_few_enough_are_above(number: Fraction | No
     assert ranked(part, "zcdp", "change-one", Fraction(1, 100), 1).beyond == (
         0 if part.quantile < 1 else 2 if number else 35
     )
-
-
-def test_neighbours_move_the_losses_of_a_clip_no_further() -> None:
-    """A share of a hundredth, and thirty records: as a quantile without ties, and as a maximum."""
-    for number, neighbours in product([Fraction(1, 4), Fraction(3, 10), Fraction(2)], MOVED):
-        part = rank_of("clip", number, CANDIDATES, 0)
-        assert part is not None
-        pairs = neighbouring(neighbours)  # type: ignore[arg-type]
-        before, after = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
-        for framework in ("zcdp", "pure"):
-            one = ranked(part, framework, neighbours, Fraction(1), 1)  # type: ignore[arg-type]
-            moved = losses(before, one) - losses(after, one)
-            half = ((moved.max(axis=1) - moved.min(axis=1)) / 2).reshape(-1, 2)
-            power = 1 if framework == "pure" else 2
-            due = (half**power).sum(axis=1).max()
-            # One clip for all records: whoever changes its amount is in the same group. Never more than is charged.
-            assert 0 < due <= MOVED[neighbours] * one.reach**power
 
 
 #: Of choices, large enough that they say something of the histograms.
@@ -300,15 +293,3 @@ def test_the_number_is_within_the_records_that_are_told() -> None:
         off = np.maximum(np.maximum(upto - counts - target, target - upto), 0)
         chances = np.array(one.chooser.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
         assert chances[off > one.within].sum() <= 0.1
-
-
-def test_the_mechanism_follows_the_framework() -> None:
-    part = Rank(Fraction(1, 2), 601, 0)
-    gaussian, pure = (ranked(part, framework, "change-one", Fraction(1, 5), 1) for framework in BUDGETS)
-    assert (str(gaussian), str(pure)) == (
-        "exponential mechanism, epsilon = 894427/99000000",
-        "permute-and-flip, epsilon = 1/10",
-    )
-    assert [one.chooser.name for one in (gaussian, pure)] == [gaussian.mechanism, pure.mechanism]
-    assert "by permute-and-flip. Each" in note_of("median", None, 0, pure)
-    assert "by the exponential mechanism. Each" in note_of("median", None, 0, gaussian)

@@ -130,28 +130,6 @@ def test_answers_are_those_of_counting_one_by_one() -> None:
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", "0"),
-        ("24.99", "0"),
-        ("25", "50"),
-        ("-25", "0"),
-        ("-26", "-50"),
-        ("1e9", "500"),
-        ("-7e5", "-100"),
-        ("", "0"),
-    ],
-)
-def test_amounts_are_clipped_and_then_rounded(text: str, value: str) -> None:
-    assert PAY.values[AmountNumbers(PAY)[text]] == value
-
-
-@pytest.mark.parametrize("text", ["x", "1,5", "nan", "inf", "1e99999", "--1"])
-def test_what_is_no_amount_is_none(text: str) -> None:
-    assert AmountNumbers(PAY).get(text) is None
-
-
 @pytest.mark.parametrize(("low", "high", "unit"), [(0, 0, 1), (5, 0, 1), (0, 10, 3), (1, 10, 0), (0, 10**6, 1)])
 def test_a_grid_that_is_none_is_refused(low: int, high: int, unit: int) -> None:
     with pytest.raises(SpecError, match="amount 'x'"):

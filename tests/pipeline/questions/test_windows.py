@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-import pipeline.questions.windows as windows_module
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, losses, ranked
@@ -70,33 +69,9 @@ def test_a_record_moves_the_numbers_as_far_as_is_charged(framework: Framework, n
     assert worst == MOVED[neighbours] * (windows.reach if framework == "pure" else windows.reach**2)
 
 
-def test_without_noise_the_interval_is_the_quantile() -> None:
-    rng = np.random.default_rng(3)
-    for quantile in QUANTILES:
-        values = rng.integers(0, 60, 500)
-        histogram = np.bincount(values, minlength=60)[None]
-        true = int(np.searchsorted(np.cumsum(histogram[0]), float(quantile) * 500))
-        numbers = filtered(counts_in_windows(histogram, np.array([true])), "zcdp")[0].tolist()
-        low, high = interval(true, numbers, 60, quantile, "zcdp", 1e-12)
-        assert true - 1 <= low <= true <= high <= true
-
-
-def test_windows_beyond_the_grid_say_nothing() -> None:
-    """Whatever noise they have: nobody is there."""
-    counts = [50] * n_numbers(200, "pure")
-    for step in (0, 5, 199):
-        edges = boundaries(step, 200)
-        beyond = [edge < 0 for edge in edges] + [edges[-1] >= 199]
-        beyond = [first or last for first, last in zip(beyond, [False, *(edge >= 199 for edge in edges)], strict=True)]
-        moved = [1_000_000 if one else count for one, count in zip(beyond, counts, strict=True)]
-        assert any(beyond)
-        rest: tuple[Fraction, Framework, float] = (Fraction(1, 2), "pure", 9.0)
-        assert interval(step, counts, 200, *rest) == interval(step, moved, 200, *rest)
-
-
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 @pytest.mark.parametrize("quantile", QUANTILES)
-@pytest.mark.parametrize("step", [0, 3, 60, 199])
+@pytest.mark.parametrize("step", [0, 60, 199])
 def test_ends_follow_by_least_squares_from_all_numbers(framework: Framework, quantile: Fraction, step: int) -> None:
     """With numpy's own least squares, on the windows that are on the grid, and the rule in its plain words."""
     n, variance, rng = 200, 40.0, np.random.default_rng(step)
@@ -108,7 +83,7 @@ def test_ends_follow_by_least_squares_from_all_numbers(framework: Framework, qua
         design[number : number + len(FILTER[framework]), number] = FILTER[framework]
     design = design[:, present]
     inside = [edge for edge in edges if 0 <= edge < n - 1]
-    for _ in range(20):
+    for _ in range(10):
         counts = counts_in_windows(rng.poisson(1, (1, n)), np.array([step]))
         numbers = filtered(counts, framework)[0] + np.rint(rng.normal(0, variance**0.5, design.shape[0])).astype(int)
         estimate = np.linalg.lstsq(design, numbers, rcond=None)[0]
@@ -183,20 +158,12 @@ def shape(name: str, steps: int = 600) -> np.ndarray:
         found[:200], found[400:] = 3, 3
     elif name == "two amounts":
         found[100], found[500] = 500, 500
-    elif name == "two amounts, nearly level":
-        found[100], found[500] = 501, 499
     elif name == "nine in ten have one":
         found[300], found[590] = 900, 100
-    elif name == "a quarter have one":
-        found[300], found[301:] = 250, np.bincount(rng.integers(0, 299, 750), minlength=299)
-    elif name == "one for all":
-        found[250] = 300
     elif name == "half have nothing":
         found[0], found[1:] = 500, np.bincount(rng.integers(0, 599, 500), minlength=599)
     elif name == "a heavy tail":
         return np.bincount(np.minimum(20 * rng.pareto(1, 2000), 599).astype(int), minlength=steps)
-    elif name == "a fine comb":
-        found[::37] = 60
     elif name == "20 records":
         return np.bincount(rng.integers(0, steps, 20), minlength=steps)
     else:
@@ -204,28 +171,27 @@ def shape(name: str, steps: int = 600) -> np.ndarray:
     return found
 
 
-SHAPES = [
-    "even", "a gap", "two amounts", "two amounts, nearly level", "nine in ten have one", "a quarter have one",
-    "one for all", "half have nothing", "a heavy tail", "a fine comb", "20 records", "nobody",
-]  # fmt: skip
+SHAPES = (
+    "even", "a gap", "two amounts", "nine in ten have one", "half have nothing", "a heavy tail", "20 records", "nobody",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SHAPES)
+#: Tried in every run of the tests, the others in the slow ones.
+HARD = ("two amounts", "20 records")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in HARD else pytest.mark.slow) for name in SHAPES]
+)
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 def test_nine_in_ten_intervals_hold_however_the_records_lie(framework: Framework, name: str) -> None:
     for quantile in QUANTILES + EXTREMES:
         assert coverage(shape(name), quantile, framework=framework) >= 0.875
 
 
-@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+@pytest.mark.parametrize("framework", ["zcdp", pytest.param("pure", marks=pytest.mark.slow)])
 def test_intervals_of_a_clip_hold_among_a_few_ends(framework: Framework) -> None:
-    for counts in (
-        [500, 300, 60, 35, 5],
-        [970, 0, 0, 0, 30],
-        [870, 100, 0, 0, 30],
-        [900, 69, 31, 0, 0],
-        [5, 0, 0, 0, 2],
-    ):
+    for counts in ([500, 300, 60, 35, 5], [870, 100, 0, 0, 30], [900, 69, 31, 0, 0], [5, 0, 0, 0, 2]):
         for quantile in (Fraction(1), Fraction(97, 100)):
             assert coverage(np.array(counts), quantile, framework=framework, clip=True) >= 0.875
 
@@ -249,17 +215,5 @@ def test_no_more_than_nine_in_ten_hold_in_the_worst_case() -> None:
     """The power of the test above: ends are no wider than they must be, and of a lesser variance fewer hold."""
     worst = shape("two amounts")
     assert 0.875 <= coverage(worst, Fraction(1, 2)) <= 0.93
-    assert coverage(worst, Fraction(1, 2), factor=0.6) < 0.875
+    assert coverage(worst, Fraction(1, 2), factor=0.6) < 0.875, "ends are no wider than they must be"
     assert coverage(worst, Fraction(1, 2), framework="pure", factor=0.6) < 0.875
-
-
-def test_ends_within_windows_would_hold_too_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fault that was there: an end in the middle of a window, as if its records lay evenly."""
-    boundary = windows_module.interval
-
-    def halfway(step: int, *rest: object) -> tuple[int, int]:
-        low, high = boundary(step, *rest)  # type: ignore[arg-type]
-        return (low + step) // 2, (high + step + 1) // 2
-
-    monkeypatch.setitem(globals(), "interval", halfway)
-    assert min(coverage(shape(name), Fraction(1, 2)) for name in ("a gap", "two amounts")) < 0.8
