@@ -7,18 +7,14 @@ import shutil
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
-from releases.command import spinewise
 from releases.killed import kill_at
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.confidential.disclosures import exact_disclosures
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.notes import read_notes
@@ -63,20 +59,6 @@ def test_a_run_is_charged_once(ledger: str, tmp_path: Path) -> None:
     with Ledger.open(ledger) as opened:
         assert not opened.verify()
         assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
-
-
-def test_what_is_exact_is_worked_out_once(ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash over the areas of every leaf, for the charge and for its end."""
-    asked: list[str] = []
-
-    def counted(universe: Universe, *rest: Any) -> Any:
-        asked.append(universe.name)
-        return exact_disclosures(universe, *rest)
-
-    monkeypatch.setattr("pipeline.confidential.disclosures.exact_disclosures", counted)
-    run(charged_spec(tmp_path / "spec"), tmp_path / "out")
-    assert asked == ["", "units"]
-    assert spent(ledger) == 2
 
 
 def test_a_run_leaves_its_mark_where_the_settings_say(
@@ -127,20 +109,6 @@ def test_a_killed_run_is_charged_before_it_measures_and_never_twice(ledger: str,
         assert [event.kind for event in opened.events()].count("commit") == 2
 
 
-@pytest.mark.slow
-def test_the_command_ends_with_status_3_and_tells_the_three_amounts(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec")
-    for out, status in ((tmp_path / "one", 0), (tmp_path / "two", 3)):
-        done = spinewise(
-            "run", spec, "--out", out, "--ledger", ledger, "--workers", 1, PREFECT_HOME=str(tmp_path / "prefect")
-        )
-        assert done.returncode == status, done.stderr
-    assert "asked for rho = 2, left is 1: 2 of 3 is spent; refused, and nothing was charged or drawn" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list((tmp_path / "two").rglob("measurements/**/*.parquet")) == []
-    assert spent(ledger) == 2
-
-
 def test_a_test_key_is_never_charged(ledger: str, tmp_path: Path) -> None:
     spec = charged_spec(tmp_path / "spec", key='key = "insecure-test:1"\n')
     with pytest.raises(InputError, match="a run with a test key is not a release"):
@@ -171,11 +139,3 @@ def test_a_ledger_that_would_not_be_charged_is_told(tmp_path: Path, monkeypatch:
     everywhere = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out")])
     assert "Warning: SPINEWISE_LEDGER is set, but the spec names no dataset" in everywhere.output
     assert "stopped here" in str(everywhere.exception)
-
-
-def test_without_a_dataset_no_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "none.sqlite"))
-    folder = tmp_path / "spec"
-    folder.mkdir()
-    run(write_town(folder), tmp_path / "out")
-    assert not (tmp_path / "none.sqlite").exists()

@@ -32,7 +32,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.release.run_directory import recorded_input
-from pipeline.runs.verify import verify_release
 
 CHARGED = (
     *QUICK,
@@ -234,11 +233,6 @@ def test_a_run_that_was_refused_is_not_rerun(folder: Path, drawn: list[str], mon
     with pytest.raises(InputError, match="nothing here shows that the run was charged"):
         rerun(folder / "out" / "town")
     assert drawn == []
-
-
-def test_the_release_itself_is_rerun_and_verified(folder: Path) -> None:
-    assert rerun(folder / "out" / "town").same
-    assert verify_release(RunDirectory(folder / "out" / "town"), 1, Silent()) == []
 
 
 # One key over several releases

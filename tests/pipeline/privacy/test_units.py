@@ -193,8 +193,3 @@ def test_where_a_record_is_does_not_alter_what_others_are_taken_down_to(amounts:
     for amount in set(amounts):
         assert len(set(within[values == amount].tolist())) == 1
     del cells
-
-
-def test_ends_that_leave_0_out_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 must be between"):
-        within_ends(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), 1, 3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.errors import InputError
 from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import Event, Group, replay, sealed
 from pipeline.privacy.ledger.key_uses import KeyUse
@@ -40,28 +40,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield opened
 
 
-def kinds(ledger: Ledger) -> list[str]:
-    assert ledger.verify() == ()
-    return [event.kind for event in ledger.events()]
-
-
-@pytest.mark.parametrize("text", ["county:total", "county:votingage * race", "zeros", "bounds:group quarters"])
-def test_a_subject_is_written_as_it_is_read(text: str) -> None:
-    assert str(Subject.parse(text)) == text
-
-
 @pytest.mark.parametrize("text", ["", "county", "county:", ":total", "zeros:", "bounds:"])
 def test_what_is_no_subject_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="allowed are LEVEL:QUERY"):
         Subject.parse(text)
-
-
-def test_what_is_declared_is_recorded_once_with_the_charge(ledger: Ledger) -> None:
-    first = ledger.reserve(charge(exact("county:total"), exact("zeros")))
-    again = ledger.reserve(charge(exact("county:total"), exact("zeros")))
-    assert kinds(ledger) == ["open", "allow", "allow", "charge", "exact", "exact"]
-    assert (first.new, again.new) == (True, False)
-    assert first.charged == again.charged
 
 
 def test_the_receipt_is_of_the_runs_own_events_not_of_the_ledgers_head(ledger: Ledger) -> None:
@@ -74,48 +56,6 @@ def test_the_receipt_is_of_the_runs_own_events_not_of_the_ledgers_head(ledger: L
     assert receipt.head.number == 5 < after.head.number
     assert (receipt.unit, receipt.cost) == ("rho", Fraction(1, 3))
     assert receipt.exact == (("", Subject("invariant", "county", "total")),)
-
-
-@pytest.mark.parametrize("closed", [False, True])
-def test_the_same_run_discloses_nothing_more(ledger: Ledger, closed: bool) -> None:
-    """The fingerprint of a run does not know what it publishes exactly: it is refused all the same."""
-    ledger.reserve(charge(exact("county:total")))
-    if closed:
-        ledger.close_dataset("town")
-    before = ledger.events()
-    with pytest.raises(UndeclaredError, match="block:detailed exactly, which no budget covers") as refused:
-        ledger.reserve(charge(exact("county:total"), exact("block:detailed")))
-    assert refused.value.exit_status == 3
-    assert isinstance(refused.value, BudgetRefusedError)
-    assert ledger.events() == before
-    assert not ledger.reserve(charge(exact("county:total"))).new
-
-
-def test_a_closed_dataset_discloses_nothing_more_though_it_was_declared(ledger: Ledger) -> None:
-    ledger.reserve(charge(exact("county:total")))
-    ledger.close_dataset("town")
-    with pytest.raises(UndeclaredError, match=r"zeros exactly.*the dataset is closed"):
-        ledger.reserve(charge(exact("county:total"), exact("zeros")))
-    with pytest.raises(InputError, match="closed; nothing more of it becomes exact"):
-        ledger.allow_exact("town", "block:detailed")
-
-
-def test_nothing_is_charged_where_an_exact_number_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(UndeclaredError):
-        ledger.reserve(charge(exact("county:detailed")))
-    assert ledger.dataset("town").spent == 0
-
-
-def test_a_name_with_another_meaning_is_refused_until_it_is_declared_again(ledger: Ledger) -> None:
-    """ "county:total" over other counties gives, by subtraction, the total of the part in which they differ."""
-    ledger.reserve(charge(exact("county:total", "1")))
-    ledger.reserve(charge(exact("county:total", "1"), run="b"))
-    with pytest.raises(UndeclaredError, match=r"county:total \(declared, but used up for other numbers\)"):
-        ledger.reserve(charge(exact("county:total", "2"), run="b"))
-    ledger.allow_exact("town", "county:total")
-    ledger.reserve(charge(exact("county:total", "2"), run="b"))
-    with pytest.raises(UndeclaredError):
-        ledger.reserve(charge(exact("county:total", "3"), run="b"))
 
 
 def test_two_universes_of_a_dataset_need_two_declarations(ledger: Ledger) -> None:

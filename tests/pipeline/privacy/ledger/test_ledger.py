@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import shutil
 import signal
 import time
@@ -19,11 +18,11 @@ import sqlalchemy as sa
 from oracles.how_many import OF_A_VERSION
 
 import pipeline.privacy.keys
-from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group, LedgerError
-from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text, charge_run
+from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint
 from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import ledger_url
 
@@ -80,75 +79,6 @@ def spent(url: str) -> Fraction:
 # Refusing
 
 
-def test_spending_up_to_the_last_of_a_budget_and_no_further(url: str) -> None:
-    begin(url)
-    with Ledger.open(url) as ledger:
-        assert ledger.reserve(charge(1, "1/3", "1/3")).new
-        with pytest.raises(OverspentError) as refused:
-            ledger.reserve(charge(2, str(Fraction(1, 3) + Fraction(1, 10**30))))
-        assert ledger.reserve(charge(3, "1/3")).new
-        with pytest.raises(OverspentError):
-            ledger.reserve(charge(4, "1/10000000000"))
-    error = refused.value
-    assert (error.exit_status, error.total, error.spent, error.left) == (3, Fraction(1), Fraction(2, 3), Fraction(1, 3))
-    assert error.asked == Fraction(1, 3) + Fraction(1, 10**30)
-    assert "asked for rho = 0.333334" in str(error)
-    assert "left is 0.333333 (1/3)" in str(error)
-    assert "0.666667 (2/3) of 1 is spent" in str(error)
-    assert spent(url) == 1
-
-
-def test_a_refusal_survives_a_pickle() -> None:
-    error = OverspentError("persons", "rho", Fraction(1), Fraction(2, 3), Fraction(1, 2))
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301
-    assert (str(copy), copy.left, copy.exit_status) == (str(error), error.left, 3)
-
-
-def test_nothing_is_charged_where_one_of_several_charges_is_refused(url: str) -> None:
-    """Persons and housing units in one run: all or nothing."""
-    begin(url)
-    with Ledger.open(url) as ledger:
-        ledger.open_dataset(
-            "units", population="homes", framework="zcdp", budget=Fraction(1, 10), neighbours="change-one"
-        )
-        with pytest.raises(OverspentError, match="units"):
-            ledger.reserve(charge(1, "1/2"), charge(2, "1/5", dataset="units"))
-        assert [event.kind for event in ledger.events()] == ["open", "open"]
-        assert ledger.reserve(charge(1, "1/2"), charge(2, "1/10", dataset="units")).new
-        assert (ledger.dataset("persons").left, ledger.dataset("units").left) == (Fraction(1, 2), Fraction(0))
-
-
-def test_a_transaction_that_fails_leaves_nothing(url: str) -> None:
-    begin(url)
-    with Ledger.open(url) as ledger:
-        state = ledger.dataset("persons")
-
-        def fail() -> None:
-            with ledger._store.writing() as writing:
-                assert writing.replay() == []
-                charge_run(writing, state, charge(1, "1/2", "1/4"), ledger.place)
-                assert writing.head.number == 3
-                raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            fail()
-        assert len(ledger.events()) == 1
-    assert spent(url) == 0
-
-
-def test_a_closed_dataset_is_charged_no_more_but_a_run_can_be_repeated(url: str) -> None:
-    begin(url)
-    with Ledger.open(url) as ledger:
-        ledger.reserve(charge(1, "1/2"))
-        ledger.close_dataset("persons")
-        with pytest.raises(BudgetRefusedError, match=r"closed: asked for rho = 0\.25, refused"):
-            ledger.reserve(charge(2, "1/4"))
-        assert not ledger.reserve(charge(1, "1/2")).new
-        with pytest.raises(InputError, match="closed already"):
-            ledger.close_dataset("persons")
-    assert spent(url) == Fraction(1, 2)
-
-
 def test_input_that_is_refused(file: str) -> None:
     begin(file)
     begin_again: dict[str, Any] = {"framework": "zcdp", "budget": Fraction(9), "neighbours": "change-one"}
@@ -200,11 +130,6 @@ def test_an_unreachable_server_is_told_without_the_password() -> None:
     assert "secret" not in str(failed.value)
 
 
-def test_the_file_is_for_its_owner_only(file: str) -> None:
-    begin(file)
-    assert Path(file).stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_two_rights_are_enough_to_spend_on_postgresql(url: str) -> None:
     """SELECT and INSERT, as docs/ledger.md has it; the role can neither change the events nor switch the guards off."""
@@ -241,23 +166,6 @@ def test_two_rights_are_enough_to_spend_on_postgresql(url: str) -> None:
 def key_and_context(**changed: str) -> RunFingerprint:
     context = {"input_fingerprint": "i", "spine_fingerprint": "s", "privacy_fingerprint": "p"} | changed
     return RunFingerprint.of(MasterKey(bytes(32)), **context)
-
-
-def test_the_same_run_costs_nothing_and_any_other_is_charged(url: str) -> None:
-    begin(url)
-    with Ledger.open(url) as ledger:
-        first = ledger.reserve(charge(1, "1/2", "1/4"))
-        again = ledger.reserve(charge(1, "1/2", "1/4"))
-        assert (first.new, again.new, first.head) == (True, False, again.head)
-        head = ledger.commit(again)
-        assert ledger.commit(first) == head
-        assert not ledger.reserve(charge(1, "1/2", "1/4")).new
-        with pytest.raises(LedgerError, match="was charged to 'persons' before, for other measurements"):
-            ledger.reserve(charge(1, "1/2", "1/8"))
-        with pytest.raises(OverspentError):
-            ledger.reserve(charge(2, "1/2", "1/4"))
-        assert ledger.dataset("persons").committed == {fingerprint(1).text}
-    assert spent(url) == Fraction(3, 4)
 
 
 def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
@@ -317,12 +225,6 @@ def test_the_ledger_computes_the_cost_itself(
     assert spent(file) == Fraction(cost)
 
 
-def test_gaussian_noise_has_no_cost_in_a_budget_of_epsilon(file: str) -> None:
-    begin(file, framework="pure")
-    with Ledger.open(file) as ledger, pytest.raises(InputError, match="has no pure guarantee"):
-        ledger.reserve(charge(1, "1/2"))
-
-
 def test_numbers_are_exact_in_the_database(file: str) -> None:
     """The 65 queries of the 2020 persons cost their rho to the last digit.
 
@@ -344,14 +246,6 @@ def test_numbers_are_exact_in_the_database(file: str) -> None:
     columns = {column["name"]: str(column["type"]) for column in sa.inspect(engine).get_columns("ledger_events")}
     assert {columns[name] for name in ("budget", "scale", "cost")} == {"TEXT"}
     assert not {"FLOAT", "REAL", "NUMERIC"} & set(columns.values())
-
-
-def test_amounts_are_told_on_the_safe_side() -> None:
-    third = Fraction(1, 3)
-    assert amount_text(third) == "0.333333 (1/3)"
-    assert amount_text(third, up=True) == "0.333334 (1/3)"
-    assert amount_text(Fraction(1, 10**9)) == "1e-9"
-    assert amount_text(Fraction(0)) == "0"
 
 
 # Races
@@ -525,30 +419,6 @@ def test_sampling_before_charging_would_be_seen(tmp_path: Path) -> None:
 
 
 # Put back
-
-
-def test_a_ledger_put_back_is_noticed_by_the_runs_charged_since(tmp_path: Path, file: str) -> None:
-    """By the run itself, by another run beside it, and by `verify`; also where it went on being used."""
-    begin(file)
-    shutil.copy(file, tmp_path / "backup")
-    run = tmp_path / "out" / "run1"
-    (run / "restricted").mkdir(parents=True)
-    with Ledger.open(file) as ledger:
-        note_event(run / "restricted", ledger.reserve(charge(1, "1/2")).head)
-        notes = read_notes(tmp_path / "out")
-        assert list(notes) == [run]
-        assert ledger.verify(notes.values()) == ()
-        assert ledger.reserve(charge(2, "1/4"), noted=notes.values()).new
-    shutil.copy(tmp_path / "backup", file)
-    with Ledger.open(file, state=tmp_path / "another user") as ledger:  # with no high-water mark of it
-        with pytest.raises(
-            LedgerError, match=r"ends with event 1, but a run was charged when it had 2: it was put back"
-        ):
-            ledger.reserve(charge(3, "1/4"), noted=notes.values())
-        assert len(ledger.verify(notes.values())) == 1
-        assert ledger.reserve(charge(3, "1/4", "1/8")).new, "without the notes it cannot be known"
-        with pytest.raises(LedgerError, match="event 2 of the ledger is not the one"):
-            ledger.reserve(charge(4, "1/8"), noted=notes.values())
 
 
 def test_another_ledger_is_not_taken_for_the_one_that_was_charged(tmp_path: Path, file: str) -> None:

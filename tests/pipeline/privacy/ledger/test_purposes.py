@@ -67,20 +67,6 @@ def test_each_spends_its_own_part_only(ledger: Ledger, place: Path) -> None:
     assert chain_problems(*read_ledger(str(place))) == []
 
 
-def test_a_release_called_questions_is_no_question(ledger: Ledger) -> None:
-    assert ledger.dataset("people").purpose_of("questions") == ""
-    with pytest.raises(OverspentError, match="set aside for nothing by name"):
-        ledger.reserve(charge(1, "3/2", "questions"))
-
-
-def test_without_a_part_of_their_own_charges_are_as_before(ledger: Ledger) -> None:
-    opened_with(ledger, {}, "others")
-    ledger.reserve(charge(1, "4", ANSWER + "one", "others"))
-    assert ledger.events()[-1].details == ""
-    with pytest.raises(OverspentError, match="budget of the dataset 'others'"):
-        ledger.reserve(charge(2, "1/8", "census-2031", "others"))
-
-
 @pytest.mark.parametrize(
     "purposes",
     [{"a": "3/4", "b": "1/2"}, {"a": "0"}, {"": "1/2"}, {"a b": "1/2"}, {"a.b": "1/2"}, {"_a": "1/2"}, {"a": "-1"}],

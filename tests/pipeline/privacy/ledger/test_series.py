@@ -60,14 +60,6 @@ def test_the_whole_series_is_charged_when_it_is_opened(ledger: Ledger, place: Pa
     assert spent_epsilon(state, Fraction(1, 10**10)) > 9  # of rho = 1 and not of rho = 2/7
 
 
-def test_the_same_run_again_costs_nothing_and_is_no_event(ledger: Ledger) -> None:
-    for again in (charge(1, 0), charge(2, 1)):
-        assert ledger.reserve(again).new
-        n = len(ledger.events())
-        assert not ledger.reserve(again).new
-        assert len(ledger.events()) == n
-
-
 @pytest.mark.parametrize(
     ("second", "message"),
     [
