@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
 import time
@@ -20,17 +21,18 @@ from oracles.how_many import OF_A_VERSION
 import pipeline.privacy.keys
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
+from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import Group, LedgerError
+from pipeline.privacy.ledger.events import Group, LedgerError, cost_of
 from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint
 from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import ledger_url
 
-RACERS = 50
+RACERS = 16
 fork = multiprocessing.get_context("fork")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a database that holds no ledger yet."""
     if request.param == "sqlite":
@@ -198,38 +200,31 @@ def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("framework", "neighbours", "mechanism", "scale", "cost"),
+    ("framework", "mechanism", "scale", "costs"),
     [
-        ("zcdp", "change-one", "discrete_gaussian", "7/3", "3/7"),
-        ("zcdp", "add-remove", "discrete_gaussian", "7/3", "3/14"),
-        ("zcdp", "change-one", "discrete_laplace", "10", "1/100"),
-        ("zcdp", "add-remove", "discrete_laplace", "10", "1/200"),
-        ("zcdp", "change-one", "exponential", "1/5", "1/100"),
-        ("zcdp", "add-remove", "exponential", "1/5", "1/200"),
-        ("zcdp", "change-one", "permute_and_flip", "1/5", "1/25"),
-        ("pure", "change-one", "discrete_laplace", "10", "1/5"),
-        ("pure", "add-remove", "discrete_laplace", "10", "1/10"),
-        ("pure", "change-one", "exponential", "1/5", "2/5"),
-        ("pure", "add-remove", "exponential", "1/5", "1/5"),
-        ("pure", "change-one", "permute_and_flip", "1/5", "2/5"),
-        ("pure", "add-remove", "permute_and_flip", "1/5", "1/5"),
+        ("zcdp", "discrete_gaussian", "7/3", ("3/7", "3/14")),
+        ("zcdp", "discrete_laplace", "10", ("1/100", "1/200")),
+        ("zcdp", "exponential", "1/5", ("1/100", "1/200")),
+        ("zcdp", "permute_and_flip", "1/5", ("1/25", "1/50")),
+        ("pure", "discrete_laplace", "10", ("1/5", "1/10")),
+        ("pure", "exponential", "1/5", ("2/5", "1/5")),
+        ("pure", "permute_and_flip", "1/5", ("2/5", "1/5")),
     ],
 )
-def test_the_ledger_computes_the_cost_itself(
-    file: str, framework: str, neighbours: str, mechanism: MechanismName, scale: str, cost: str
+def test_what_each_mechanism_costs(
+    framework: Framework, mechanism: MechanismName, scale: str, costs: tuple[str, str]
 ) -> None:
-    begin(file, "1", framework=framework, neighbours=neighbours)
+    """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
     group = Group("block", "total", mechanism, Fraction(scale), 5)
-    with Ledger.open(file) as ledger:
-        ledger.reserve(Charge("persons", fingerprint(1), "r", neighbours, (group,)))
-    assert spent(file) == Fraction(cost)
+    found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
+    assert found == [Fraction(cost) for cost in costs]
+    if mechanism == "discrete_gaussian":
+        with pytest.raises(InputError, match="has no pure guarantee"):
+            cost_of(group, "pure", "change-one")
 
 
-def test_numbers_are_exact_in_the_database(file: str) -> None:
-    """The 65 queries of the 2020 persons cost their rho to the last digit.
-
-    A second run of half of it fits a budget of 3/2 rho, and one with a ten-millionth of a millionth more does not.
-    """
+def test_amounts_are_exact_to_the_last_digit(file: str) -> None:
+    """The 65 queries of the 2020 persons: half of it fits twice more, and a little over half does not."""
     rho = Fraction(542, 339) ** 2
     shares = [Fraction(1, 4097) * i for i in range(1, 64)]
     shares.append(1 - sum(shares, Fraction(0)))
@@ -237,15 +232,14 @@ def test_numbers_are_exact_in_the_database(file: str) -> None:
     with Ledger.open(file) as ledger:
         ledger.reserve(charge(1, *(str(rho * share) for share in shares)))
         assert ledger.dataset("persons").spent == rho
-        with pytest.raises(OverspentError):
-            ledger.reserve(charge(2, str(rho / 2 + Fraction(1, 10**13))))
+        with pytest.raises(OverspentError) as refused:
+            ledger.reserve(charge(2, str(rho / 2 + Fraction(1, 10**30))))
         ledger.reserve(charge(2, str(rho / 2)))
         assert ledger.dataset("persons").left == 0
         assert {type(getattr(e, name)) for e in ledger.events() for name in ("budget", "scale", "cost")} == {str}
-    engine = sa.create_engine(ledger_url(file))
-    columns = {column["name"]: str(column["type"]) for column in sa.inspect(engine).get_columns("ledger_events")}
-    assert {columns[name] for name in ("budget", "scale", "cost")} == {"TEXT"}
-    assert not {"FLOAT", "REAL", "NUMERIC"} & set(columns.values())
+    again = pickle.loads(pickle.dumps(refused.value))  # noqa: S301
+    assert (str(again), again.exit_status, again.left) == (str(refused.value), 3, rho / 2)
+    assert Path(file).stat().st_mode & 0o777 == 0o600
 
 
 # Races
@@ -382,13 +376,7 @@ def in_folder(folder: Path) -> str:
 
 
 def test_no_less_is_recorded_than_was_sampled_when_killed(tmp_path: Path) -> None:
-    sampled, missing = kill_often(tmp_path, in_folder, 10)
-    assert sampled > 0
-    assert missing == 0
-
-
-def test_no_less_is_recorded_than_was_sampled_when_killed_on_postgresql(tmp_path: Path, postgresql: str) -> None:
-    sampled, missing = kill_often(tmp_path, lambda _: new_database(postgresql), 10)
+    sampled, missing = kill_often(tmp_path, in_folder, 8)
     assert sampled > 0
     assert missing == 0
 
@@ -408,6 +396,7 @@ def test_no_less_is_recorded_than_was_sampled_when_killed_many_times(
     assert missing == 0
 
 
+@pytest.mark.slow
 def test_sampling_before_charging_would_be_seen(tmp_path: Path) -> None:
     """The same test fails a worker with the order wrong: killed often enough, it leaves a sample that nobody paid."""
     for attempt in range(20):
@@ -437,17 +426,3 @@ def test_another_ledger_is_not_taken_for_the_one_that_was_charged(tmp_path: Path
             ledger.reserve(charge(1, "1/2"), noted=[note])
         with pytest.raises(LedgerError, match="was charged in the ledger"):
             note_event(tmp_path, ledger.head())
-
-
-def test_a_note_only_moves_on(tmp_path: Path, file: str) -> None:
-    begin(file)
-    with Ledger.open(file) as ledger:
-        early = ledger.reserve(charge(1, "1/8")).head
-        late = ledger.reserve(charge(2, "1/8")).head
-    note_event(tmp_path, late)
-    note_event(tmp_path, early)
-    assert read_note(tmp_path) == late
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".sqlite"] == ["ledger.json"]
-    (tmp_path / "ledger.json").write_text('{"number": 1}')
-    with pytest.raises(LedgerError, match="is damaged"):
-        read_note(tmp_path)
