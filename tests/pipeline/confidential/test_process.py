@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from releases.command import environment
-from releases.small import QUICK, public_bytes, request_of, run, write_town
+from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess, described, restored
@@ -317,32 +317,6 @@ def with_table(checked: CheckedRequest, table: MemoryTable) -> CheckedRequest:
     return replace(checked, universes=(held, *checked.universes[1:]))
 
 
-@pytest.mark.slow
-def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path) -> None:
-    """Of many batches and kinds of columns; those that are not needed are not asked for."""
-    MasterKey.generate().write(tmp_path / "key")
-    from_file = run(spec, tmp_path / "file", key_file=tmp_path / "key")
-    whole = pa.csv.read_csv(spec.parent / "persons.csv")
-    kinds = [column.cast(pa.large_string()) for column in whole.columns[:2]]
-    kinds += [column.dictionary_encode() for column in whole.columns[2:]]
-    table = pa.Table.from_arrays([*kinds, pa.nulls(whole.num_rows)], [*whole.column_names, "unused"])
-    table = pa.Table.from_batches(table.to_batches(max_chunksize=7))
-    asked: list[tuple[str, ...]] = []
-
-    def read(names: Sequence[str]) -> pa.Table:
-        asked.append(tuple(names))
-        return table.select(names)
-
-    place = MemoryTable("records", "records (a table)", tuple(table.column_names), read)
-    checked = with_table(request_of(spec, tmp_path / "table", key_file=tmp_path / "key"), place)
-    with measuring_process(checked) as measured:
-        assert isinstance(measured, MeasuringProcess)
-        from_table = run_release(checked, Silent(), measured=measured)
-    assert public_bytes(from_table) == public_bytes(from_file)
-    assert "unused" not in {name for names in asked for name in names}
-    assert {path.name for path in (from_table / "restricted").rglob("*") if MARK in path.name} == set()
-
-
 def test_what_is_wrong_with_a_table_stays_between_the_two(spec: Path, tmp_path: Path) -> None:
     def read(names: Sequence[str]) -> pa.Table:
         raise RecordsError(f"records, column {names[0]!r}: found 90210417 and 'x'")
@@ -370,12 +344,6 @@ def test_errors_cross(error: SpinewiseError, kind: type[SpinewiseError], text: s
     assert isinstance(back, SpinewiseError)
     assert str(back).startswith(text)
     assert back.exit_status == status
-
-
-def test_a_full_disk_crosses_as_what_it_is() -> None:
-    back = restored(described(OSError(28, "No space left on device", "/x"), None, "measure"))
-    assert isinstance(back, OSError)
-    assert (back.errno, back.filename) == (28, "/x")
 
 
 def test_a_defect_says_nothing() -> None:

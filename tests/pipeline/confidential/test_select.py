@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.chosen import BLOCKS, write_chosen
 from releases.command import feature_module
@@ -39,7 +38,6 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
-from pipeline.runs.verify import selected_problems
 from pipeline.storage.readable import unchecked
 
 
@@ -192,13 +190,3 @@ def test_a_choice_that_is_not_charged_is_found(
     findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
     assert {one.check for one in findings} == {"ledger"}
     assert f"{left_out} at block was not charged" in str([one.detail for one in findings])
-
-
-def test_a_file_with_fewer_geounits_does_not_verify(job: Job) -> None:
-    pq.write_table(pq.read_table(file_of(job)).slice(1), file_of(job))
-    (problem,) = selected_problems(job)
-    assert problem == (
-        "public/selected/detail/block.parquet does not have the geounits of level 'block', in the spine's order"
-    )
-    file_of(job).unlink()
-    assert selected_problems(job)[0].startswith("public/selected/detail/block.parquet cannot be read")

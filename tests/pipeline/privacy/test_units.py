@@ -126,10 +126,6 @@ def test_a_total_that_is_not_kept_to_would_be_noticed(rule: Rule, low: int, high
     assert l2 > 2 * reach**2
 
 
-def test_a_cap_that_is_forgotten_would_be_noticed() -> None:
-    assert furthest(_uncapped, range(4), "change-one")[1] > 2 * (2 * reach_between(0, 3, "change-one")) ** 2
-
-
 RECORDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, CELLS - 1), st.integers(-7, 9)), max_size=14)
 
 

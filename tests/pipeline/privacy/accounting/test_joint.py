@@ -93,12 +93,6 @@ def test_a_person_who_moves_changes_six_and_the_noise_is_for_more() -> None:
     assert all(6 / (2 * Fraction(n.scale)) > rho for n in privacy_statement(one).noise)
 
 
-def test_one_record_has_the_noise_and_the_streams_of_before() -> None:
-    found, stated = universes(more="")[1], universes(more="records_per_person = 1")[1]
-    assert found.privacy_fingerprint() == stated.privacy_fingerprint() != universes()[1].privacy_fingerprint()
-    assert [n.scale for n in privacy_statement(found).noise] == ["2", "2"]
-
-
 def test_with_one_record_each_the_losses_of_all_noise_are_composed() -> None:
     statement = joint(universes(more=""))
     assert statement.losses is not None
@@ -113,12 +107,6 @@ def test_two_persons_who_swap_alter_twice_as_many_households() -> None:
     statement = joint(found)
     assert (statement.records, statement.budget) == (2, "6")
     assert "two people swapping" in statement.words
-
-
-def test_alone_the_headline_is_that_of_a_record() -> None:
-    main = universes()[:1]
-    record = privacy_statements(main[0]).record
-    assert joint(main) == record.model_copy(update={"about": "person"})
 
 
 def test_a_selection_in_a_companion_is_paid_for_all_records() -> None:

@@ -215,13 +215,6 @@ def test_an_attribute_that_is_invariant_is_promised_to_two_that_swap_at_twice_th
     assert "the effect of changing one record within the same state and the same sex: " in fixed.record.words
 
 
-def test_an_attribute_that_an_invariant_shows_in_part_says_between_which_values() -> None:
-    found = privacy_statements(universe({"state": ["young"]}))
-    words = {s.records: s.words for s in found.attributes if s.of == "age"}
-    assert "only between values that no invariant tells apart: 1 | 2)" in words[1]
-    assert "two records of the same state" in words[2]
-
-
 def test_places_that_an_invariant_fixes_are_promised_to_two_that_swap() -> None:
     found = privacy_statements(universe({"county": ["total"]}))
     free = by_unit(privacy_statements(universe({})).places)

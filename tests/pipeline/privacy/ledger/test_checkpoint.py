@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -26,7 +25,7 @@ from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import Event, Group
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger, OverspentError
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse
 from pipeline.privacy.ledger.store import GUARDS as GUARD_NAMES
 from pipeline.privacy.ledger.store import ledger_url
@@ -318,22 +317,6 @@ def test_a_table_with_policies_has_no_witness(served: str, monkeypatch: pytest.M
         for run in (60, 61):
             assert ledger.reserve(charge(run)).new
     assert read.whole == 2
-
-
-def test_a_checkpoint_of_another_ledger_is_not_taken(
-    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = str(tmp_path / "other.sqlite")
-    begun(other, runs=2, budget="100")
-    shutil.copy(kept_at(other), kept_at(file))
-    read = Read(monkeypatch)
-    with Ledger.open(file) as ledger:
-        assert ledger.reserve(charge(63)).new
-        assert read.whole == 1
-        assert ledger.verify() == ()
-        with pytest.raises(OverspentError):
-            ledger.reserve(Charge("people", RunFingerprint("1" * 64), "r", "change-one", tuple(
-                Group("county", f"q{i}", "discrete_gaussian", Fraction(1, 30), 1) for i in range(3))))  # fmt: skip
 
 
 def spend_nothing(datasets: dict[str, Any]) -> None:
