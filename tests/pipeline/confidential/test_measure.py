@@ -60,6 +60,7 @@ def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town
                     )
 
 
+@pytest.mark.slow
 def test_noise_does_not_depend_on_batches(
     town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def gaussian_epsilon(rho: float, delta: float) -> float:
     return optimize.brentq(excess, 1e-9 * high, high)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=RHOS, delta=DELTAS)
 def test_epsilon_is_the_tightest_of_the_formula(rho: float, delta: float) -> None:
     """The formula gives at most delta at epsilon, and more than delta a little below it."""
@@ -54,14 +54,14 @@ def test_epsilon_is_the_tightest_of_the_formula(rho: float, delta: float) -> Non
         assert log_delta(rho, epsilon * (1 - 1e-5)) > math.log(delta)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=st.floats(1e-3, 100), delta=DELTAS)
 def test_epsilon_is_between_the_gaussian_mechanism_and_the_textbook(rho: float, delta: float) -> None:
     """A bound for all rho-zCDP mechanisms cannot be below the exact epsilon of one of them."""
     assert gaussian_epsilon(rho, delta) <= zcdp_epsilon(rho, delta) <= zcdp_epsilon_textbook(rho, delta)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=st.fractions(Fraction(1, 1000), 50), delta=st.integers(2, 40))
 def test_the_textbook_is_rounded_up_and_by_little(rho: Fraction, delta: int) -> None:
     found = zcdp_epsilon_textbook(rho, Fraction(1, 10**delta))

@@ -45,7 +45,7 @@ def test_probabilities_are_those_of_the_definition(epsilon: Fraction, losses: li
         assert p == pytest.approx(float(q), rel=1e-12, abs=1e-30)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(epsilon=EPSILONS, losses=LOSSES, bits=st.integers(64, 300))
 def test_enclosures_hold_the_cumulative_probabilities_and_are_tight(
     epsilon: Fraction, losses: list[int], bits: int

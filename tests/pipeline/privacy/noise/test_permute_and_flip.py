@@ -57,7 +57,7 @@ def by_integral(coins: list[Fraction]) -> list[Fraction]:
 # The distribution
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 @given(epsilon=EPSILONS, losses=LOSSES, shift=st.integers(-1000, 1000))
 def test_probabilities_are_those_of_the_definition(epsilon: Fraction, losses: list[int], shift: int) -> None:
     """The integral is the sum over all orders, exactly; and what the program computes is either."""
@@ -158,7 +158,7 @@ def exactly(base: Fraction, losses: list[int]) -> list[Fraction]:
     return by_integral([base ** (min(losses) - loss) for loss in losses])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=60)
 @given(
     base=st.sampled_from([Fraction(2), Fraction(11, 10), Fraction(9)]),
     moves=st.lists(st.tuples(st.integers(0, 12), st.integers(-3, 3)), min_size=1, max_size=5),
