@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
+from functools import cache
 
 import pytest
 
@@ -12,6 +13,7 @@ from pipeline.privacy.budget import NoiseSpec
 DIGITS = 110
 
 
+@cache
 def _exact_tails(spec: NoiseSpec) -> list[Decimal]:
     """T(k) = P(X >= k) for k = 0, 1, ... to 1e-100, summed from the definition, one exponential a term."""
     with localcontext(Context(prec=DIGITS)):

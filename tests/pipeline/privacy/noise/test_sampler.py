@@ -196,22 +196,6 @@ def test_a_large_table_is_refined() -> None:
             assert sampler.draw_from(words, always(iter([following + change]))).tolist() == [outcome]
 
 
-@pytest.mark.parametrize("spec", [GAUSSIANS[0], GAUSSIANS[2], LAPLACES[1]], ids=str)
-def test_undecidable_draws_split_in_the_exact_proportion(spec: NoiseSpec, exact_tails: ExactTails) -> None:
-    """Of the uniforms within one boundary's cell of 2^-64, the part below the boundary is its fractional part."""
-    sampler = sampler_for(spec)
-    place = sampler.boundaries.size // 2 + 1  # of P(X <= 1)
-    with localcontext(Context(prec=110)):
-        part = float(2**64 * exact_distribution(1, exact_tails(spec)) % 1)
-    generator = np.random.default_rng(2)
-    words = np.full(4000, sampler.boundaries[place])
-    draws = sampler.draw_from(words, lambda _: iter(generator.integers(0, 2**64, 4, dtype=np.uint64).tolist()))
-    assert set(draws) == {1, 2}
-    found = int((draws == 1).sum())
-    assert stats.binomtest(found, draws.size, part).pvalue > 1e-6
-    assert stats.binomtest(found, draws.size, part * 0.85).pvalue < 1e-6
-
-
 def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch: pytest.MonkeyPatch, exact_tails: ExactTails) -> None:
     """Each position has a row of words that belongs to it alone, under a key that is not the uniforms'."""
     spec = GAUSSIANS[1]
