@@ -126,9 +126,9 @@ def altered(kind: str, **changed: str) -> Change:
     return change
 
 
-def added(kind: str, **changed: str) -> Change:
+def added(of: str, **changed: str) -> Change:
     """The last event of a kind once more at the end, altered."""
-    return lambda events: [*events, replace([one for one in events if one.kind == kind][-1], **changed)]  # type: ignore[arg-type]
+    return lambda events: [*events, replace([one for one in events if one.kind == of][-1], **changed)]  # type: ignore[arg-type]
 
 
 def without(kind: str) -> Change:
