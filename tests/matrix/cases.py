@@ -6,6 +6,7 @@ Between them they have every kind of measurement, of public input and of publica
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from releases.chosen import write_chosen
-from releases.jobs import write_jobs
+from releases.jobs import JOBS, jobs, write_jobs
 from releases.named import write_named_town
 from releases.peopled import write_peopled
 from releases.positive_town import TOPDOWN, write_positive
@@ -21,6 +22,8 @@ from releases.small import QUICK, write_town
 
 from features.registry import FEATURES, is_installed
 from matrix.case import KEY, Case, Refusal, opened, released, run_of, write_key
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 
 #: A town with everything that a spec can state, under pure differential privacy.
 _PURE = (('rho = "2"', 'framework = "pure"\nepsilon = "2"'), ('privacy = { rho = "1" }', 'privacy = { epsilon = "1" }'))
@@ -63,6 +66,21 @@ def _sampled(folder: Path) -> None:
     (folder / "release.toml").write_text(_SAMPLED, encoding="utf-8")
 
 
+def _jobs_hold(folder: Path) -> None:
+    """What is left out of persons with more jobs than are counted is told where nobody else sees it."""
+    run = RunDirectory(folder / "out" / "jobs")
+    of_each = Counter(person for person, *_ in jobs())
+    above = [number for number in of_each.values() if number > JOBS]
+    left_out = f"privacy.unit: {sum(above) - JOBS * len(above)} records of {len(above)} units with more than {JOBS}"
+    assert above
+    assert left_out in run.warnings.read_text("utf-8")
+    public = [path.read_bytes() for path in run.public.rglob("*") if path.is_file()]
+    assert not any(left_out.encode() in content for content in public)
+    # D = 2 for each of two records that move together, with a rho of 1/4 x 1/4 of 2: sigma^2 = 2 * 4 / (2 * 1/8).
+    scales = {(noise.level, noise.query): noise.scale for noise in read_manifest(run.manifest).privacy[0].noise}
+    assert scales["county", "total"] == "32"
+
+
 #: Those of no feature.
 CORE: Final[Sequence[Case]] = (
     released("town", lambda folder: write_town(folder, *QUICK), "release.toml", "town", full=True),
@@ -70,7 +88,7 @@ CORE: Final[Sequence[Case]] = (
     released("bypass", lambda folder: write_town(folder, *QUICK, *_BYPASS), "release.toml", "town"),
     released("topdown", lambda folder: write_town(folder, QUICK[0], *_TOPDOWN), "release.toml", "town"),
     released("named", write_named_town, "release.toml", "town"),
-    released("jobs", write_jobs, "jobs.toml", "jobs"),
+    released("jobs", write_jobs, "jobs.toml", "jobs", expect=_jobs_hold),
     released("positive", write_positive, "state.toml", "state", full=True),
     released("positive_topdown", lambda folder: write_positive(folder, TOPDOWN), "state.toml", "state"),
     released("peopled", write_peopled, "release.toml", "peopled"),
