@@ -376,7 +376,7 @@ class Machine(RuleBasedStateMachine):
         for name, known in self.model.items():
             state = states[name]
             assert state.spent == sum(known.spent.values())
-            assert (state.closed, state.runs.keys()) == (
+            assert (state.closed, set(state.runs)) == (
                 known.closed,
                 {f"{run:064x}" for run in known.runs},
             )
