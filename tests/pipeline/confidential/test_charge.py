@@ -7,18 +7,14 @@ import shutil
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
-from releases.command import spinewise
 from releases.killed import kill_at
-from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
+from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.confidential.disclosures import exact_disclosures
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.model.universe import Universe
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.notes import read_notes
@@ -40,7 +36,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def charged_spec(folder: Path, *, key: str = "", units: str = 'dataset = "town-units", ') -> Path:
     folder.mkdir()
-    spec = write_town(folder)
+    spec = write_town(folder, *QUICK)
     text = spec.read_text().replace('key = "insecure-test:1"\n', f'dataset = "town"\n{key}')
     spec.write_text(text.replace('privacy = { rho = "1" }', f'privacy = {{ {units}rho = "1" }}'))
     return spec
@@ -52,58 +48,28 @@ def spent(place: str, dataset: str = "town") -> Fraction:
         return state.budget - state.left
 
 
-def test_a_run_is_charged_once(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec")
-    root = run(spec, tmp_path / "out")
-    assert spent(ledger) == 2
-    assert spent(ledger, "town-units") == 1
-    assert (RunDirectory(root).restricted / "ledger.json").is_file()
-    run(spec, tmp_path / "out")
-    assert spent(ledger) == 2
-    with Ledger.open(ledger) as opened:
-        assert not opened.verify()
-        assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
-
-
-def test_what_is_exact_is_worked_out_once(ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash over the areas of every leaf, for the charge and for its end."""
-    asked: list[str] = []
-
-    def counted(universe: Universe, *rest: Any) -> Any:
-        asked.append(universe.name)
-        return exact_disclosures(universe, *rest)
-
-    monkeypatch.setattr("pipeline.confidential.disclosures.exact_disclosures", counted)
-    run(charged_spec(tmp_path / "spec"), tmp_path / "out")
-    assert asked == ["", "units"]
-    assert spent(ledger) == 2
-
-
-def test_a_run_leaves_its_mark_where_the_settings_say(
+def test_a_run_is_charged_once_before_it_measures_and_another_is_refused(
     ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last event is marked in the state folder; a ledger put back is refused by it."""
+    """Its last event is marked where the settings say, and a ledger put back is refused by it."""
     monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
     spec = charged_spec(tmp_path / "spec")
     shutil.copy(ledger, tmp_path / "backup")
+    root = run(spec, tmp_path / "out")
+    assert (RunDirectory(root).restricted / "ledger.json").is_file()
     run(spec, tmp_path / "out")
+    with pytest.raises(BudgetRefusedError, match=r"town.* asked for rho = 2, left is 1: 2 of 3 is spent") as refused:
+        run(spec, tmp_path / "elsewhere")  # its own key: other noise, another charge
+    assert refused.value.exit_status == 3
+    assert (spent(ledger), spent(ledger, "town-units")) == (2, 1)
     with Ledger.open(ledger) as opened:
+        assert not opened.verify()
+        assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
         assert Marks(tmp_path / "state").seen(opened.id) == opened.head()
     shutil.copy(tmp_path / "backup", ledger)
     with pytest.raises(LedgerError, match=r"/state/.* it was put back to an older state"):
         run(spec, tmp_path / "elsewhere")
     assert list((tmp_path / "elsewhere").rglob("measurements/**/*.parquet")) == []
-
-
-def test_another_run_is_refused_when_the_budget_is_short(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec")
-    run(spec, tmp_path / "out")
-    with pytest.raises(BudgetRefusedError, match="town"):
-        run(spec, tmp_path / "elsewhere")  # its own key: other noise, another charge
-    assert spent(ledger) == 2
-    assert spent(ledger, "town-units") == 1
-    measured = list((tmp_path / "elsewhere").rglob("measurements/**/*.parquet"))
-    assert measured == []
 
 
 @pytest.mark.slow
@@ -127,31 +93,17 @@ def test_a_killed_run_is_charged_before_it_measures_and_never_twice(ledger: str,
         assert [event.kind for event in opened.events()].count("commit") == 2
 
 
-@pytest.mark.slow
-def test_the_command_ends_with_status_3_and_tells_the_three_amounts(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec")
-    for out, status in ((tmp_path / "one", 0), (tmp_path / "two", 3)):
-        done = spinewise(
-            "run", spec, "--out", out, "--ledger", ledger, "--workers", 1, PREFECT_HOME=str(tmp_path / "prefect")
-        )
-        assert done.returncode == status, done.stderr
-    assert "asked for rho = 2, left is 1: 2 of 3 is spent; refused, and nothing was charged or drawn" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list((tmp_path / "two").rglob("measurements/**/*.parquet")) == []
-    assert spent(ledger) == 2
-
-
-def test_a_test_key_is_never_charged(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec", key='key = "insecure-test:1"\n')
-    with pytest.raises(InputError, match="a run with a test key is not a release"):
-        run(spec, tmp_path / "out")
-    assert spent(ledger) == 0
-
-
-def test_all_histograms_name_a_dataset_or_none(ledger: str, tmp_path: Path) -> None:
-    spec = charged_spec(tmp_path / "spec", units="")
-    with pytest.raises(InputError, match=r"companions\.units\.privacy\.dataset: missing"):
-        run(spec, tmp_path / "out")
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"key": 'key = "insecure-test:1"\n'}, "a run with a test key is not a release"),
+        ({"units": ""}, r"companions\.units\.privacy\.dataset: missing"),
+    ],
+)
+def test_what_cannot_be_charged_is_refused(ledger: str, tmp_path: Path, changes: dict[str, str], told: str) -> None:
+    """A test key, and a release of which some histograms name a dataset and others none."""
+    with pytest.raises(InputError, match=told):
+        run(charged_spec(tmp_path / "spec", **changes), tmp_path / "out")
     assert spent(ledger) == 0
 
 
@@ -171,11 +123,3 @@ def test_a_ledger_that_would_not_be_charged_is_told(tmp_path: Path, monkeypatch:
     everywhere = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out")])
     assert "Warning: SPINEWISE_LEDGER is set, but the spec names no dataset" in everywhere.output
     assert "stopped here" in str(everywhere.exception)
-
-
-def test_without_a_dataset_no_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "none.sqlite"))
-    folder = tmp_path / "spec"
-    folder.mkdir()
-    run(write_town(folder), tmp_path / "out")
-    assert not (tmp_path / "none.sqlite").exists()

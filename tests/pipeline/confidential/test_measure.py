@@ -60,6 +60,7 @@ def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town
                     )
 
 
+@pytest.mark.slow
 def test_noise_does_not_depend_on_batches(
     town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,29 +97,6 @@ def test_what_goes_wrong_in_a_thread_ends_the_stage_and_leaves_no_file_of_the_le
         measure_level(job, MasterKey.from_text("insecure-test:1"), "records", universe, level)
     assert not [*directory.staging.iterdir()]
     assert not [path for path in directory.public.rglob("*") if path.is_file()]
-
-
-@pytest.mark.slow
-def test_other_records_and_other_budgets_meet_other_noise(town: Path, tmp_path: Path) -> None:
-    def noise(root: Path) -> np.ndarray:
-        directory = RunDirectory(root)
-        measured = read_measurement(unchecked(directory.main.measurement("block", "detailed")))
-        frame = read_histogram(
-            directory.main.true_histogram("block"), measured.geocodes, load_spec(spec).universes()[0].schema
-        )
-        return measured.values - frame.toarray()
-
-    changes = {"records": [], "budget": [('rho = "2"', 'rho = "2.000000001"')], "key": [("test:1", "test:2")]}
-    spec = write_town(tmp_path / "same")
-    before = noise(town)
-    assert np.array_equal(noise(run(spec, tmp_path / "out")), before)
-    for what, change in changes.items():
-        spec = write_town(tmp_path / what, *change)
-        if what == "records":
-            lines = (tmp_path / what / "persons.csv").read_text().splitlines()
-            (tmp_path / what / "persons.csv").write_text("\n".join(lines[:-1]) + "\n")
-        # The same noise would agree everywhere; independent noise of sigma 1 to 2 in a quarter of the places or so.
-        assert (noise(run(spec, tmp_path / f"out-{what}")) == before).mean() < 0.5
 
 
 def test_records_in_impossible_cells_are_refused_before_anything_is_published(tmp_path: Path) -> None:

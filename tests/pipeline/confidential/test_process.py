@@ -17,13 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from releases.command import environment
-from releases.small import QUICK, public_bytes, request_of, run, write_town
+from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess, described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.steps import Step
 from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
@@ -31,7 +31,7 @@ from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import release_run, run_release
+from pipeline.runs.run import run_release
 
 #: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
 SERVING = """
@@ -208,18 +208,6 @@ def test_the_search_finds_them_where_they_are(spec: Path) -> None:
     assert here["records"] > 0
 
 
-@pytest.mark.slow
-def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
-    MasterKey.generate().write(tmp_path / "key")
-    here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
-    checked = request_of(spec, tmp_path / "apart", key_file=tmp_path / "key")
-    with measuring_process(checked) as measured:
-        assert isinstance(measured, MeasuringProcess)
-        apart = run_release(checked, Silent(), measured=measured)
-    assert public_bytes(apart) == public_bytes(here)
-    assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
-
-
 def spawned() -> list[psutil.Process]:
     """The processes that the run in this one has started; the tests have others, which are not the run's."""
     return [child for child in psutil.Process().children() if "spawn_main" in str(child.cmdline())]
@@ -247,26 +235,6 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     assert len(working["combine"]) == 1
     assert working["report"] == working["accuracy"] == working["combine"]
     assert spawned() == []
-
-
-def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_path: Path) -> None:
-    """Of the libraries in its memory, at each step up to the last measurement; no programme is to be solved."""
-    text = spec.read_text()
-    spec.write_text(text[: text.index("[[bounds]]")] + text[text.index("[input]") :])
-    loaded: set[str] = set()
-
-    class Looking(Silent):
-        def start(self, step: Step) -> None:  # noqa: ARG002
-            loaded.update(file.path for child in spawned() for file in child.memory_maps())
-
-    checked = request_of(spec, tmp_path / "out")
-    with measuring_process(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
-        released.count()
-        released.charge()
-        released.measure()
-    assert any("/pyarrow/" in path for path in loaded)
-    needless = ("/scipy/optimize/", "/scipy/special/", "/scipy/linalg/", "/pandas/")
-    assert [path for path in sorted(loaded) if any(package in path for package in needless)] == []
 
 
 def test_nor_do_its_imports() -> None:
@@ -349,32 +317,6 @@ def with_table(checked: CheckedRequest, table: MemoryTable) -> CheckedRequest:
     return replace(checked, universes=(held, *checked.universes[1:]))
 
 
-@pytest.mark.slow
-def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path) -> None:
-    """Of many batches and kinds of columns; those that are not needed are not asked for."""
-    MasterKey.generate().write(tmp_path / "key")
-    from_file = run(spec, tmp_path / "file", key_file=tmp_path / "key")
-    whole = pa.csv.read_csv(spec.parent / "persons.csv")
-    kinds = [column.cast(pa.large_string()) for column in whole.columns[:2]]
-    kinds += [column.dictionary_encode() for column in whole.columns[2:]]
-    table = pa.Table.from_arrays([*kinds, pa.nulls(whole.num_rows)], [*whole.column_names, "unused"])
-    table = pa.Table.from_batches(table.to_batches(max_chunksize=7))
-    asked: list[tuple[str, ...]] = []
-
-    def read(names: Sequence[str]) -> pa.Table:
-        asked.append(tuple(names))
-        return table.select(names)
-
-    place = MemoryTable("records", "records (a table)", tuple(table.column_names), read)
-    checked = with_table(request_of(spec, tmp_path / "table", key_file=tmp_path / "key"), place)
-    with measuring_process(checked) as measured:
-        assert isinstance(measured, MeasuringProcess)
-        from_table = run_release(checked, Silent(), measured=measured)
-    assert public_bytes(from_table) == public_bytes(from_file)
-    assert "unused" not in {name for names in asked for name in names}
-    assert {path.name for path in (from_table / "restricted").rglob("*") if MARK in path.name} == set()
-
-
 def test_what_is_wrong_with_a_table_stays_between_the_two(spec: Path, tmp_path: Path) -> None:
     def read(names: Sequence[str]) -> pa.Table:
         raise RecordsError(f"records, column {names[0]!r}: found 90210417 and 'x'")
@@ -404,20 +346,9 @@ def test_errors_cross(error: SpinewiseError, kind: type[SpinewiseError], text: s
     assert back.exit_status == status
 
 
-def test_a_full_disk_crosses_as_what_it_is() -> None:
-    back = restored(described(OSError(28, "No space left on device", "/x"), None, "measure"))
-    assert isinstance(back, OSError)
-    assert (back.errno, back.filename) == (28, "/x")
-
-
 def test_a_defect_says_nothing() -> None:
     back = restored(described(ValueError("a true count: 17"), None, "check"))
     assert str(back) == "check: ValueError, a defect of the program"
-
-
-def test_only_errors_of_this_software_are_made_again() -> None:
-    made = restored({"module": "subprocess", "name": "Popen", "text": "touch x"})
-    assert type(made) is SpinewiseError
 
 
 def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.chosen import BLOCKS, write_chosen
 from releases.command import feature_module
-from releases.repeated import rerun
 from releases.small import run
 from releases.updated import seal
 
@@ -26,7 +22,6 @@ from auditor.program import audit
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.confidential.measure import select_versions
-from pipeline.errors import InputError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -43,9 +38,6 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
-from pipeline.runs.from_measurements import estimate_release
-from pipeline.runs.rerun import compare_public
-from pipeline.runs.verify import selected_problems
 from pipeline.storage.readable import unchecked
 
 
@@ -91,20 +83,6 @@ def recorded(job: Job) -> dict[str, str]:
     return fingerprints
 
 
-def test_the_package_says_what_is_in_the_list_of_every_row(job: Job) -> None:
-    """By the version beside it, each number has a label; what is described is what the file has."""
-    resources = json.loads(job.run.package.read_text("utf-8"))["resources"]
-    (described,) = [one for one in resources if one["path"] == job.run.name_of(file_of(job))]
-    fields = described["schema"]["fields"]
-    assert [field["name"] for field in fields] == pq.read_schema(file_of(job)).names
-    stored = pd.read_parquet(file_of(job))
-    assert set(stored["version"]) <= set(fields[1]["constraints"]["enum"])
-    assert {len(stored[stored["version"] == name]) > 0 for name in ("total", "race * sex")} == {True}
-    for version, values in zip(stored["version"], stored["value"], strict=True):
-        assert len(fields[2]["answers"][version]) == len(values)
-    assert [answer["name"] for answer in fields[2]["answers"]["some"]] == ["ab", "cd"]
-
-
 def choose_again(job: Job) -> None:
     (universe,) = job.universes
     fingerprint = recorded(job)[""]
@@ -127,29 +105,6 @@ def test_a_run_is_charged_for_choice_and_measurement_and_audited(released: tuple
     assert charges["select detail"].mechanism == "exponential"
     assert charges["select detail"].count == len(BLOCKS)
     assert Fraction(charges["select detail"].cost) + Fraction(charges["selected detail"].cost) == Fraction(1, 5)
-
-
-def test_the_audit_names_what_it_looked_at(released: tuple[Path, str]) -> None:
-    told: list[Any] = []
-    found = feature_module("features.audit.finished").audit_release(
-        RunDirectory(released[0]), KeySource(), released[1], 1, told.append
-    )
-    assert found.passed, found.failed
-    assert {"noise found", "streams apart", "choices redrawn", "noise redrawn", "ledger", "verified"} <= {
-        one.check for one in told
-    }
-
-
-def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(released: tuple[Path, str]) -> None:
-    """Nothing is left in the ledger: a second charge would be refused."""
-    root, ledger = RunDirectory(released[0]), released[1]
-    before = root.main.selected("detail", "block").read_bytes()
-    root.main.selected("detail", "block").unlink()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPINEWISE_LEDGER", ledger)
-        run(released[0].parents[1] / "in" / "release.toml", released[0].parent)
-    assert root.main.selected("detail", "block").read_bytes() == before
-    assert rerun(root.root).same
 
 
 def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
@@ -235,30 +190,3 @@ def test_a_choice_that_is_not_charged_is_found(
     findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
     assert {one.check for one in findings} == {"ledger"}
     assert f"{left_out} at block was not charged" in str([one.detail for one in findings])
-
-
-def test_a_changed_file_is_named_with_its_level_and_geounit(job: Job, released: tuple[Path, str]) -> None:
-    table = pq.read_table(file_of(job))
-    versions = table.column("version").to_pylist()
-    versions[7] = "some" if versions[7] != "some" else "total"
-    column = table.schema.get_field_index("version")
-    pq.write_table(table.set_column(column, table.schema.field(column), [versions]), file_of(job))
-    (difference,) = compare_public(RunDirectory(released[0]), job.run, ["county", "block"])
-    assert str(difference).startswith("public/selected/detail/block.parquet: level block, geounit A07")
-    assert "has the answers of the version chosen" in str(selected_problems(job))
-
-
-def test_a_file_with_fewer_geounits_does_not_verify(job: Job) -> None:
-    pq.write_table(pq.read_table(file_of(job)).slice(1), file_of(job))
-    (problem,) = selected_problems(job)
-    assert problem == (
-        "public/selected/detail/block.parquet does not have the geounits of level 'block', in the spine's order"
-    )
-    file_of(job).unlink()
-    assert selected_problems(job)[0].startswith("public/selected/detail/block.parquet cannot be read")
-
-
-def test_measurements_made_elsewhere_have_no_choices(tmp_path: Path) -> None:
-    spec = write_chosen(tmp_path / "in")
-    with pytest.raises(InputError, match="select: how detailed a table is can be chosen from records only"):
-        estimate_release(tmp_path / "in", spec, tmp_path / "out", 1, Silent())

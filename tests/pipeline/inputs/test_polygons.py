@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gzip
 import json
 from pathlib import Path
@@ -135,27 +134,6 @@ def test_what_does_not_fit_is_told(tmp_path: Path, content: object, code: str, t
         read_areas(source(path, code), CODES)
     assert str(error.value).startswith("report.polygons.tract")
     assert str(path) in str(error.value)
-
-
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be read: No such file"):
-        read_areas(source(tmp_path / "none.geojson"), CODES)
-    (tmp_path / "bad.geojson").write_text("{")
-    with pytest.raises(InputError, match="is not what its name says"):
-        read_areas(source(tmp_path / "bad.geojson"), CODES)
-
-
-def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def missing(name: str, *rest: Any, **named: Any) -> Any:
-        if name == "geopandas":
-            raise ImportError(name)
-        return original(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(InputError, match=r'need geopandas; install it with pip install "geopandas.*" "pyogrio'):
-        read_areas(source(tmp_path / "areas.gpkg"), CODES)
 
 
 def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,17 +104,6 @@ def test_a_key_is_never_shown(key: MasterKey) -> None:
         key.__getstate__()
 
 
-def test_generated_keys_differ_and_are_secure() -> None:
-    first, second = MasterKey.generate(), MasterKey.generate()
-    assert first != second
-    assert first.commitment() != second.commitment()
-    assert not first.insecure
-    assert first != "a text"
-    for secret in (b"short", SECRET + b"x", "a" * 32):
-        with pytest.raises(ValueError, match="32 bytes"):
-            MasterKey(secret)  # type: ignore[arg-type]
-
-
 def test_insecure_keys_are_marked_and_repeatable() -> None:
     one, two = MasterKey.from_text("insecure-test:1"), MasterKey.from_text("insecure-test:2")
     assert one.insecure

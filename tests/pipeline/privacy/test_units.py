@@ -126,10 +126,6 @@ def test_a_total_that_is_not_kept_to_would_be_noticed(rule: Rule, low: int, high
     assert l2 > 2 * reach**2
 
 
-def test_a_cap_that_is_forgotten_would_be_noticed() -> None:
-    assert furthest(_uncapped, range(4), "change-one")[1] > 2 * (2 * reach_between(0, 3, "change-one")) ** 2
-
-
 RECORDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, CELLS - 1), st.integers(-7, 9)), max_size=14)
 
 
@@ -138,7 +134,7 @@ def columns(records: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(records=RECORDS, low=st.integers(-5, 0), high=st.integers(0, 8))
 def test_totals_are_kept_within_their_ends_and_no_amount_grows(
     records: list[tuple[int, int, int]], low: int, high: int
@@ -164,7 +160,7 @@ def test_totals_are_kept_within_their_ends_and_no_amount_grows(
                 assert (np.abs(np.maximum(sign * own, 0) - share) < 1).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(records=RECORDS, other=RECORDS, order=st.randoms(use_true_random=False))
 def test_what_a_unit_adds_depends_on_nobody_else_and_not_on_the_order(
     records: list[tuple[int, int, int]], other: list[tuple[int, int, int]], order: object
@@ -184,7 +180,7 @@ def test_what_a_unit_adds_depends_on_nobody_else_and_not_on_the_order(
     assert found[0] == found[1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50)
 @given(amounts=st.lists(st.integers(0, 9), min_size=1, max_size=5), cells=st.lists(st.integers(0, 3), min_size=5))
 def test_where_a_record_is_does_not_alter_what_others_are_taken_down_to(amounts: list[int], cells: list[int]) -> None:
     """The statements about an attribute or a place need this: equal amounts become equal ones."""
@@ -193,8 +189,3 @@ def test_where_a_record_is_does_not_alter_what_others_are_taken_down_to(amounts:
     for amount in set(amounts):
         assert len(set(within[values == amount].tolist())) == 1
     del cells
-
-
-def test_ends_that_leave_0_out_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 must be between"):
-        within_ends(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), 1, 3)

@@ -50,40 +50,28 @@ def test_householders_alone_are_counted(persons: Path) -> None:
     assert both.toarray().tolist() == [[0, 1], [0, 2]]
 
 
-def test_without_the_choice_the_others_are_mistakes(persons: Path) -> None:
-    with pytest.raises(RecordsError, match="'child'"):
-        tabulate(source(persons).source(), HEADS, SPINE)
-
-
-def test_a_mistake_in_a_chosen_row_has_its_own_number(persons: Path) -> None:
-    with pytest.raises(RecordsError) as caught:
-        tabulate(source(persons, rows={"relate": ["0", "2"]}).source(), HEADS, SPINE)
-    assert "2" in str(caught.value)
-    assert "'child'" in str(caught.value)
-
-
-def test_a_column_that_is_not_there(persons: Path) -> None:
-    with pytest.raises(RecordsError, match="no column 'relation'"):
-        tabulate(source(persons, rows={"relation": "0"}).source(), HEADS, SPINE)
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({}, "'child'"),
+        ({"relate": ["0", "2"]}, r"in 2 rows .rows 2, 6.*'child'"),
+        ({"relation": "0"}, "no column 'relation'"),
+    ],
+)
+def test_mistakes_in_chosen_rows_are_told_with_their_own_number(
+    persons: Path, rows: dict[str, object], told: str
+) -> None:
+    with pytest.raises(RecordsError, match=told):
+        tabulate(source(persons, rows=rows).source(), HEADS, SPINE)
 
 
 def test_rows_of_counts_are_chosen_too(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv"
     path.write_text("block,kind,age,count\n11,home,old,3\n11,hotel,old,4\n12,home,young,5\n", encoding="utf-8")
-    section = InputSpec.model_validate(
-        {"file": path, "form": "long", "geocode": "block", "count": "count", "rows": {"kind": "home"}}
-    )
+    section = source(path, form="long", count="count", rows={"kind": "home"})
     assert tabulate(section.source(), HEADS, SPINE).toarray().tolist() == [[0, 3], [5, 0]]
 
 
 def test_not_of_the_wide_form(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="not for the form"):
-        InputSpec.model_validate(
-            {
-                "file": tmp_path / "a.csv",
-                "form": "wide",
-                "geocode": "block",
-                "cells": [{"counts": "n"}],
-                "rows": {"a": "b"},
-            }
-        )
+        source(tmp_path / "a.csv", form="wide", cells=[{"counts": "n"}], rows={"a": "b"})

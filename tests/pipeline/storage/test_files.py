@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 from fractions import Fraction
 from pathlib import Path
@@ -16,13 +17,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.program import write_private
 from pipeline.errors import ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.storage.durable import make_folder
 from pipeline.storage.files import (
     RowGroups,
     canonical_json,
@@ -30,8 +30,8 @@ from pipeline.storage.files import (
     make_restricted,
     open_parquet,
     read_header,
+    reading,
     rows_per_group,
-    sha256_file,
     staged,
     texts,
     write_bytes,
@@ -64,19 +64,85 @@ def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, sta
     assert list(staging.iterdir()) == []
 
 
-def test_an_error_on_the_way_leaves_the_old_file_and_no_rubbish(tmp_path: Path, staging: Path) -> None:
+@pytest.mark.parametrize(
+    ("where", "error", "kind", "told"),
+    [
+        ("os.fsync", KeyboardInterrupt(), KeyboardInterrupt, ""),
+        (
+            "os.fsync",
+            OSError(errno.ENOSPC, "No space left"),
+            ReleaseError,
+            r"there is no space left for it \(",
+        ),
+        ("pathlib.Path.replace", OSError(errno.EXDEV, "Invalid link"), ReleaseError, "they must be on one"),
+    ],
+)
+def test_an_error_on_the_way_leaves_the_old_file_and_no_rubbish(
+    tmp_path: Path,
+    staging: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    error: BaseException,
+    kind: type[BaseException],
+    told: str,
+) -> None:
     target = tmp_path / "file"
     write_bytes(target, b"old", staging)
 
-    def stopped() -> None:
-        with staged(target, staging) as path:
-            path.write_text("new")
-            raise KeyboardInterrupt
+    def failing(*_: object) -> None:
+        raise error
 
-    with pytest.raises(KeyboardInterrupt):
-        stopped()
+    with monkeypatch.context() as patched:
+        patched.setattr(where, failing)
+        with pytest.raises(kind, match=told):
+            write_bytes(target, b"new", staging)
     assert target.read_bytes() == b"old"
     assert list(staging.iterdir()) == []
+
+
+#: Parquet files that are none of a release's.
+FOREIGN: dict[str, bytes | pa.Table | None] = {
+    "cannot be read as a Parquet file": None,
+    "cannot be read as a Parquet file: ": b"PAR1 no such thing",
+    "was not written by this software": pa.table({"a": [1]}),
+}
+
+
+@pytest.mark.parametrize("told", FOREIGN)
+def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path, told: str) -> None:
+    path, content = tmp_path / "x.parquet", FOREIGN[told]
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        pa.parquet.write_table(content, path)
+    with pytest.raises(ReleaseError, match=rf"x\.parquet {told}"), open_parquet(unchecked(path)) as file:
+        read_header(file, path)
+
+
+@settings(max_examples=60)
+@given(damage=st.sampled_from(["cut", "flip"]), data=st.data())
+def test_a_parquet_file_cut_short_or_with_a_bit_turned_over_is_refused_or_read_as_it_was(
+    damage: str, data: st.DataObject
+) -> None:
+    """Whatever is read of it is what was written, or there is one sentence; cut anywhere it is never fewer rows."""
+    table = pa.table({"geocode": [f"A{i:03d}" for i in range(400)], "n": [i * i for i in range(400)]})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_parquet(folder / "whole.parquet", table, folder, {"kind": "test"})
+        whole = (folder / "whole.parquet").read_bytes()
+        footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # a bit of it can end Arrow, and the process
+        place = data.draw(st.integers(1, (len(whole) if damage == "cut" else footer) - 1))
+        turned = whole[:place] + bytes([whole[place] ^ 1 << data.draw(st.integers(0, 7))]) + whole[place + 1 :]
+        path = folder / "x.parquet"
+        path.write_bytes(whole[:place] if damage == "cut" else turned)
+        try:
+            with open_parquet(unchecked(path)) as file, reading(path):
+                found = file.read()
+                read_header(file, path)
+        except ReleaseError:
+            return
+        assert damage == "flip"
+        assert found.num_rows == table.num_rows
 
 
 KILLED = {
@@ -123,33 +189,6 @@ def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, stagin
     assert [path for path in (tmp_path / "public").rglob("*") if not path.is_dir()] == []
 
 
-def test_private_files_are_the_owners_and_others_follow_the_umask(tmp_path: Path, staging: Path) -> None:
-    before = os.umask(0o027)
-    try:
-        write_bytes(tmp_path / "private", b"", staging, private=True)
-        write_bytes(tmp_path / "other", b"", staging)
-    finally:
-        os.umask(before)
-    assert (_mode(tmp_path / "private"), _mode(tmp_path / "other")) == (0o600, 0o640)
-
-
-def test_a_full_disk_is_said_so_and_leaves_the_old_file(
-    tmp_path: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "file"
-    write_bytes(target, b"old", staging)
-
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        with pytest.raises(ReleaseError, match=r"cannot write .*file: there is no space left for it \(.* MB are free"):
-            write_bytes(target, b"new", staging)
-    assert target.read_bytes() == b"old"
-    assert list(staging.iterdir()) == []
-
-
 def test_a_limit_on_the_size_of_files_in_the_middle_of_a_parquet_file_is_said_so(tmp_path: Path, staging: Path) -> None:
     # It reaches pyarrow's own writing, as a full disk does.
     program = """
@@ -180,37 +219,19 @@ def test_a_limit_on_the_size_of_files_in_the_middle_of_a_parquet_file_is_said_so
     assert list(staging.iterdir()) == []
 
 
-def test_two_file_systems_are_named_as_the_cause(
-    tmp_path: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def across(_self: Path, _target: Path) -> None:
-        raise OSError(errno.EXDEV, "Invalid cross-device link")
-
-    monkeypatch.setattr(Path, "replace", across)
-    with pytest.raises(ReleaseError, match="different file systems; they must be on one"):
-        write_bytes(tmp_path / "file", b"", staging)
-
-
-def test_a_restricted_folder_is_closed_whatever_the_umask(tmp_path: Path) -> None:
+def test_what_is_private_is_closed_with_the_folders_above_it_whatever_the_umask(tmp_path: Path, staging: Path) -> None:
+    write_bytes(tmp_path / "other", b"", staging)
     before = os.umask(0)
     try:
-        make_restricted(tmp_path / "a" / "restricted")
-    finally:
-        os.umask(before)
-    assert _mode(tmp_path / "a" / "restricted") == 0o700
-    assert _mode(tmp_path / "a") == 0o777
-
-
-def test_folders_above_a_private_file_are_closed_too_whatever_the_umask(tmp_path: Path, staging: Path) -> None:
-    before = os.umask(0)
-    try:
+        make_restricted(tmp_path / "restricted")
         write_bytes(tmp_path / "a" / "b" / "private", b"", staging, private=True)
         with Ledger.open(str(tmp_path / "c" / "d" / "ledger.db"), create=True, state=tmp_path / "e" / "f") as ledger:
             ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(1), neighbours="change-one")
         write_private(tmp_path / "g" / "h" / "found.json", [])
     finally:
         os.umask(before)
-    made = [path for path in tmp_path.rglob("*") if path not in (staging, staging.parent)]
+    made = [path for path in tmp_path.rglob("*") if path not in (staging, tmp_path / "other")]
+    assert _mode(tmp_path / "other") == 0o666 & ~before
     assert len([path for path in made if path.is_dir()]) >= 6
     assert {path.name: oct(_mode(path)) for path in made if _mode(path) != (0o700 if path.is_dir() else 0o600)} == {}
 
@@ -224,20 +245,6 @@ def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pyt
     caplog.clear()
     make_restricted(folder)
     assert caplog.text == ""
-
-
-def test_a_folder_that_cannot_be_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "restricted"
-    folder.mkdir(mode=0o755)
-    monkeypatch.setattr(Path, "chmod", lambda *_: None)
-    with pytest.raises(ReleaseError, match="mode 0755 and the file system does not let it be 0700"):
-        make_restricted(folder)
-
-
-def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    with pytest.raises(ReleaseError, match="belongs to user"):
-        make_restricted(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
@@ -254,32 +261,12 @@ def test_what_is_not_a_folder_is_not_made_restricted(tmp_path: Path, kind: str) 
         assert _mode(tmp_path / "elsewhere") == 0o755
 
 
-def test_a_folder_below_a_file_is_an_error(tmp_path: Path, staging: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):
-        make_folder(tmp_path / "file" / "below")
-    with pytest.raises(ReleaseError, match=r"cannot write .*below.x: Not a directory"):
-        write_bytes(tmp_path / "file" / "below" / "x", b"", staging)
-
-
-def test_sha256_is_of_the_bytes(tmp_path: Path) -> None:
-    data = bytes(range(256)) * 5000
-    (tmp_path / "file").write_bytes(data)
-    assert sha256_file(tmp_path / "file") == hashlib.sha256(data).hexdigest()
-
-
 def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
     write_json(tmp_path / "file", {"b": [1], "a": "é"}, staging)
     text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
     assert (tmp_path / "file").read_text() == text
     assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"bytes"])
-def test_what_json_cannot_say_is_not_written(value: object) -> None:
-    with pytest.raises((ValueError, TypeError)):
-        canonical_json({"a": value})
 
 
 @given(
@@ -317,24 +304,6 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
         assert read_header(file, tmp_path / "whole") == {"kind": "test"}
 
 
-def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    with (
-        pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"),
-        open_parquet(unchecked(path)),
-    ):
-        pass
-    path.write_bytes(b"PAR1 no such thing")
-    with (
-        pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"),
-        open_parquet(unchecked(path)),
-    ):
-        pass
-    pa.parquet.write_table(pa.table({"a": [1]}), path)
-    with open_parquet(unchecked(path)) as file, pytest.raises(ReleaseError, match="was not written by this software"):
-        read_header(file, path)
-
-
 @given(
     st.lists(
         st.lists(
@@ -356,10 +325,3 @@ def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[st
         assert found.shape == expected.shape
         assert found.dtype.kind == "U"
         assert found.tolist() == expected.tolist()
-
-
-@given(st.lists(st.text(alphabet="0123456789", min_size=15, max_size=15), min_size=1, max_size=20))
-def test_codes_of_one_length_are_widened_at_once(codes: list[str]) -> None:
-    found = texts(pa.chunked_array([pa.array(codes, pa.string())]))
-    assert found.dtype == np.dtype("U15")
-    assert found.tolist() == codes

@@ -44,26 +44,7 @@ def gaussian_epsilon(rho: float, delta: float) -> float:
     return optimize.brentq(excess, 1e-9 * high, high)
 
 
-@pytest.mark.parametrize(
-    ("rho", "epsilon"),
-    [
-        (Fraction(293764, 114921), 17.14),  # persons, United States
-        (Fraction(3379, 12343) ** 2, 2.47),  # housing units, United States
-    ],
-)
-def test_the_published_statements_of_2020(rho: float, epsilon: float) -> None:
-    """The 2020 P.L. 94-171 release: they are the tight conversion at delta = 1e-10, not the textbook's."""
-    assert round(zcdp_epsilon(rho, Fraction(1, 10**10)), 2) == epsilon
-    assert round(zcdp_epsilon_textbook(rho, Fraction(1, 10**10)), 2) > epsilon
-
-
-def test_known_values() -> None:
-    assert zcdp_epsilon(2.63, 1e-6) == pytest.approx(13.792, abs=5e-4)
-    assert zcdp_epsilon_textbook(2.63, 1e-6) == pytest.approx(14.686, abs=5e-4)
-    assert zcdp_epsilon_textbook(Fraction(1), Fraction(1, 10**6)) == pytest.approx(1 + 2 * math.sqrt(6 * math.log(10)))
-
-
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=RHOS, delta=DELTAS)
 def test_epsilon_is_the_tightest_of_the_formula(rho: float, delta: float) -> None:
     """The formula gives at most delta at epsilon, and more than delta a little below it."""
@@ -73,21 +54,14 @@ def test_epsilon_is_the_tightest_of_the_formula(rho: float, delta: float) -> Non
         assert log_delta(rho, epsilon * (1 - 1e-5)) > math.log(delta)
 
 
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=st.floats(1e-3, 100), delta=DELTAS)
 def test_epsilon_is_between_the_gaussian_mechanism_and_the_textbook(rho: float, delta: float) -> None:
     """A bound for all rho-zCDP mechanisms cannot be below the exact epsilon of one of them."""
     assert gaussian_epsilon(rho, delta) <= zcdp_epsilon(rho, delta) <= zcdp_epsilon_textbook(rho, delta)
 
 
-@settings(deadline=None)
-@given(rho=st.floats(1e-3, 1e3), delta=DELTAS, factor=st.floats(1.01, 10))
-def test_epsilon_rises_with_rho_and_falls_with_delta(rho: float, delta: float, factor: float) -> None:
-    assert zcdp_epsilon(rho, delta) < zcdp_epsilon(rho * factor, delta)
-    assert zcdp_epsilon(rho, delta / factor) > zcdp_epsilon(rho, delta)
-
-
-@settings(deadline=None)
+@settings(max_examples=40)
 @given(rho=st.fractions(Fraction(1, 1000), 50), delta=st.integers(2, 40))
 def test_the_textbook_is_rounded_up_and_by_little(rho: Fraction, delta: int) -> None:
     found = zcdp_epsilon_textbook(rho, Fraction(1, 10**delta))

@@ -133,7 +133,7 @@ def test_epsilon_is_the_same_to_12_digits_with_each_kind_of_arithmetic_of_a_proc
     """Four decimals are published. Composed without tilting, the two numbers differed by 5e-7 and 8e-7."""
     features: list[str] = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     found = []
-    for first in range(len(features) + 1):
+    for first in sorted({0, len(features) // 2, len(features)}):
         without = features[first:]
         environment = os.environ | {"NPY_DISABLE_CPU_FEATURES": " ".join(without)}
         done = subprocess.run(
@@ -147,7 +147,7 @@ def test_epsilon_is_the_same_to_12_digits_with_each_kind_of_arithmetic_of_a_proc
 def test_losses_of_gaussian_noise_are_those_of_dp_accounting_to_the_last_bit() -> None:
     """From less than a tenth to three hundred, on grids from far finer than the losses to far coarser."""
     rng = np.random.default_rng(20)
-    for _ in range(60):
+    for _ in range(25):
         sigma, step = np.exp(rng.uniform(np.log([0.05, 1e-5]), np.log([300.0, 0.5]))).tolist()
         theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(
             sigma, value_discretization_interval=step, use_connect_dots=True

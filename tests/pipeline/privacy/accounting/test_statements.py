@@ -159,10 +159,6 @@ def test_a_level_that_nothing_is_measured_below_tells_nothing() -> None:
     assert float(account.record.epsilon) > 16
 
 
-def test_the_account_is_json_and_comes_back(persons: PrivacyAccount) -> None:
-    assert PrivacyAccount.model_validate_json(persons.model_dump_json()) == persons
-
-
 # Other ways of counting
 
 

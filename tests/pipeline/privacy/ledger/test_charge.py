@@ -1,7 +1,9 @@
-"""What a universe is charged: its whole budget, for every answer."""
+"""What a run asks of the ledger and is answered: budgets, exact numbers, keys, and the periods of a series."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,46 @@ from typing import Any
 import pytest
 
 from pipeline.errors import InputError
+from pipeline.model.series import FIRST
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charge import charge_for
-from pipeline.privacy.ledger.ledger import Ledger, OverspentError
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.events import Group, LedgerError, cost_of, over_series
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
+from pipeline.privacy.ledger.series import SeriesUse
 from pipeline.spec.release_spec import parse_spec
 
+TOTAL = Subject("invariant", "county", "total")
+DISTANCE = Fraction(7, 2)  # of a history, in records
+USE = KeyUse("1" * 64, "", "2" * 64, "3" * 64)
 
-def test_a_release_is_charged_its_whole_budget_for_every_answer(tmp_path: Path) -> None:
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger.open(str(tmp_path / "ledger.sqlite"), create=True) as opened:
+        opened_with(opened, "people", exact=[TOTAL, "zeros"])
+        yield opened
+
+
+def opened_with(ledger: Ledger, name: str, **more: Any) -> None:
+    ledger.open_dataset(
+        name, population="all", framework="zcdp", budget=Fraction(3, 2), neighbours="change-one", **more
+    )
+
+
+def charge(run: int, *, dataset: str = "people", **more: Any) -> Charge:
+    """Of a rho of 1/5."""
+    group = Group("county", "total", "discrete_gaussian", Fraction(5), 20)
+    return Charge(dataset, RunFingerprint(f"{run:064x}"), "r", "change-one", (group,), **more)
+
+
+def exact(content: str = "1", universe: str = "") -> tuple[Exact, ...]:
+    return (Exact(TOTAL, universe, content * 64, 1),)
+
+
+def test_a_release_is_charged_its_whole_budget_for_every_answer() -> None:
     """Exactly, query by query, for a universe of the 2020 production strategy; and not under a test key."""
     found = parse_spec("""
 name = "homes"
@@ -32,7 +67,7 @@ queries = { total = "3/11", detailed = "8/11" }
 rho = "542/339"
 """, "x").universes()[0]  # fmt: skip
     how: dict[str, Any] = {
-        "dataset": "persons",
+        "dataset": "people",
         "release": "homes",
         "input_fingerprint": "i",
         "spine_fingerprint": "s",
@@ -43,15 +78,136 @@ rho = "542/339"
         ("State", "total"): 1, ("State", "detailed"): 2, ("County", "total"): 5, ("County", "detailed"): 10,
         ("Block", "total"): 100, ("Block", "detailed"): 200,
     }  # fmt: skip
-    file = str(tmp_path / "ledger.sqlite")
-    with Ledger.open(file, create=True) as ledger:
-        ledger.open_dataset(
-            "persons", population="everyone", framework="zcdp", budget=Fraction(542, 339), neighbours="change-one"
-        )
-        ledger.reserve(made)
-        assert ledger.dataset("persons").left == 0
-        assert not ledger.reserve(charge_for(found, key=MasterKey(bytes(32)), **how)).new
-        with pytest.raises(OverspentError):
-            ledger.reserve(charge_for(found, key=MasterKey(b"1" * 32), **how))
+    assert sum(cost_of(group, "zcdp", "change-one") for group in made.groups) == Fraction(542, 339)
+    again, other = (charge_for(found, key=MasterKey(secret), **how).run for secret in (bytes(32), b"1" * 32))
+    assert made.run == again != other
     with pytest.raises(InputError, match="cannot draw on a ledger"):
         charge_for(found, key=MasterKey.from_text("insecure-test:1"), **how)
+
+
+@pytest.mark.parametrize(
+    "purposes",
+    [{"a": "3/4", "b": "1/2"}, {"a": "0"}, {"": "1/2"}, {"a b": "1/2"}, {"a.b": "1/2"}, {"_a": "1/2"}, {"a": "-1"}],
+)
+def test_what_cannot_be_set_aside_is_refused(ledger: Ledger, purposes: dict[str, str]) -> None:
+    with pytest.raises(InputError):
+        opened_with(ledger, "other", purposes={name: Fraction(share) for name, share in purposes.items()})
+    assert "other" not in ledger.datasets()
+
+
+@pytest.mark.parametrize("text", ["", "county", "county:", ":total", "zeros:", "bounds:"])
+def test_what_is_no_subject_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="allowed are LEVEL:QUERY"):
+        Subject.parse(text)
+
+
+def test_the_receipt_is_of_the_runs_own_events_not_of_the_ledgers_head(ledger: Ledger) -> None:
+    before = ledger.reserve(charge(1, exact=exact())).charged
+    ledger.reserve(charge(2))
+    after = ledger.reserve(charge(1, exact=exact()))
+    assert after.charged == before
+    (receipt,) = before
+    assert ledger.events()[receipt.head.number - 1].hash == receipt.head.hash
+    assert receipt.head.number == 5 < after.head.number
+    assert (receipt.unit, receipt.cost, receipt.exact) == ("rho", Fraction(1, 5), (("", TOTAL),))
+
+
+def test_two_universes_of_a_dataset_need_two_declarations(ledger: Ledger) -> None:
+    both = charge(1, exact=exact()), charge(2, exact=exact(universe="units"))
+    with pytest.raises(UndeclaredError, match=r"county:total of units .*exactly, which no budget") as refused:
+        ledger.reserve(*both)
+    assert refused.value.exit_status == 3
+    ledger.allow_exact("people", "county:total")
+    assert ledger.reserve(*both).new
+
+
+def test_a_key_is_refused_over_other_records(ledger: Ledger) -> None:
+    """Other counts, the same ones read otherwise, or another dataset's, in one sentence; other layouts tell nothing."""
+    opened_with(ledger, "later")
+    read_so = KeyUse.read_so(USE.commitment, "", USE.layout, USE.records, ["rows"])
+    assert read_so.records != USE.records
+    ledger.reserve(charge(1, key=USE))
+    ledger.reserve(charge(2, key=USE))  # another spec over the same records
+    ledger.reserve(charge(3, key=replace(USE, layout="4" * 64, records="5" * 64)))
+    before, messages = ledger.events(), set()
+    for run, dataset, use in (
+        (1, "people", read_so),
+        (4, "people", read_so),
+        (4, "people", replace(USE, records="6" * 64)),
+        (4, "later", USE),
+    ):
+        with pytest.raises(InputError, match="the key of this run was used over other records before") as refused:
+            ledger.reserve(charge(run, dataset=dataset, key=use))
+        messages.add(str(refused.value))
+    assert len(messages) == 1
+    assert ledger.events() == before
+    ledger.reserve(charge(5, dataset="later", key=replace(USE, commitment="7" * 64)))
+    assert ledger.verify() == ()
+
+
+# Series
+
+
+def period(run: int, number: int, predecessor: str = "", *, strategy: str = "a", name: str = "padron") -> Charge:
+    """Of three: sigma^2 = 7/2, two numbers moved, 7/2 times over: the first one costs 1, for all of them."""
+    use = SeriesUse(
+        name, strategy * 64, 3, number, f"203{number}", predecessor or (f"{number:064x}" if number else FIRST)
+    )
+    group = Group("county", "total" + over_series(DISTANCE), "discrete_gaussian", DISTANCE, 3)
+    return replace(charge(run), release=f"padron-203{number}", groups=(group,), series=use)
+
+
+def test_the_whole_series_is_charged_when_it_is_opened(ledger: Ledger) -> None:
+    """And the same run again costs nothing, and is no event."""
+    asked = [period(1 + number, number) for number in range(3)]
+    for one in asked:
+        assert ledger.reserve(one).new
+        before = ledger.events()
+        assert not ledger.reserve(one).new
+        assert ledger.events() == before
+    assert [ledger.reserve(one).charged[0].cost for one in asked] == [1, 0, 0]
+    assert ledger.dataset("people").spent == 1
+    kinds = [event.kind for event in ledger.events()]
+    assert kinds == ["open", "allow", "allow", "charge", "series", "period", "period", "period"]
+    assert ledger.verify() == ()
+    with pytest.raises(InputError, match="cannot be charged to a budget of epsilon"):
+        cost_of(replace(asked[0].groups[0], mechanism="discrete_laplace"), "pure", "change-one")
+
+
+@pytest.mark.parametrize(
+    ("second", "kind", "told"),
+    [
+        (period(9, 0), InputError, "dataset 'people': drawn before, as the release 'padron-2030'"),
+        (period(9, 2), InputError, "1 periods are drawn, and this is number 3; none is left out"),
+        (
+            period(9, 1, strategy="b"),
+            InputError,
+            "was opened by event 5 with another budget, strategy, horizon",
+        ),
+        (period(9, 1, name="other"), InputError, "the series is not open; its first period comes first"),
+        (period(9, 0, name="other"), OverspentError, "asked for rho = 1"),
+        (period(7, 1), LedgerError, "charged for something else before"),
+    ],
+)
+def test_what_is_no_next_period_is_refused_before_anything_is_drawn(
+    ledger: Ledger, second: Charge, kind: type[Exception], told: str
+) -> None:
+    ledger.reserve(period(1, 0))
+    ledger.reserve(charge(7))
+    before = ledger.events()
+    with pytest.raises(kind, match=told):
+        ledger.reserve(second)
+    assert ledger.events() == before
+
+
+def test_a_period_after_another_release_is_another(ledger: Ledger) -> None:
+    ledger.reserve(period(1, 0))
+    ledger.reserve(period(2, 1))
+    with pytest.raises(InputError, match="a period is drawn once"):
+        ledger.reserve(period(2, 1, "f" * 64))
+
+
+@pytest.mark.parametrize(("number", "predecessor"), [(0, "f" * 64), (1, FIRST), (3, "f" * 64)])
+def test_a_place_that_cannot_be_is_refused(number: int, predecessor: str) -> None:
+    with pytest.raises(ValueError, match="period"):
+        SeriesUse("padron", "a" * 64, 3, number, "2031", predecessor)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,30 +25,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def opened(path: Path, name: str, *, create: bool = False) -> None:
     with Ledger.open(str(path), create=create) as ledger:
         ledger.open_dataset(name, population="p", framework="zcdp", budget=Fraction(1), neighbours="change-one")
-
-
-USES: dict[str, Callable[[Ledger], object]] = {
-    "open": lambda ledger: ledger.open_dataset(
-        "x", population="p", framework="zcdp", budget=Fraction(1), neighbours="change-one"
-    ),
-    "show": lambda ledger: ledger.datasets(),
-    "allow": lambda ledger: ledger.allow_exact("first", "zeros"),
-    "charge": lambda ledger: ledger.reserve(),
-    "close": lambda ledger: ledger.close_dataset("first"),
-}
-
-
-@pytest.mark.parametrize("use", USES)
-def test_an_older_copy_is_refused(file: Path, tmp_path: Path, use: str) -> None:
-    shutil.copy(file, tmp_path / "backup")
-    opened(file, "second")
-    shutil.copy(tmp_path / "backup", file)
-    before = file.read_bytes()
-    with Ledger.open(str(file)) as ledger:
-        with pytest.raises(LedgerError, match="this ledger was seen with 2 events, and the ledger ends with event 1"):
-            USES[use](ledger)
-        assert "put back to an older state" in ledger.verify()[0]
-    assert file.read_bytes() == before
 
 
 def test_a_fork_is_refused(file: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from geography.errors import InputError
-from pipeline.missing import install_command
 from pipeline.privacy.ledger import store as ledger_schema
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.store import default_url, engine_of, ledger_url
+from pipeline.privacy.ledger.store import default_url, ledger_url
 
 
 @pytest.fixture
@@ -74,11 +72,3 @@ def test_where_the_ledger_is_by_default(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SPINEWISE_LEDGER", "postgresql://h/d")
     assert default_url() == "postgresql://h/d"
     assert ledger_url("postgresql://u@h/d").drivername == "postgresql+psycopg"
-
-
-def test_a_missing_driver_is_named_as_it_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger, which a reviewer reads whole, writes out what `install_command` finds in the installed metadata."""
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(InputError) as caught:
-        engine_of(ledger_url("postgresql://u@h/d"), "a ledger", create=False)
-    assert str(caught.value).endswith(f": {install_command('psycopg')}")

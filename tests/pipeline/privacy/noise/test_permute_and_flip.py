@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 
-from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import permute_and_flip
 from pipeline.privacy.noise.exponential import Exponential
@@ -56,14 +54,10 @@ def by_integral(coins: list[Fraction]) -> list[Fraction]:
     return found
 
 
-def same(losses: list[int], count: int) -> NDArray[np.int64]:
-    return np.tile(np.array(losses, dtype=np.int64), (count, 1))
-
-
 # The distribution
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 @given(epsilon=EPSILONS, losses=LOSSES, shift=st.integers(-1000, 1000))
 def test_probabilities_are_those_of_the_definition(epsilon: Fraction, losses: list[int], shift: int) -> None:
     """The integral is the sum over all orders, exactly; and what the program computes is either."""
@@ -73,53 +67,6 @@ def test_probabilities_are_those_of_the_definition(epsilon: Fraction, losses: li
     assert sum(right) == 1
     found = PermuteAndFlip(epsilon).probabilities([loss + shift for loss in losses])
     assert found == pytest.approx([float(p) for p in right], rel=1e-11)
-
-
-def test_probabilities_of_many_candidates_add_up_to_one() -> None:
-    for size in (2, 3, 100, 601):
-        losses = np.random.default_rng(size).integers(0, 400, size).tolist()
-        assert sum(PermuteAndFlip(Fraction(1, 10)).probabilities(losses)) == pytest.approx(1, rel=1e-12)
-
-
-@pytest.mark.parametrize("losses", [[0, 1, 5, 9], [9, 0, 9, 0], [20, 0, 7], [2, 2, 2, 2, 2]], ids=str)
-def test_choices_follow_the_exact_distribution(losses: list[int]) -> None:
-    """200,000; and choices with an epsilon 5 percent off do not pass, nor those of the exponential mechanism."""
-    epsilon = Fraction(1, 3)
-
-    def p_value(chosen: NDArray[np.int64]) -> float:
-        expected = np.array([float(p) for p in by_integral(heads(epsilon, losses))]) * chosen.size
-        found = np.bincount(chosen, minlength=len(losses))
-        return float(stats.chisquare(found, expected * (found.sum() / expected.sum())).pvalue)
-
-    rows = same(losses, 200_000)
-    assert p_value(PermuteAndFlip(epsilon).draw(KEY, rows)) > 1e-6
-    if losses != [0, 1, 5, 9]:
-        return
-    for factor in (Fraction(95, 100), Fraction(105, 100)):
-        assert p_value(PermuteAndFlip(epsilon * factor).draw(KEY, rows)) < 1e-6
-    assert p_value(Exponential(epsilon).draw(KEY, rows)) < 1e-6
-
-
-def test_positions_are_independent() -> None:
-    """Pairs of choices one after the other have the product of their probabilities."""
-    epsilon, losses = Fraction(1, 2), [0, 2, 3]
-    chosen = PermuteAndFlip(epsilon).draw(KEY, same(losses, 100_000)).reshape(-1, 2)
-    one = np.array([float(p) for p in in_all_orders(heads(epsilon, losses))])
-    found = np.bincount(3 * chosen[:, 0] + chosen[:, 1], minlength=9)
-    assert stats.chisquare(found, np.outer(one, one).ravel() * len(chosen)).pvalue > 1e-6
-
-
-def test_a_choice_depends_on_key_position_and_losses_only() -> None:
-    mechanism = PermuteAndFlip(Fraction(1, 4))
-    losses = np.random.default_rng(0).integers(0, 12, (1000, 4))
-    whole = mechanism.draw(KEY, losses)
-    for size in (1, 37, 999):
-        pieces = [mechanism.draw(KEY, losses[i : i + size], i) for i in range(0, 1000, size)]
-        assert np.array_equal(whole, np.concatenate(pieces))
-    assert np.array_equal(whole, mechanism.draw(KEY, losses + 5))
-    assert not np.array_equal(whole, mechanism.draw(bytes(32), losses))
-    assert mechanism.draw(KEY, losses[:0]).shape == (0,)
-    assert np.array_equal(mechanism.draw(KEY, losses[:, :1]), np.zeros(1000, dtype=np.int64))
 
 
 def test_what_is_drawn_together_is_what_is_drawn_one_by_one() -> None:
@@ -204,29 +151,6 @@ def test_streams_that_never_decide_are_errors(monkeypatch: pytest.MonkeyPatch) -
         choose(monkeypatch, [0, 1], Fraction(1, 3), {2: words})
 
 
-@pytest.mark.parametrize(
-    ("losses", "start", "match"),
-    [
-        (np.zeros(3, dtype=np.int64), 0, "shape"),
-        (np.zeros((3, 0), dtype=np.int64), 0, "shape"),
-        (np.zeros((3, 2), dtype=np.int64), -1, "start"),
-        (np.zeros((3, 2), dtype=np.int64), 2**61, "start"),
-        (np.full((3, 2), 2**62), 0, "beyond"),
-    ],
-)
-def test_senseless_losses_are_refused(losses: NDArray[np.int64], start: int, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        PermuteAndFlip(Fraction(1)).draw(KEY, losses, start)
-
-
-def test_an_epsilon_is_an_exact_number_above_0() -> None:
-    assert PermuteAndFlip(2).scale == Fraction(2)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="must be above 0"):
-        PermuteAndFlip(Fraction(0))
-    with pytest.raises(TypeError, match="an int or a Fraction"):
-        PermuteAndFlip(0.5)  # type: ignore[arg-type]
-
-
 # The guarantee: with coins of (1 / base)^loss all probabilities are fractions, and exp(epsilon / 2) is the base.
 
 
@@ -234,7 +158,7 @@ def exactly(base: Fraction, losses: list[int]) -> list[Fraction]:
     return by_integral([base ** (min(losses) - loss) for loss in losses])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=60)
 @given(
     base=st.sampled_from([Fraction(2), Fraction(11, 10), Fraction(9)]),
     moves=st.lists(st.tuples(st.integers(0, 12), st.integers(-3, 3)), min_size=1, max_size=5),
@@ -274,15 +198,3 @@ def test_the_rho_of_the_exponential_mechanism_does_not_hold() -> None:
     divergence = math.log(math.fsum(p**2 / q)) / 2
     assert 0.9 * float(mechanism.rho(1)) < divergence <= float(mechanism.rho(1))
     assert divergence > 3.6 * float(Exponential(mechanism.scale).rho(1))
-
-
-@settings(deadline=None, max_examples=80)
-@given(epsilon=EPSILONS, losses=st.lists(st.integers(0, 60), min_size=2, max_size=12), t=st.integers(1, 60))
-def test_it_is_never_further_off_than_the_exponential_mechanism(epsilon: Fraction, losses: list[int], t: int) -> None:
-    """By the mean loss; and a loss of t or more above the least has half of the bound of that mechanism at most."""
-    above = np.array(losses) - min(losses)
-    chances = np.array(PermuteAndFlip(epsilon).probabilities(losses))
-    others = np.array(Exponential(epsilon).probabilities(losses))
-    assert chances @ above <= others @ above + 1e-9
-    far = math.exp(-float(epsilon) * t / 2)
-    assert chances[above >= t].sum() <= (len(losses) - 1) / 2 * far + 1e-12

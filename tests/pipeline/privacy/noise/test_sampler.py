@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
+from pipeline.privacy.budget import Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey, refinement_key
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.sampler import POSITIONS, Tails, decide, locate, sampler_for
 from pipeline.privacy.noise.streams import Stream
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
-Rejected = Callable[[NDArray[np.int64], NoiseSpec], bool]
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "block", "total")
 GAUSSIANS = [NoiseSpec("discrete_gaussian", Fraction(s)) for s in ("1/10", "1", "19/10", "100", "10000", "100000000")]
@@ -35,28 +33,7 @@ def no_more(position: int) -> Iterator[int]:
     raise AssertionError(f"the draw at {position} asked for further words")
 
 
-def rescaled(spec: NoiseSpec, factor: Fraction) -> NoiseSpec:
-    """The same noise, its standard deviation times about `factor`."""
-    return NoiseSpec(spec.mechanism, spec.scale * (factor**2 if spec.mechanism == "discrete_gaussian" else factor))
-
-
 # The distribution of a million draws
-
-
-@pytest.mark.parametrize("spec", GAUSSIANS + LAPLACES, ids=str)
-def test_draws_follow_the_exact_distribution(spec: NoiseSpec, rejected: Rejected) -> None:
-    """And draws whose standard deviation is 5 percent off do not pass."""
-    assert not rejected(sampler_for(spec).draw(KEY, 0, 1_000_000), spec)
-    for factor in (Fraction(95, 100), Fraction(105, 100)):
-        assert rejected(sampler_for(rescaled(spec, factor)).draw(KEY, 0, 1_000_000), spec)
-
-
-def test_the_test_of_the_distribution_sees_a_defect_of_the_low_digits(rejected: Rejected) -> None:
-    """Every 16th outcome replaced by its neighbour: the spread is right, the distribution is not."""
-    for spec in (GAUSSIANS[3], GAUSSIANS[4]):
-        draws = sampler_for(spec).draw(KEY, 0, 1_000_000)
-        draws[draws % 16 == 0] += 1
-        assert rejected(draws, spec)
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
@@ -85,7 +62,9 @@ def test_agreement_with_opendp(mechanism: Mechanism) -> None:
 # The look-up
 
 
-@pytest.mark.parametrize("spec", GAUSSIANS + LAPLACES, ids=str)
+@pytest.mark.parametrize(
+    "spec", [*SMALL, *(pytest.param(one, marks=pytest.mark.slow) for one in GAUSSIANS[4:] + LAPLACES[4:])], ids=str
+)
 def test_the_look_up_is_a_search_of_the_boundaries(spec: NoiseSpec) -> None:
     """For the words beside every boundary, at the ends of every bucket of the guide, and at random."""
     sampler = sampler_for(spec)
@@ -217,22 +196,6 @@ def test_a_large_table_is_refined() -> None:
             assert sampler.draw_from(words, always(iter([following + change]))).tolist() == [outcome]
 
 
-@pytest.mark.parametrize("spec", [GAUSSIANS[0], GAUSSIANS[2], LAPLACES[1]], ids=str)
-def test_undecidable_draws_split_in_the_exact_proportion(spec: NoiseSpec, exact_tails: ExactTails) -> None:
-    """Of the uniforms within one boundary's cell of 2^-64, the part below the boundary is its fractional part."""
-    sampler = sampler_for(spec)
-    place = sampler.boundaries.size // 2 + 1  # of P(X <= 1)
-    with localcontext(Context(prec=110)):
-        part = float(2**64 * exact_distribution(1, exact_tails(spec)) % 1)
-    generator = np.random.default_rng(2)
-    words = np.full(4000, sampler.boundaries[place])
-    draws = sampler.draw_from(words, lambda _: iter(generator.integers(0, 2**64, 4, dtype=np.uint64).tolist()))
-    assert set(draws) == {1, 2}
-    found = int((draws == 1).sum())
-    assert stats.binomtest(found, draws.size, part).pvalue > 1e-6
-    assert stats.binomtest(found, draws.size, part * 0.85).pvalue < 1e-6
-
-
 def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch: pytest.MonkeyPatch, exact_tails: ExactTails) -> None:
     """Each position has a row of words that belongs to it alone, under a key that is not the uniforms'."""
     spec = GAUSSIANS[1]
@@ -275,7 +238,7 @@ def test_a_stream_that_is_not_random_is_noticed() -> None:
 # A function of key and position
 
 
-@settings(deadline=None)
+@settings(max_examples=15)
 @given(
     start=st.integers(0, 300_000),
     cuts=st.lists(st.integers(0, 150_000), min_size=0, max_size=5),
@@ -311,22 +274,3 @@ def test_positions_are_checked_and_far_ones_work() -> None:
 
 
 # The range of scales
-
-
-def test_equal_specs_share_one_sampler() -> None:
-    first = sampler_for(NoiseSpec("discrete_gaussian", Fraction(6, 4)))
-    assert sampler_for(NoiseSpec("discrete_gaussian", Fraction(3, 2))) is first
-    with pytest.raises(ValueError):
-        first.boundaries[0] = 1
-
-
-@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_a_huge_budget_leaves_no_noise(mechanism: Mechanism) -> None:
-    assert not sampler_for(NoiseSpec(mechanism, Fraction(1, 10**10))).draw(KEY, 0, 100_000).any()
-
-
-@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_absurd_scales_are_refused_with_the_limit(mechanism: Mechanism) -> None:
-    largest = LARGEST_SCALE[mechanism]
-    with pytest.raises(InputError, match=f"at most {largest} is allowed"):
-        sampler_for(NoiseSpec(mechanism, largest + 1))

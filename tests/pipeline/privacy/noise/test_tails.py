@@ -51,6 +51,7 @@ def test_boundaries_are_the_floors_of_the_exact_distribution(spec: NoiseSpec, ex
     assert half == 1 or below[1] > 0
 
 
+@pytest.mark.slow
 def test_the_largest_tables_hold_the_exact_probabilities() -> None:
     """sigma = 1e4: T(k) - T(k + 1) = w(k) / Z at 300 outcomes; Z = sqrt(2 pi) sigma up to exp(-2 pi^2 sigma^2)."""
     table = tails(NoiseSpec("discrete_gaussian", Fraction(10**8)), 64)
