@@ -88,7 +88,7 @@ def _bounds(memory: Memory, megabytes: float) -> bool:
     return memory.peak_mb / 2 <= megabytes <= memory.peak_mb
 
 
-@pytest.mark.parametrize("share", ENGLAND)
+@pytest.mark.parametrize("share", [128, 32, *(pytest.param(share, marks=pytest.mark.slow) for share in (8, 1))])
 def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The small share is mostly processes, the whole histograms and matrices: without these it shows."""
     spec, spine = _england(share)
@@ -98,22 +98,16 @@ def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert share in (32, 8) or not _bounds(memory_of(spec, spine, 2, engine=False), ENGLAND[share])
 
 
-@pytest.mark.parametrize("share", DHC)
-def test_more_than_a_million_cells(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("share", [100, 10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("strategy", "used"), [("dhc-persons-county", DHC), ("dhc-persons-positive", DHC_POSITIVE)])
+def test_more_than_a_million_cells(
+    strategy: str, used: dict[int, int], share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the cells at the top it shows."""
-    spec, spine = _dhc(share, "dhc-persons-county")
-    assert _bounds(memory_of(spec, spine, 2, engine=False), DHC[share])
+    spec, spine = _dhc(share, strategy)
+    assert _bounds(memory_of(spec, spine, 2, engine=False), used[share])
     monkeypatch.setattr(size, "CELLS_AT_TOP", 0)
-    assert not _bounds(memory_of(spec, spine, 2, engine=False), DHC[share])
-
-
-@pytest.mark.parametrize("share", DHC_POSITIVE)
-def test_detail_where_the_area_above_is_positive(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the cells at the top it shows."""
-    spec, spine = _dhc(share, "dhc-persons-positive")
-    assert _bounds(memory_of(spec, spine, 2, engine=False), DHC_POSITIVE[share])
-    monkeypatch.setattr(size, "CELLS_AT_TOP", 0)
-    assert not _bounds(memory_of(spec, spine, 2, engine=False), DHC_POSITIVE[share])
+    assert not _bounds(memory_of(spec, spine, 2, engine=False), used[share])
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import pipeline.execution.console
-from pipeline.errors import InputError, RefusedError
-from pipeline.execution.console import Bar, Lines, tell_error
+from pipeline.execution.console import Bar, Lines
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -69,45 +67,6 @@ def test_a_line_has_no_empty_place(geounits: int, monkeypatch: pytest.MonkeyPatc
         name, _, rest = line.partition(": ")
         assert name
         assert all(part.strip() for part in rest.split(", ")), line
-
-
-def test_how_far_a_long_family_is_stands_in_the_line_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = console(terminal=False)
-    progress, step = Lines(one), Step("estimate", lambda: None, level="state", geounits=4)
-    progress.begin((step,))
-    progress.start(step)
-    progress.within("state 44", "step 20, 0.3 persons off")  # within ten seconds of the last line
-    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
-    progress.within("state 44", "step 40, 0.1 persons off")
-    (line,) = text_of(one).splitlines()
-    assert line.startswith("estimate state: state 44: step 40, 0.1 persons off, ")
-    bar = Bar(Console(file=io.StringIO(), force_terminal=True, width=100, highlight=False))
-    bar.begin((step,))
-    bar.start(step)
-    plain = Console(file=io.StringIO(), width=100, highlight=False)
-    bar.within("state 44", "step 40, 0.1 persons off")
-    plain.print(bar.line())
-    bar.advance(1)
-    plain.print(bar.line())
-    bar.close()
-    first, second = text_of(plain).splitlines()
-    assert "step 40, 0.1 persons off" in first
-    assert "1 of 4 geounits" in second
-    assert "persons off" not in second
-
-
-def test_an_error_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_error(InputError("spec.toml: [x] is wrong"))
-    assert capsys.readouterr().err == "Error: spec.toml: [x] is wrong\n"
-
-
-def test_a_refusal_is_told_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    details = tmp_path / "refused.txt"
-    details.write_text("column 'age': found 'ancient'\n")
-    tell_error(RefusedError("tabulate", details, 2))
-    shown = capsys.readouterr().err
-    assert "tabulate: stopped" in shown
-    assert shown.endswith("column 'age': found 'ancient'\n")
 
 
 @pytest.mark.parametrize("width", [60, 80, 132])

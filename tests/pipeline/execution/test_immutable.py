@@ -86,12 +86,6 @@ def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
     assert task.numbers.tolist() == [4, 5, 6]
 
 
-def test_a_value_that_holds_itself_has_an_end() -> None:
-    itself: list[Any] = [np.ones(1)]
-    itself.append(itself)
-    assert not immutable(itself)[0].flags.writeable
-
-
 @pytest.mark.parametrize("where", ["here", "processes"])
 def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: Workers) -> None:
     workers = Workers(1) if where == "here" else pool

@@ -88,13 +88,6 @@ def test_a_reader_who_has_read_enough_is_no_error() -> None:
     assert (done.stdout, done.stderr) == ("{", "")
 
 
-def test_a_closed_folder_is_named() -> None:
-    fault = fault_of(PermissionError(13, "Permission denied", "/closed/spec.toml"))
-    assert fault == ("/closed/spec.toml: no permission", 2)
-    assert fault_of(MemoryError()) is not None
-    assert fault_of(ValueError("a defect")) is None
-
-
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""

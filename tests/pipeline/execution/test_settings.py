@@ -15,7 +15,6 @@ from pipeline.execution.settings import (
     Settings,
     load_settings,
     trusts_current_folder,
-    unknown_variables,
     where_set,
 )
 from pipeline.privacy.keys import MasterKey
@@ -80,21 +79,6 @@ def test_a_slip_in_a_file_is_told_with_its_place(text: str, message: str) -> Non
         load_settings()
 
 
-def test_a_slip_elsewhere_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--retry-delay: found -1; input should be"):
-        load_settings(retry_delay=-1)
-    monkeypatch.setenv("SPINEWISE_TIMEOUT", "0")
-    with pytest.raises(InputError, match="SPINEWISE_TIMEOUT: found '0'; input should be greater than 0"):
-        load_settings()
-
-
-def test_what_looks_like_a_setting_and_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_SLIP", "1")
-    monkeypatch.setenv("SPINEWISE_WORKERS", "1")
-    assert "SPINEWISE_SLIP" in unknown_variables()
-    assert "SPINEWISE_WORKERS" not in unknown_variables()
-
-
 def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -> None:
     from releases.small import write_town
 
@@ -106,27 +90,6 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
     assert configured_source(write_town(tmp_path / "with"), settings) == KeySource()
     assert configured_source(without, load_settings()) == KeySource()
     assert configured_source(without, load_settings(key=f"command:cat '{tmp_path / 'key'}'")).read() == key
-
-
-def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text("utf-8")
-    for name, field in Settings.model_fields.items():
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `SPINEWISE_{name.upper()}`"))
-        told = row.split("|")[4].split(" ([")[0].strip().replace("`", "")
-        assert field.description is not None
-        assert field.description.startswith(told) or told.startswith(field.description.split(";")[0]), name
-        if isinstance(field.default, str | int | float | Path):
-            number = isinstance(field.default, int | float) and not isinstance(field.default, bool)
-            stated = f"{field.default:g}" if number else str(field.default).lower()
-            assert row.split("|")[3].strip().strip("`").lower() == stated, name
-
-
-def test_the_page_says_of_every_setting_whether_any_folder_may_set_it() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "operations.md").read_text("utf-8")
-    for name in Settings.model_fields:
-        (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `SPINEWISE_{name.upper()}`"))
-        stated = "any" if name in HARMLESS else "any, as `true`" if name in REQUIREMENTS else "trusted"
-        assert row.split("|")[5].strip() == ("" if name == "trust" else stated), name
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 
 from geography.errors import InputError
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.run_directory import open_run, record_input
 from postprocess.families import progress
 from postprocess.families.progress import Watch
@@ -99,12 +99,6 @@ def test_workers_compute_with_one_thread(pool: Workers) -> None:
     assert all(count == 1 for found in pool.run(threads, range(2)) for count in found)
 
 
-def test_one_task_needs_no_process() -> None:
-    with Workers(2, start_after=0) as workers:
-        assert list(workers.run(os.getpgid, [0])) == [os.getpgid(0)]
-        assert workers._pool is None
-
-
 def test_a_killed_worker_is_a_clear_error() -> None:
     began = time.monotonic()
     with (
@@ -184,12 +178,6 @@ def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_at_least_one_worker_is_needed() -> None:
-    with pytest.raises(InputError, match="workers: found 0; at least 1"):
-        Workers(0)
-    assert default_workers() >= 1
-
-
 def say(number: int) -> int:
     watch = Watch(f"family {number} {'é' * 100}")
     watch._next = 0.0  # as if it had begun long ago
@@ -210,8 +198,3 @@ def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int)
     assert (os.getpid() in processes) == (count == 1)
     say(9)
     assert len(heard) == 6, "nobody listens after the block"
-
-
-def test_nothing_is_said_where_nobody_listens() -> None:
-    with Workers(2, start_after=0.0) as workers:
-        assert len(list(workers.run(say, range(4)))) == 4

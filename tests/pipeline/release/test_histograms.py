@@ -6,17 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError, ReleaseError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.storage.files import HEADER_KEY
 from pipeline.storage.readable import unchecked
 
 SCHEMA = Schema((Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
@@ -69,13 +66,6 @@ def test_the_file_lists_the_nonzero_cells_one_by_one(tmp_path: Path) -> None:
     assert list(frame.age.cat.categories) == ["young", "middle", "old"]
 
 
-def test_pandas_can_group_across_row_groups(tmp_path: Path) -> None:
-    frame = pd.read_parquet(_write(tmp_path, "a", _counts()))
-    totals = frame.groupby("geocode", observed=True)["count"].sum()
-    expected = dict(zip(GEOCODES.tolist(), _counts().sum(axis=1).tolist(), strict=True))
-    assert totals.to_dict() == {geocode: total for geocode, total in expected.items() if total}
-
-
 @settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, N), max_size=5).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
@@ -92,12 +82,6 @@ def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
     zeros.data[:] = counts.toarray().ravel()
     assert zeros.nnz > counts.nnz
     assert _write(tmp_path, "zeros", zeros).read_bytes() == _write(tmp_path, "plain", counts).read_bytes()
-
-
-def test_an_empty_level_is_a_file_too(tmp_path: Path) -> None:
-    empty = sp.csr_array((N, SCHEMA.n_cells), dtype=np.int64)
-    assert read_histogram(unchecked(_write(tmp_path, "a", empty)), GEOCODES, SCHEMA).nnz == 0
-    assert len(pd.read_parquet(tmp_path / "a.parquet")) == 0
 
 
 def test_the_confidential_one_is_for_its_owner(tmp_path: Path) -> None:
@@ -123,33 +107,3 @@ def test_counts_that_are_no_histogram_are_refused_and_leave_no_file(tmp_path: Pa
     with pytest.raises(ValueError, match="counts must"):
         _write(tmp_path, "a", counts)
     assert not (tmp_path / "a.parquet").exists()
-
-
-def test_an_attribute_cannot_take_a_columns_name(tmp_path: Path) -> None:
-    schema = Schema((Attribute("count", ("a", "b")),))
-    with pytest.raises(InputError, match="'count' names a column"):
-        write_histogram(tmp_path / "a", tmp_path, "tract", GEOCODES, schema, sp.csr_array((N, 2), dtype=np.int64))
-
-
-def test_damaged_histograms_are_refused(tmp_path: Path) -> None:
-    path = _write(tmp_path, "a", _counts())
-    good = pq.read_table(path)
-    header = {HEADER_KEY: good.schema.metadata[HEADER_KEY]}
-    count = good.schema.names.index("count")
-    doubled = pa.concat_tables([good.slice(0, 3), good.slice(2)])
-    zero = good.set_column(count, good.schema.field(count), pa.array([0] + [1] * (len(good) - 1), pa.int64()))
-    for table, message in [
-        (doubled, "rows must be in the order"),
-        (good.take(list(range(len(good) - 1, -1, -1))), "rows must be in the order"),
-        (zero, "counts above 0"),
-        (good.drop_columns("age"), "is not a histogram of this schema"),
-    ]:
-        pq.write_table(table.replace_schema_metadata(header), path)
-        with pytest.raises(ReleaseError, match=message):
-            read_histogram(unchecked(path), GEOCODES, SCHEMA)
-    _write(tmp_path, "a", _counts())
-    with pytest.raises(ReleaseError, match="column geocode: 'b000' is not known"):
-        read_histogram(unchecked(path), np.array(["a", "z"]), SCHEMA)
-    other = Schema((SCHEMA.attributes[0], Attribute("age", ("young", "middle", "aged"))))
-    with pytest.raises(ReleaseError, match="is not a histogram of this schema"):
-        read_histogram(unchecked(path), GEOCODES, other)

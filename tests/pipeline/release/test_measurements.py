@@ -6,7 +6,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,14 +47,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert np.array_equal(measurement.geocodes, GEOCODES)
 
 
-def test_two_lines_of_pandas_read_it(tmp_path: Path) -> None:
-    frame = pd.read_parquet(_write(tmp_path, "a", []))
-    assert list(frame.columns) == ["geocode", "value", "variance"]
-    assert np.array_equal(np.stack(frame.value.to_list()), VALUES)
-    assert frame.geocode.tolist() == GEOCODES.tolist()
-    assert (frame.variance == 48.43).all()
-
-
 @settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, N), max_size=6).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
@@ -64,12 +55,6 @@ def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int])
         _write(tmp_path, "whole", [])
         assert pq.ParquetFile(whole).num_row_groups == 10
     assert _write(tmp_path, "cut", cuts).read_bytes() == whole.read_bytes()
-
-
-def test_the_bytes_depend_on_values_and_header(tmp_path: Path) -> None:
-    first = _write(tmp_path, "a", []).read_bytes()
-    other = MeasurementHeader("tract", "votingage * race", 3, "discrete_gaussian", Fraction(340, 7), 48.43)
-    assert _write(tmp_path, "b", [], other).read_bytes() != first
 
 
 @settings(deadline=None, max_examples=40)
@@ -84,50 +69,6 @@ def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) ->
         assert len(file) == N
     assert np.array_equal(part.values, VALUES[start:stop])
     assert np.array_equal(part.geocodes, GEOCODES[start:stop])
-
-
-def test_a_range_reads_only_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = _write(tmp_path, "a", [])
-    with open_measurement(unchecked(path)) as file:
-        read: list[int] = []
-        monkeypatch.setattr(file, "_file", _Watched(file._file, read))
-        file.read(150, 301)
-        assert read == [1, 2, 3]
-        with pytest.raises(IndexError):
-            file.read(0, N + 1)
-        assert np.array_equal(file.geocodes(), GEOCODES)
-
-
-class _Watched:
-    """A Parquet file that notes which row groups are read."""
-
-    def __init__(self, file: pq.ParquetFile, read: list[int]) -> None:
-        self._file, self._read = file, read
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._file, name)
-
-    def read_row_group(self, group: int, **options: object) -> pa.Table:
-        self._read.append(group)
-        return self._file.read_row_group(group, **options)
-
-
-def test_invariants_have_the_same_form_without_noise(tmp_path: Path) -> None:
-    exact = MeasurementHeader("state", "total", 1, "exact", Fraction(0), 0.0)
-    (tmp_path / "staging").mkdir()
-    with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", exact) as writer:
-        writer.write(np.array(["44"]), np.array([[1_052_567]]))
-    measurement = read_measurement(unchecked(tmp_path / "a"))
-    assert (measurement.values.tolist(), measurement.variance) == ([[1_052_567]], 0.0)
-
-
-def test_no_geounits_are_a_file_too(tmp_path: Path) -> None:
-    (tmp_path / "staging").mkdir()
-    with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER):
-        pass
-    measurement = read_measurement(unchecked(tmp_path / "a"))
-    assert measurement.values.shape == (0, 3)
-    assert len(measurement.geocodes) == 0
 
 
 def test_an_error_while_measuring_leaves_no_file(tmp_path: Path) -> None:
@@ -170,12 +111,6 @@ def test_a_header_that_contradicts_itself_cannot_be_made(
 ) -> None:
     with pytest.raises(ValueError, match="must be"):
         MeasurementHeader("tract", "total", size, mechanism, scale, variance)  # type: ignore[arg-type]
-
-
-def test_the_callers_own_errors_pass_through(tmp_path: Path) -> None:
-    path = _write(tmp_path, "a", [])
-    with pytest.raises(FileNotFoundError), open_measurement(unchecked(path)):
-        (tmp_path / "elsewhere").read_text()
 
 
 def _rewrite(path: Path, table: pa.Table, header: dict[str, object]) -> None:

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import write_microdata
 
@@ -74,19 +73,6 @@ def test_stored_zeros_are_no_persons(tmp_path: Path) -> None:
         (counts.toarray().ravel(), np.tile(np.arange(6, dtype=np.int32), N), np.arange(N + 1) * 6), shape=(N, 6)
     )
     assert _write(tmp_path, "zeros", zeros)[0].read_bytes() == _write(tmp_path, "plain", counts)[0].read_bytes()
-
-
-def test_nobody_is_a_file_too(tmp_path: Path) -> None:
-    path, written = _write(tmp_path, "a", sp.csr_array((N, SCHEMA.n_cells), dtype=np.int64))
-    assert written == 0
-    assert list(pd.read_parquet(path).columns) == ["geocode", "sex", "age"]
-    assert len(pd.read_parquet(path)) == 0
-
-
-def test_an_attribute_cannot_be_called_geocode(tmp_path: Path) -> None:
-    schema = Schema((Attribute("geocode", ("a", "b")),))
-    with pytest.raises(InputError, match="'geocode' names a column"):
-        write_microdata(tmp_path / "a", tmp_path, "block", GEOCODES, schema, sp.csr_array((N, 2), dtype=np.int64))
 
 
 def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

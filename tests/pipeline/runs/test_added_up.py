@@ -106,13 +106,3 @@ def test_the_ledger_knows_what_was_charged(tmp_path: Path) -> None:
         )
         assert said.endswith("; 7 is left.")
     assert MasterKey.read(key_of(tmp_path / "in", 2)) != MasterKey.read(key_of(tmp_path / "in", 1))
-
-
-def test_a_release_that_was_run_again_under_its_name_says_so(tmp_path: Path) -> None:
-    """With another key that is noise of its own, and a second charge."""
-    with charged_release(tmp_path, ("[input]", "[publish]\nreplicates = 0\nmargins = false\n[input]")) as (spec, root):
-        assert added_up(RunDirectory(root)) == ""
-        again = run(spec, tmp_path / "other", key_file=key_of(tmp_path / "in", 2))
-        said = "Releases of the same records add up: with an earlier run of work the ledger has charged rho = 2 of 9 to"
-        assert added_up(RunDirectory(again)).startswith(said)
-        assert added_up(RunDirectory(root)).startswith(said)

@@ -107,19 +107,10 @@ def test_a_level_without_queries_hands_nothing_down() -> None:
     assert NOT_MEASURED == -1
 
 
-def test_the_promise_says_so(release: Path) -> None:
-    words = read_manifest(RunDirectory(release).manifest).privacy[0].words
-    assert "An area without siblings is not measured by itself" in words
-
-
 def noise_failed(directory: RunDirectory) -> list[Any]:
     """What the first program finds wrong with the noise, without the key."""
     found = feature_module("features.audit.finished").noise_findings(directory.root)
     return [finding for finding in found if not finding.passed]
-
-
-def test_the_audit_knows(release: Path) -> None:
-    assert noise_failed(RunDirectory(release)) == []
 
 
 def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(release: Path, tmp_path: Path) -> None:

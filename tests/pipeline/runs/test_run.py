@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from releases.command import needs
 from releases.small import public_bytes, run, write_town
 
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
@@ -17,8 +16,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import check_public_files, read_manifest
-from pipeline.release.receipts import NOT_CHARGED
+from pipeline.release.manifest import check_public_files
 
 
 class Listening(Silent):
@@ -55,19 +53,6 @@ def test_the_same_run_again_gives_the_same_bytes_without_computing_them(copied: 
     assert {step.split()[0] for step in progress.performed} == {"tabulate", "check", "charge", "close", "accuracy"}
 
 
-def test_what_is_missing_or_damaged_is_made_again(copied: Path, town_spec: Path) -> None:
-    before = public_bytes(copied / "town")
-    directory = RunDirectory(copied / "town")
-    directory.main.table("total", "tract").unlink()
-    directory.main.histogram("block").write_bytes(b"damaged")
-    directory.manifest.unlink()
-    progress = Listening()
-    run(town_spec, copied, progress=progress)
-    assert public_bytes(copied / "town") == before
-    assert {"combine", "estimate block", "tables tract", "simulate"} <= set(progress.performed)
-    assert {"estimate tract", "tables block", "measure block"} <= set(progress.skipped)
-
-
 def test_the_whole_of_each_step_is_told(town_spec: Path, tmp_path: Path) -> None:
     progress = Listening()
     run(town_spec, tmp_path, progress=progress)
@@ -92,15 +77,6 @@ def test_restricted_files_are_closed_and_the_log_has_times_and_no_counts(town: P
     assert accuracy[""]["total"]["county"] == 0
     assert accuracy["units"]["total"] == {"block": 0, "county": 0, "tract": 0}
     assert accuracy[""]["detail"]["block"] > 0
-
-
-def test_the_manifest_lists_every_file_and_warns_of_the_test_key(town: Path) -> None:
-    directory = RunDirectory(town)
-    assert check_public_files(directory) == []
-    manifest = read_manifest(directory.manifest)
-    assert manifest.status.startswith("NOT FOR RELEASE")
-    assert {one.universe for one in manifest.privacy} == {"", "units"}
-    assert "insecure-test" not in directory.manifest.read_text()
 
 
 def test_other_records_are_refused_and_the_release_stays(copied: Path, tmp_path: Path) -> None:
@@ -128,15 +104,6 @@ def test_a_refused_budget_leaves_a_finished_release_as_it_is(copied: Path, town_
     before = public_bytes(copied / "town")
     with pytest.raises(BudgetRefusedError):
         run(town_spec, copied, perform=perform)
-    assert public_bytes(copied / "town") == before
-
-
-def test_records_in_another_form_are_the_same_records(copied: Path, tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", ('file = "persons.csv"', 'file = "persons.parquet"'))
-    persons = pd.read_csv(tmp_path / "in" / "persons.csv").sort_values(["block", "age"])
-    persons.to_parquet(tmp_path / "in" / "persons.parquet")
-    before = public_bytes(copied / "town")
-    run(spec, copied)
     assert public_bytes(copied / "town") == before
 
 
@@ -186,24 +153,6 @@ def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None
     assert check_public_files(RunDirectory(root)) == []
 
 
-@needs("report")
-@pytest.mark.slow
-def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""))
-    root = run(spec, tmp_path / "out")
-    directory = RunDirectory(root)
-    assert stat.S_IMODE(directory.key.stat().st_mode) == 0o600
-    manifest = read_manifest(directory.manifest)
-    assert manifest.status == manifest.charging == NOT_CHARGED
-    assert NOT_CHARGED in directory.report.read_text()
-    before = public_bytes(root)
-    shutil.rmtree(directory.public / "measurements")
-    run(spec, tmp_path / "out")
-    assert public_bytes(root) == before
-    other = run(spec, tmp_path / "other")
-    assert public_bytes(other) != before
-
-
 def test_a_key_file_is_used_where_it_is_and_stays_there(tmp_path: Path) -> None:
     MasterKey.from_text("insecure-test:1").write(tmp_path / "key")
     spec = write_town(tmp_path / "in")
@@ -234,13 +183,6 @@ def test_the_records_can_be_somewhere_else(copied: Path, tmp_path: Path, what: s
     assert public_bytes(copied / "town") == before
     with pytest.raises(InputError, match="no such file or folder"):
         run(spec, copied, data=tmp_path / "nowhere")
-
-
-def test_a_name_that_is_too_long_is_that_of_no_file_in_a_folder(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in")
-    spec.write_text(spec.read_text("utf-8").replace("persons.csv", "x" * 300), "utf-8")
-    with pytest.raises(InputError, match=r"the folder has no file x{300}, which input\.file of the spec names"):
-        run(spec, tmp_path / "out", data=tmp_path / "in")
 
 
 def test_a_spec_that_cannot_be_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -11,12 +11,10 @@ import pytest
 from pydantic import Field, StrictInt, model_validator
 
 from pipeline.errors import SpecError
-from pipeline.spec import slots as spec_slots
 from pipeline.spec.fields import File, Misfit, Name, NamedTable, Section
-from pipeline.spec.problems import Problems
-from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_json_schema
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
 from pipeline.spec.sections import CompanionSection, PostprocessSection, TableSection
-from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, SlottedSection, fields_of, installed_slots, stated_in
+from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, SlottedSection, fields_of, installed_slots
 
 SPEC = """name = "town"
 [privacy]
@@ -116,13 +114,6 @@ def test_what_is_stated_is_typed_and_file_names_are_relative_to_the_spec() -> No
     assert spec.postprocess.solver == "cvxpy"
 
 
-def test_nothing_stated_is_nothing_there() -> None:
-    spec = parse_spec(SPEC, slots=SLOTS)
-    assert spec.of_features == ()
-    assert spec.postprocess.part(StormKeys) is None
-    assert spec.public_dict() == parse_spec(SPEC, slots=NO_SLOTS).public_dict()
-
-
 def test_it_travels_with_the_spec() -> None:
     spec = parse_spec(STATED, slots=SLOTS)
     for other in (pickle.loads(pickle.dumps(spec)), spec.model_copy(update={"purpose": "example"})):  # noqa: S301
@@ -176,15 +167,6 @@ def test_a_mistake_is_told_at_its_place(change: tuple[str, str], lines: list[str
     assert all(line.startswith(start) for line, start in zip(found, lines, strict=True)), found
 
 
-def test_mistakes_of_both_are_told_together_in_the_order_of_the_keys() -> None:
-    text = STATED.replace('solver = "cvxpy"', 'solver = "none"\nestimator = "none"\nmore = 1').replace(
-        "force = 12", "force = 0"
-    )
-    assert [line.split(": ")[0] for line in refusal(text)] == [
-        "postprocess.estimator", "postprocess.storms.anna.force", "postprocess.solver", "postprocess.more",
-    ]  # fmt: skip
-
-
 def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -> None:
     without = Slots((), {"postprocess.storms": "weather", "tide": "sea", "companions.harbor": "sea"})
     assert refusal(STATED, without) == [
@@ -226,18 +208,3 @@ def test_every_section_with_a_slot_is_in_the_schema() -> None:
 
 def _below(model: type[SlottedSection]) -> list[type[SlottedSection]]:
     return [one for below in model.__subclasses__() for one in (below, *_below(below))]
-
-
-def test_a_spec_is_read_with_what_is_installed_where_nothing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "spec.toml"
-    path.write_text(STATED)
-    with pytest.raises(SpecError, match="tide: unknown key"):
-        load_spec(path)
-    monkeypatch.setattr("pipeline.spec.release_spec.installed_slots", lambda: SLOTS)
-    assert load_spec(path).part(TideKeys) is not None
-    assert load_spec(path).source == str(path)
-    assert spec_slots.installed_slots() is installed_slots()
-    assert Problems("x").lines == []
-    assert stated_in(load_spec(path).postprocess)["storms"].keys() == {"anna"}

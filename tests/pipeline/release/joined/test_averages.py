@@ -30,18 +30,6 @@ def _ends(persons: Counted, households: Counted) -> tuple[Averages, NDArray[np.f
     return found, found.lows, found.highs
 
 
-def test_an_average_is_persons_by_households_and_nothing_where_there_are_none() -> None:
-    persons, households = _drawn()
-    found, low, high = _ends(persons, households)
-    some = households.counts > 0
-    assert (found.values[some] == persons.counts[some] / households.counts[some]).all()
-    assert np.isfinite(np.stack([found.values, low, high])[:, some]).all()
-    assert np.isnan(np.stack([found.values, low, high])[:, ~some]).all()
-    assert ((low <= found.values) & (found.values <= high))[some].all()
-    assert (low[some] >= 1).all()
-    assert (high[some] <= 12).all()
-
-
 def test_symmetric_intervals_give_the_one_of_fieller() -> None:
     persons, households = (RNG.integers(200, 9_000, N) for _ in range(2))
     reach = [RNG.integers(0, 150, N).astype(float) for _ in range(2)]

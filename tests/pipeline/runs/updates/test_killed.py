@@ -64,14 +64,3 @@ def test_a_finished_version_that_was_changed_is_not_called_done(made: Made, tmp_
     table.write_bytes(table.read_bytes() + b" ")
     with pytest.raises(ReleaseError, match="was changed"):
         update(release, [answer], tmp_path / "out")
-
-
-def test_a_step_that_was_done_is_not_done_again(made: Made, tmp_path: Path) -> None:
-    release, answer, _, wanted = made
-    assert kill_update(release, answer, tmp_path / "out", "start", 4)
-    tables = tmp_path / "out" / "work" / "public" / "measurements"
-    before = {path: path.stat().st_mtime_ns for path in tables.rglob("*.parquet") if "count-tract" in path.name}
-    assert before
-    update(release, [answer], tmp_path / "out")
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert public_files(tmp_path / "out" / "work" / "public") == wanted

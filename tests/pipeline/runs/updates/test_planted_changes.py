@@ -110,20 +110,6 @@ def test_a_table_of_the_version_before(copied: Path) -> None:
     assert "public/changes.json is not what its measurements give" in found(copied)
 
 
-def test_what_changed(copied: Path) -> None:
-    path = copied / "public/changes.json"
-    path.write_bytes(path.read_bytes().replace(b'"changed":', b'"changed":1', 1))
-    seal(copied)
-    assert "public/changes.json is not what its measurements give" in found(copied)
-
-
-def test_a_level_that_there_is_not(copied: Path, version: tuple[Path, str]) -> None:
-    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
-    spec["update"]["answers"][0]["level"] = "block"
-    seal(copied, spec=spec)
-    assert f"public/answers/{version[1]}: the spine has no level 'block'" in check_release(copied)
-
-
 def test_a_count_beyond_64_bits(copied: Path, version: tuple[Path, str]) -> None:
     folder = copied / "public/answers" / version[1]
     lines = (folder / "measurements.csv").read_text("utf-8").splitlines()

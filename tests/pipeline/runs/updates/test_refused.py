@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -23,8 +22,8 @@ from flows.cli import app
 from pipeline.errors import InputError, ReleaseError, SpecError
 from pipeline.estimation.question_answers import PartByPartError
 from pipeline.execution.progress import Silent
-from pipeline.published import PublishedRelease, open_finished
-from pipeline.questions.manifest import AnswerManifest, read_answer
+from pipeline.published import open_finished
+from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.added import added_section
 from pipeline.questions.released.combined import Combined
 from pipeline.release.layout import RunDirectory
@@ -33,7 +32,7 @@ from pipeline.release.run_directory import open_run
 from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.updates import doubt_of_records, update_release
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 
@@ -213,32 +212,9 @@ def test_another_promise(given: tuple[Path, Path, Path], change: dict[str, Any],
         added_section(manifest, "0" * 64, open_finished(release, check_hashes=False))
 
 
-def _bypassing(opened: PublishedRelease, _: AnswerManifest) -> PublishedRelease:
-    return replace(opened, universes=(replace(opened.universes[0], bypass=True),))
-
-
-@pytest.mark.parametrize(("change", "sentence"), [(_bypassing, r"measures areas without siblings once \(bypass\)")])
-def test_another_kind_of_release(
-    given: tuple[Path, Path, Path],
-    change: Callable[[PublishedRelease, AnswerManifest], PublishedRelease],
-    sentence: str,
-) -> None:
-    _, release, answer = given
-    manifest = read_answer(RunDirectory(answer))
-    with pytest.raises(InputError, match=sentence):
-        added_section(manifest, "0" * 64, change(open_finished(release, check_hashes=False), manifest))
-
-
 def test_an_answer_called_like_a_query(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
     spec, release, _ = given
     refused(release, [answer_to(spec, "count by tract", "1/20", name="sex")], tmp_path / "a", "is called like a query")
-
-
-def test_a_spec_file_has_no_answers(tmp_path: Path) -> None:
-    """What a version was made with stands in the published spec alone."""
-    spec = write_workers(tmp_path, ("[input]", "[update]\nversion = 2\n[input]"))
-    with pytest.raises(SpecError, match="update"):
-        load_spec(spec)
 
 
 def test_a_published_spec_that_states_impossible_answers(given: tuple[Path, Path, Path], tmp_path: Path) -> None:

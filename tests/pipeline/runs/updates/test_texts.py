@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pytest
-from oracles.how_many import turns
 from releases.command import feature_module, needs
 from releases.corrections import TEXTS
-from releases.killed_update import kill_update
 from releases.signed import cli, keys_in
 from releases.small import QUICK, public_bytes, write_town
 from releases.small import run as run_release
@@ -29,14 +26,12 @@ from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
-from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated, update_release
 from pipeline.runs.verify import verify_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
-from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
 
 PUBLISH = """[publish]
@@ -101,26 +96,6 @@ def test_no_number_is_another(made: Made) -> None:
     assert {"public/measurements/tract/sex.parquet", "public/histograms/tract.parquet"} <= numbers(made.release).keys()
     assert {"public/tables/sex/tract.parquet", "public/estimates/tract.parquet"} <= numbers(made.release).keys()
     assert not (made.new.root / "restricted/key").exists()
-
-
-@needs("report")
-def test_readers_see_that_it_is_corrected(made: Made) -> None:
-    page, before = ((root / "public/report.html").read_text("utf-8") for root in (made.new.root, made.release))
-    assert "This is a corrected version" in page
-    assert "“Wrokers of two counties” is now “Workers of two counties”" in page
-    assert "Version 2 of this release" in page
-    assert sha256_file(made.release / "public/manifest.json") in page
-    assert "corrected version" not in before
-    changes = json.loads((made.new.root / "public/changes.json").read_text("utf-8"))
-    assert (changes["version"], changes["answers"]) == (2, [])
-    assert all(table["changed"] == table["largest"] == 0 for table in changes["tables"])
-    assert changes["texts"] == [
-        {"key": "report.title", "before": "Wrokers of two counties", "after": "Workers of two counties"},
-        {"key": "report.version", "before": None, "after": "2, corrected"},
-        {"key": "geography.labels.county", "before": None, "after": "County"},
-    ]
-    package = json.loads((made.new.root / "public/datapackage.json").read_text("utf-8"))
-    assert (package["title"], package["version"]) == ("Workers of two counties", "2, corrected")
 
 
 def test_it_follows_from_public_files(made: Made, tmp_path: Path) -> None:
@@ -200,24 +175,6 @@ def _number(root: Path) -> None:
     write_table(path, root, [table])
 
 
-def _measurement(root: Path) -> None:
-    path = root / "public/measurements/tract/sex.parquet"
-    stored = read_measurement(unchecked(path))
-    with MeasurementWriter.open(path, root, stored.header) as writer:
-        writer.write(stored.geocodes, stored.values + (np.arange(len(stored.values)) == 0)[:, None])
-
-
-@pytest.mark.parametrize("plant", [_number, _measurement])
-def test_another_number_is_found(made: Made, tmp_path: Path, plant: object) -> None:
-    """With all hashes made to agree: by both programs."""
-    shutil.copytree(made.new.root / "public", tmp_path / "public")
-    plant(tmp_path)  # type: ignore[operator]
-    seal(tmp_path)
-    problem = "is not that of the version before"
-    assert any(problem in one for one in found(tmp_path))
-    assert any(problem in one for one in check_release(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("section", "key", "value"),
     [
@@ -251,16 +208,6 @@ def test_a_release_that_is_computed_otherwise_now_is_not_corrected(made: Made, t
     assert not (tmp_path / "new/work").exists()
 
 
-def test_a_version_has_answers_or_corrected_texts(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--texts: found .* together with --with"):
-        update_release(made.release, [tmp_path], tmp_path / "new", 1, Silent(), texts=made.texts)
-    with pytest.raises(InputError, match="or a file of corrected texts for readers with --texts"):
-        update_release(made.release, (), tmp_path / "new", 1, Silent())
-    with pytest.raises(InputError, match="corrects nothing"):
-        correct(made.new.root, made.texts, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_run_with_another_title_says_how_it_is_corrected(made: Made) -> None:
     """In the folder of the release, which stays as it is; nothing is charged."""
     before, events = public_bytes(made.release), len(events_of(made.spec.parent).events)
@@ -274,28 +221,6 @@ def test_a_run_with_another_title_says_how_it_is_corrected(made: Made) -> None:
     )
     assert public_bytes(made.release) == before
     assert len(events_of(made.spec.parent).events) == events
-
-
-@pytest.mark.parametrize(
-    ("event", "number"), [("sync", 2), ("finish", 5), pytest.param("sync", 30, marks=pytest.mark.slow)]
-)
-def test_a_correction_goes_on_after_a_kill(made: Made, tmp_path: Path, event: str, number: int) -> None:
-    assert kill_update(made.release, made.texts, tmp_path / "out", event, number)
-    root = tmp_path / "out" / made.release.name
-    assert not (root / "public/manifest.json").exists()
-    other = written(tmp_path / "other.toml", '[report]\ntitle = "Others"\n')
-    if (root / "restricted/run.json").exists():
-        with pytest.raises(InputError, match="is not empty"):  # another correction does not take it over
-            correct(made.release, other, tmp_path / "out")
-    assert public_bytes(correct(made.release, made.texts, tmp_path / "out").root) == public_bytes(made.new.root)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", turns(TEXTS, 4))
-def test_each_text_changes_no_byte_of_a_number(key: str, tmp_path: Path, town: Path) -> None:
-    new = correct(town, written(tmp_path / "texts.toml", f"{key} = {TEXTS[key]}\n"), tmp_path / "new").root
-    assert numbers(new) == numbers(town)
-    assert check_release(new) == []
 
 
 @pytest.mark.slow

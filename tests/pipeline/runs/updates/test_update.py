@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.command import feature_module, needs, spinewise
+from releases.command import needs
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
@@ -21,7 +21,6 @@ from auditor.check.release import check_release
 from auditor.program import audit, audit_with, secret_of
 from auditor.reading.findings import FormError
 from features.exports.release import export_release
-from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
@@ -116,16 +115,6 @@ def test_a_version_follows_from_its_public_files(made: Made, tmp_path: Path) -> 
     assert not (again.root / "restricted/key").exists()
 
 
-def test_counts_are_whole_and_add_up(made: Made) -> None:
-    county, tract = (
-        pd.read_parquet(made.new.root / f"public/tables/age.sex/{level}.parquet").set_index("geocode")
-        for level in ("county", "tract")
-    )
-    counts = [name for name in county.columns if ":" not in name]
-    assert (tract[counts] >= 0).all(axis=None)
-    assert (tract[counts].groupby(tract.index.str[:1]).sum() == county[counts]).all(axis=None)
-
-
 @pytest.mark.slow
 def test_the_cut_of_a_spine_does_not_show(tmp_path: Path) -> None:
     """With answers above the cut, at it and below; the one at the cut has a condition."""
@@ -218,13 +207,6 @@ def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> No
         assert (third.root / name).read_bytes() == (at_once.root / name).read_bytes()
 
 
-def test_an_audit_is_told_where_the_noise_was_drawn(made: Made) -> None:
-    names = ", ".join(root.name for root in made.answers)
-    audit_release = feature_module("features.audit.finished").audit_release
-    with pytest.raises(InputError, match=rf"audit the release that it replaces and the answers \({names}\)"):
-        audit_release(release_at(made.new.root), KeySource(), None, 1, lambda _: None)
-
-
 def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
     run = release_at(made.new.root)
     with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
@@ -240,26 +222,3 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
         export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
     with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
         combine_answer(RunDirectory(made.answers[0]), made.new.root)
-
-
-@pytest.mark.slow
-@needs("audit")
-def test_the_commands(made: Made, tmp_path: Path) -> None:
-    """In processes of their own: the version, its check, and what is refused with status 2."""
-    given = [part for one in made.answers for part in ("--with", one)]
-    done = spinewise("update", made.release, *given, "--out", tmp_path / "new", "--workers", "2")
-    assert done.returncode == 0, done.stderr
-    root = Path(done.stdout.strip())
-    assert "version 2: " in " ".join(done.stderr.split())
-    assert public_bytes(root) == public_bytes(made.new.root)
-    verified = spinewise("verify", root)
-    assert verified.returncode == 0, verified.stderr
-    for words, sentence in (
-        (("verify", "--records", root), "repeat the release that it replaces and each answer"),
-        (("audit", root), "audit the release that it replaces"),
-        (("update", root, *given, "--out", tmp_path / "again"), "which is used already"),
-        (("update", made.release, "--out", tmp_path / "none"), "--with"),
-    ):
-        refused = spinewise(*words)
-        assert refused.returncode == 2
-        assert sentence in " ".join(refused.stderr.split())
