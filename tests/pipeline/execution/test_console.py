@@ -49,26 +49,6 @@ def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatc
     progress.close()
 
 
-@pytest.mark.parametrize("geounits", [0, 1, 12])
-def test_a_line_has_no_empty_place(geounits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of one geounit, such as a state, said "estimate state: , about 54 min left"."""
-    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
-    one = console(terminal=False)
-    progress = Lines(one)
-    step = Step("estimate", lambda: None, level="state", geounits=geounits)
-    progress.begin((STEPS[0], step))
-    for number in (STEPS[0], step):
-        progress.start(number)
-        progress.advance(1)
-        progress.finish(number)
-    lines = text_of(one).splitlines()
-    assert len(lines) == 4
-    for line in lines:
-        name, _, rest = line.partition(": ")
-        assert name
-        assert all(part.strip() for part in rest.split(", ")), line
-
-
 @pytest.mark.parametrize("width", [60, 80, 132])
 def test_the_time_left_is_shown_whole_and_memory_gives_way_first(width: int) -> None:
     """In one line, of which nothing is cut; the name of a long step alone ends in a sign that it goes on."""

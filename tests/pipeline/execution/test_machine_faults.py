@@ -83,11 +83,6 @@ def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_reader_who_has_read_enough_is_no_error() -> None:
-    done = command("validate", "--schema", shell="| head -c 1")
-    assert (done.stdout, done.stderr) == ("{", "")
-
-
 @pytest.fixture
 def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""

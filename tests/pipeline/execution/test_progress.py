@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pipeline.execution.progress import Counted, Silent, Together, listener_of
+from pipeline.execution.progress import Counted
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -71,22 +71,3 @@ def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.Monkey
     assert count.share >= shares[-1], "a bar does not go back"
     count.finish()
     assert count.share == pytest.approx(50 / 100)
-
-
-class Telling(Silent):
-    """Takes note of what it is told within a step."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
-
-    def within(self, what: str, where: str) -> None:
-        self.heard.append((what, where))
-
-
-def test_what_is_told_within_a_step_goes_to_those_who_show_it() -> None:
-    telling = Telling()
-    assert listener_of(Silent()) is None
-    listener = listener_of(Together(Silent(), telling))
-    assert listener is not None
-    listener("family", "step 7")
-    assert telling.heard == [("family", "step 7")]

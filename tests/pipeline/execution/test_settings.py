@@ -117,12 +117,6 @@ def test_a_folder_that_somebody_else_made_names_no_commands(line: str, tmp_path:
     assert user.is_file()
 
 
-def test_a_file_that_the_user_names_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mine.toml").write_text('ledger = "mine.db"')
-    monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "mine.toml"))
-    assert load_settings().ledger == "mine.db"
-
-
 #: A value of each setting as TOML, which is not the default, and the value that it is then.
 VALUES: dict[str, tuple[str, object]] = {
     "out": ('"/elsewhere"', Path("/elsewhere")),

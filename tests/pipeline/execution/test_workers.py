@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from geography.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.run_directory import open_run, record_input
@@ -28,10 +27,6 @@ def die(number: int) -> int:
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
-
-
-def complain(number: int) -> int:
-    raise InputError(f"number {number}")
 
 
 def sleep_after_the_first(number: int) -> None:
@@ -89,12 +84,6 @@ def test_results_and_progress_come_in_the_order_of_the_tasks(count: int, pool: W
     assert done == list(range(20))
 
 
-def test_an_error_of_a_task_is_the_error_of_the_run(pool: Workers) -> None:
-    with pytest.raises(InputError, match="number 0"):
-        list(pool.run(complain, range(5)))
-    assert list(pool.run(slow_square, range(3))) == [0, 1, 4]
-
-
 def test_workers_compute_with_one_thread(pool: Workers) -> None:
     assert all(count == 1 for found in pool.run(threads, range(2)) for count in found)
 
@@ -140,14 +129,6 @@ def test_a_begun_task_is_worked_on_elsewhere_or_when_it_is_asked_for(pool: Worke
     later()
     later()
     assert asked == [3]
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_error_of_a_begun_task_comes_where_it_is_asked_for(count: int, pool: Workers) -> None:
-    workers = pool if count == 2 else Workers(1)
-    begun = workers.begin(complain, 7)
-    with pytest.raises(InputError, match="number 7"):
-        begun()
 
 
 def test_a_killed_process_is_the_error_of_a_begun_task() -> None:

@@ -69,14 +69,6 @@ def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
     assert peak < 10_000_000, "dense it is 160 MB"
 
 
-def test_the_order_of_terms_does_not_change_the_answers() -> None:
-    one, other = Query.parse("age * sex", SCHEMA), Query.parse(" sex*age ", SCHEMA)
-    assert (one.name, other.name) == ("age * sex", "sex * age")
-    assert one.terms == other.terms == ("age", "sex")
-    assert one.answer_labels() == other.answer_labels()
-    assert (one.cell_answer == other.cell_answer).all()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from releases.command import spinewise
 from releases.mutant import resealed
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
-from pipeline.model.labels import Labels
-from pipeline.reading.compare import Change, Comparison, compare, comparison_html
-from pipeline.reading.reader import Reader, open_reader
-from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.reading.compare import Change, Comparison, compare
+from pipeline.reading.reader import open_reader
 
 PLAIN = (("replicates = 3\nunbiased = true", "replicates = 1\nmicrodata = false"),)
 
@@ -100,45 +96,6 @@ def test_another_budget_and_other_tables(towns: dict[str, Path]) -> None:
     assert row.second_margin > row.first_margin
 
 
-def test_a_release_and_itself(towns: dict[str, Path]) -> None:
-    found = compared(towns, "town")
-    assert found.same_measurements
-    assert not found.statements
-    assert all(row.equal == 1 and row.mean_absolute == 0 and not row.largest for row in found.tables)
-
-
-def test_nothing_in_common(towns: dict[str, Path], tmp_path: Path) -> None:
-    spec = write_town(tmp_path, *PLAIN)
-    start, end = spec.read_text().split("[tables]")[0], spec.read_text().split("[publish]")[1]
-    tables = '[tables]\nages = { query = "age", levels = ["county"] }\n\n[publish]'
-    spec.write_text((start + tables + end).split("[companions.units]")[0])
-    other = run(spec, tmp_path / "releases")
-    with pytest.raises(InputError, match="have no table in common"):
-        compare(open_reader(towns["town"]), open_reader(other))
-
-
-def test_command(towns: dict[str, Path], tmp_path: Path) -> None:
-    """Text, JSON and a page that needs nothing else."""
-    page = tmp_path / "page.html"
-    arguments = ["compare", str(towns["town"]), str(towns["poor"])]
-    shown = CliRunner().invoke(app, [*arguments, "--html", str(page)])
-    assert shown.exit_code == 0, shown.output
-    assert "privacy.rho" in shown.output
-    assert "Not compared: table detail at county is in the first only" in shown.output
-    text = page.read_text("utf-8")
-    assert "Two releases compared" in text
-    assert "http" not in text.replace("http-equiv", ""), "no request leaves the page"
-    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
-    assert found["first"]["budget"] == {"": "2", "units": "1"}
-    assert len(found["tables"]) == 11
-
-
-def test_page_escapes(towns: dict[str, Path]) -> None:
-    found = compared(towns, "poor")
-    object.__setattr__(found.first.manifest, "release", "<b>x</b>")
-    assert "<b>x" not in comparison_html(found)
-
-
 def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path: Path) -> None:
     """Its two rows are not joined with those of the other release, which would count it twice."""
     spoilt = tmp_path / "town"
@@ -154,51 +111,6 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     ended = CliRunner().invoke(app, ["compare", str(towns["other key"]), str(spoilt)])
     assert ended.exception is not None
     assert str(ended.exception) == str(caught.value)
-
-
-def test_the_page_calls_areas_and_numbers_by_their_names(
-    towns: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = open_reader(towns["town"])
-    codes = first.spine.levels[first.index_of("tract")].geocodes.tolist()
-    monkeypatch.setattr(Reader, "named_levels", ("tract",))
-    monkeypatch.setattr(Reader, "names", lambda *_: pd.Series([f"Vale <{code}>" for code in codes], index=codes))
-    labels = Labels(levels={"tract": "Tract"}, tables={"detail": "All & everything"}, values={"sex": {"f": "Women"}})
-    monkeypatch.setattr(ReleaseSpec, "labels", lambda *_: labels)
-    found = compare(first, open_reader(towns["other key"]))
-    named = {one.geocode: one.name for row in found.tables if row.level == "tract" for one in row.largest}
-    assert named
-    assert all(name == f"Vale <{code}>" for code, name in named.items())
-    assert {one.name for row in found.tables if row.level == "block" for one in row.largest} == {""}
-    page = comparison_html(found)
-    code = next(iter(named))
-    assert f'<th scope="row">Vale &lt;{code}&gt; ({code})</th>' in page
-    assert "All &amp; everything" in page
-    assert ">Tract</td>" in page
-    assert " * Women" in page or "Women * " in page
-
-
-@pytest.mark.parametrize(
-    "command", [("compare", "town", "poor", "--html"), ("fitness", "town", "--html")], ids=["compare", "fitness"]
-)
-def test_a_page_is_not_written_over_a_file_of_another_kind(
-    towns: dict[str, Path], tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    """Such as the records, whose name stands where that of a page should; nor where nothing can be written."""
-    words = [str(towns.get(word, word)) for word in command]
-    records = tmp_path / "persons.csv"
-    records.write_text("the records")
-    refused = CliRunner().invoke(app, [*words, str(records)], standalone_mode=False)
-    assert str(refused.exception) == f"--html {records}: found the ending '.csv'; the name of a page ends in .html"
-    assert records.read_text() == "the records"
-    nowhere = tmp_path / "nowhere" / "page.html"
-    refused = CliRunner().invoke(app, [*words, str(nowhere)], standalone_mode=False)
-    assert str(refused.exception) == f"--html {nowhere}: there is no folder {nowhere.parent}"
-    taken = tmp_path / "taken.html"
-    taken.mkdir()
-    refused = CliRunner().invoke(app, [*words, str(taken)], standalone_mode=False)
-    assert str(refused.exception).startswith(f"--html {taken}: cannot be written (")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["persons.csv", "taken.html"]
 
 
 def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path]) -> None:
@@ -250,20 +162,6 @@ def test_the_total_of_an_area_comes_first_where_no_table_is_of_it(tmp_path: Path
     assert (found.table, found.label, found.first, found.second) == ("", "total", left["total"], right["total"])
     assert found.margin == pytest.approx(np.hypot(left["total:moe90"], right["total:moe90"]))
     assert left["total:moe90"] > 0
-
-
-def test_a_comparison_fits_a_narrow_terminal(towns: dict[str, Path]) -> None:
-    """At 80 columns no digit is cut off: every number of the wide table is there."""
-    both = ("compare", towns["town"], towns["other key"])
-    wide = CliRunner().invoke(app, [*map(str, both)]).stdout
-    narrow = spinewise(*both, FORCE_COLOR="1", NO_COLOR="1", COLUMNS="80").stdout
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", narrow).splitlines()
-    assert max(len(line) for line in lines if "±" in line) <= 80
-    for row in compared(towns, "other key").tables:
-        assert f"{row.geounits:,}" in narrow
-        for text in (f"{row.equal:.1%}", f"{row.mean_absolute:,.2f}", f"{row.bias:+,.3f}", f"±{row.first_margin:,.2f}"):
-            assert text in narrow
-            assert text in wide
 
 
 def test_the_command_shows_the_changes_of_an_area(towns: dict[str, Path]) -> None:

@@ -42,13 +42,6 @@ def test_functions_of_several_tables_and_forms_of_values() -> None:
     assert interval_of(lambda frame: frame.to_numpy()[:, 0], [first]).index.tolist() == [0, 1]
 
 
-def test_an_unknown_number_has_an_unknown_interval() -> None:
-    values = np.ones((19, 2))
-    values[:, 1] = np.nan
-    found = interval_of(lambda frame: frame["x"], [draws_frame(values)])
-    assert found["low90"].isna().tolist() == [False, True]
-
-
 def test_a_value_that_one_draw_does_not_have_is_unknown() -> None:
     """A ratio whose denominator is 0 in one of the draws, in a data frame."""
     values = np.ones((19, 2))
@@ -87,9 +80,3 @@ def test_rubins_rules_take_arrays_and_draws_that_agree() -> None:
     assert pooled.degrees[0] == np.inf
     assert pooled.high[0] == pytest.approx(1 + 0.5 * 1.6448536, abs=1e-6)
     assert pooled.degrees[1] == 1
-
-
-@pytest.mark.parametrize(("estimates", "variances"), [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, 2.0], [1.0, -1.0])])
-def test_rubins_rules_refuse_what_does_not_match(estimates: list[float], variances: list[float]) -> None:
-    with pytest.raises(InputError, match="rubin: found estimates of the form"):
-        rubin(estimates, variances)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,34 +40,6 @@ def test_three_lines(country: Path) -> None:
     assert len(table) == 36
     assert found.columns[::4].tolist() == ["child * f", "adult * f", "old * f", "sum"]
     assert (found["sum"] == release.table("sex", level="county")["f"]).all()
-
-
-def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
-    """Nothing restricted is needed: a copy of public/ gives the same."""
-    shutil.copytree(country / "public", tmp_path / "public")
-    ours = open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
-    pd.testing.assert_frame_equal(ours, open_release(country).query("sex").where(age="old").at("tract"))
-
-
-@pytest.mark.parametrize("values", [("b", "b:moe90"), ("b:low90", "c"), ("b", "b")])
-def test_numbers_never_take_the_place_of_others(country: Path, values: tuple[str, str]) -> None:
-    """Of values that no table has, which would be refused there: a number would stand where a margin is looked for."""
-    question = open_release(country).query("sex")
-    labels = tuple(values if names else names for names in question.query.labels)
-    named = replace(question, query=replace(question.query, labels=labels))
-    said = rf'query "sex": ({"|".join(map(repr, values))}) cannot be the label'
-    for ask in (named.at, named.exact_at):
-        with pytest.raises(InputError, match=said):
-            ask("county")
-
-
-def test_a_release_offers_what_users_call_and_nothing_else(town: Path) -> None:
-    """What a name is here, users rely on: one more is a decision, and so is one fewer."""
-    assert [name for name in dir(open_release(town)) if not name.startswith("_")] == [
-        "citation", "companion", "companions", "directory", "draws", "exact_table", "household_sizes",
-        "household_sizes_over", "household_table", "household_tables", "interval", "levels", "means", "name", "names",
-        "promise", "query", "report", "table", "tables",
-    ]  # fmt: skip
 
 
 def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path) -> None:
@@ -156,24 +126,6 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
             assert (found.get("sum", found.iloc[:, 0]) == together).all()
 
 
-def test_a_companion(town: Path) -> None:
-    release = open_release(town)
-    units = release.companion("units")
-    assert units.name == "town, units"
-    total = units.query("status").at("block")
-    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
-    assert (total["occupied:moe90"] > 0).any()
-    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
-        release.companion("cars")
-
-
-def test_same_numbers_same_margins(country: Path) -> None:
-    """The numbers of a published table have its margins, however they are asked for."""
-    release = open_release(country)
-    table, query = release.table("sex", level="block"), release.query("sex").at("block")
-    pd.testing.assert_frame_equal(table, query[table.columns.tolist()])
-
-
 def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors over areas in standard errors; and, as a fault, as if the leaves' errors were independent."""
     release = open_release(directory)
@@ -249,18 +201,6 @@ def test_area_of_a_whole_geounit(country: Path) -> None:
     assert at.to_numpy().tolist() == by_leaves.to_numpy().tolist() == by_code.to_numpy().tolist()
     everywhere = release.query("total").over(["S"]).iloc[0]
     assert everywhere["total:moe90"] == 0, "the state's total is exact"
-
-
-def test_notebooks(country: Path) -> None:
-    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
-    release = open_release(country)
-    markup = release._repr_html_()
-    assert "<script" not in markup
-    assert re.search(r"epsilon = [\d.]+ at delta = 1e-10: the effect of changing one record", markup)
-    assert "state 1, county 6, tract 36" in repr(release)
-    assert "NOT FOR RELEASE" in repr(release)
-    told = repr(release.query("age * sex").where(sex="f"))
-    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")
 
 
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:

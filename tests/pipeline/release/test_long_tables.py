@@ -15,12 +15,10 @@ import pytest
 from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
-from pipeline.release.long_tables import MOST_WIDE, is_long
 from pipeline.release.tables import (
     ReleasedTable,
     long_terms,
     read_table,
-    read_table_facts,
     rows_at_once,
     write_table,
 )
@@ -115,18 +113,6 @@ def test_the_bytes_do_not_depend_on_the_order_in_memory_and_the_size_follows_wha
     assert long * 10 < wide
 
 
-def test_narrow_tables_and_their_bytes_are_as_they_were(tmp_path: Path) -> None:
-    assert not is_long(2016)
-    assert not is_long(MOST_WIDE)
-    assert is_long(MOST_WIDE + 1)
-    assert long_terms("few", Query.parse("sex * group", SCHEMA)) == ()
-    table = made(1, margins=False)
-    narrow = replace(table, labels=table.labels[:3], counts=table.counts[:, :3], terms=())
-    header = read_table_facts(unchecked(write(tmp_path, narrow)))
-    assert pq.read_schema(tmp_path / "all.parquet").names == ["geocode", *table.labels[:3]]
-    assert header.terms == ()
-
-
 DAMAGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "a number without a row": lambda frame: frame.drop(index=frame.index[frame["sex"].notna()][5]),
     "a number twice": lambda frame: pd.concat([frame.iloc[:3], frame.iloc[2:]]),
@@ -157,13 +143,3 @@ def test_rows_that_are_not_of_all_answers_are_refused(tmp_path: Path, damage: st
 
 def _value_type(field: pa.Field) -> pa.DataType:
     return field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-
-
-def test_headers_that_state_no_terms_of_a_long_table_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, made(1, margins=False))
-    table = pq.read_table(path)
-    for old, new in ((b'"sex",', b'"sox",'), (b'"f",', b'"m",')):
-        metadata = {key: b"".join(value.split()).replace(old, new) for key, value in table.schema.metadata.items()}
-        pq.write_table(table.replace_schema_metadata(metadata), path)
-        with pytest.raises(ReleaseError, match="is damaged: its"):
-            read_table(unchecked(path))

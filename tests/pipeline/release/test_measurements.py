@@ -38,15 +38,6 @@ def _write(folder: Path, name: str, cuts: list[int], header: MeasurementHeader =
     return target
 
 
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
-    measurement = read_measurement(unchecked(_write(tmp_path, "a", [])))
-    assert measurement.header == HEADER
-    assert (measurement.level, measurement.query, measurement.variance) == ("tract", "votingage * race", 48.43)
-    assert measurement.values.dtype == np.int64
-    assert np.array_equal(measurement.values, VALUES)
-    assert np.array_equal(measurement.geocodes, GEOCODES)
-
-
 @settings(deadline=None, max_examples=25)
 @given(cuts=st.lists(st.integers(0, N), max_size=6).map(sorted))
 def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
@@ -82,16 +73,6 @@ def test_an_error_while_measuring_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"):
         stopped()
     assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
-
-
-@pytest.mark.parametrize("values", [VALUES[:, :2], VALUES[:5], VALUES.astype(float), VALUES.astype(np.uint64)])
-def test_values_of_another_shape_or_type_are_refused(tmp_path: Path, values: np.ndarray) -> None:
-    (tmp_path / "staging").mkdir()
-    with (
-        pytest.raises(ValueError, match="values must be whole numbers of shape"),
-        MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER) as writer,
-    ):
-        writer.write(GEOCODES, values)
 
 
 @pytest.mark.parametrize(

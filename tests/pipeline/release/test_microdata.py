@@ -73,21 +73,3 @@ def test_stored_zeros_are_no_persons(tmp_path: Path) -> None:
         (counts.toarray().ravel(), np.tile(np.arange(6, dtype=np.int32), N), np.arange(N + 1) * 6), shape=(N, 6)
     )
     assert _write(tmp_path, "zeros", zeros)[0].read_bytes() == _write(tmp_path, "plain", counts)[0].read_bytes()
-
-
-def test_memory_is_that_of_a_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many persons a batch holds, no more than a row group of them is laid out at once."""
-    monkeypatch.undo()
-    monkeypatch.setattr("pipeline.release.microdata.rows_per_group", lambda _columns: 1000)
-    laid_out = []
-    repeat = np.repeat
-
-    def watched(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-        laid_out.append(int(times.sum()))
-        return repeat(values, times)
-
-    counts = _counts() * 97
-    monkeypatch.setattr("pipeline.release.microdata.np.repeat", watched)
-    _, written = _write(tmp_path, "a", counts)
-    assert written > 20_000
-    assert max(laid_out) == 1000

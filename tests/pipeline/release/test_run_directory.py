@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 import textwrap
@@ -29,17 +27,6 @@ def _tree(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "out" / "release"
-
-
-def test_a_new_directory_is_made_with_restricted_closed(root: Path) -> None:
-    with open_run(root, IDENTITY) as run:
-        assert run.public.is_dir()
-        for folder in (run.restricted, run.staging):
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE(run.record.stat().st_mode) == 0o600
-        assert json.loads(run.record.read_text()) == {"identity": IDENTITY, "input_fingerprints": None}
-        assert recorded_identity(run) == IDENTITY
-        assert recorded_input(run) is None
 
 
 def test_the_same_run_is_gone_on_with_and_leftovers_in_staging_are_removed(root: Path) -> None:

@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -61,30 +60,6 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, table: ReleasedTable) 
         assert np.array_equal(found.lows, table.lows)
         assert np.array_equal(found.highs, table.highs)
         assert np.array_equal(found.margins, np.maximum(table.counts - table.lows, table.highs - table.counts))
-
-
-def test_empty_geounits_have_a_row_and_margins_stand_beside_their_counts(tmp_path: Path) -> None:
-    frame = pd.read_parquet(_write(tmp_path, WITH_MARGINS))
-    assert list(frame.columns) == [
-        "geocode",
-        "adult * white",
-        "adult * white:moe90",
-        "adult * white:low90",
-        "adult * white:high90",
-        "adult * black",
-        "adult * black:moe90",
-        "adult * black:low90",
-        "adult * black:high90",
-        "minor * white",
-        "minor * white:moe90",
-        "minor * white:low90",
-        "minor * white:high90",
-    ]
-    assert len(frame) == N
-    assert (frame["adult * white"] == WITH_MARGINS.counts[:, 0]).all()
-    assert WITH_MARGINS.margins is not None
-    assert (frame["minor * white:moe90"] == WITH_MARGINS.margins[:, 2]).all()
-    assert frame["adult * black"].dtype == np.int64
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from releases.series_town import INDEPENDENT, write_series_town
 from releases.series_town import SPEC as SERIES_TOWN
-from releases.small import QUICK, public_bytes, run, run_period, write_town
+from releases.small import QUICK, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 from pipeline.model.exact import epsilon_text
@@ -54,13 +54,6 @@ def test_losses_of_one_file_are_added_up(folder: Path) -> None:
 def test_nothing_is_said_of_other_records_or_of_trials(folder: Path) -> None:
     assert added_up(RunDirectory(folder / "third")) == ""
     assert added_up(RunDirectory(folder / "trial")) == ""
-
-
-def test_it_is_in_no_public_file(folder: Path, tmp_path: Path) -> None:
-    """A release beside another has the same bytes as one that stands alone."""
-    assert not any(b"counted the same file" in content for content in public_bytes(folder / "second").values())
-    shutil.copytree(folder / "second", tmp_path / "second")
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
 
 
 def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> None:

@@ -6,11 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from releases.command import needs
 from releases.small import request_of, write_town
-from typer.testing import CliRunner
 
-from flows.cli import app
 from pipeline.errors import SpecError
 from pipeline.privacy.limits import beyond_limits
 from pipeline.runs.request import check_request
@@ -41,18 +38,10 @@ def test_it_is_refused_before_anything_is_read_unless_it_is_meant(
     request = request_of(write_town(tmp_path / "usual", SECRET), tmp_path).request
     assert check_request(replace(request, spec=spec, i_know=True)).spec.name == "town"
     assert beyond_limits(load_spec(spec).universes())
-
-
-@pytest.mark.parametrize(("changes", "says"), BEYOND)
-def test_a_test_key_protects_nobody_and_is_not_checked(
-    tmp_path: Path, changes: list[tuple[str, str]], says: str
-) -> None:
-    assert says
-    assert request_of(write_town(tmp_path, *changes), tmp_path).universes
+    assert request_of(write_town(tmp_path / "test", *changes), tmp_path).universes, "a test key protects nobody"
 
 
 @pytest.mark.parametrize("companion", [False, True])
-@needs("plan")
 def test_adding_and_removing_with_invariants_is_no_spec(tmp_path: Path, companion: bool) -> None:
     """No two neighbours agree on an invariant: whatever the noise, the guarantee compares nothing."""
     text = write_town(tmp_path, ('rho = "2"', 'rho = "2"\nneighbours = "add-remove"')).read_text()
@@ -60,9 +49,3 @@ def test_adding_and_removing_with_invariants_is_no_spec(tmp_path: Path, companio
     key = "companions.units.invariants" if companion else "invariants"
     with pytest.raises(SpecError, match=rf"^town\.toml: {key}: with neighbours = \"add-remove\".*compare nothing"):
         parse_spec(text.replace(gone, ""), "town.toml")
-    path = str(tmp_path / "release.toml")
-    for command in (["validate", str(tmp_path), path], ["plan", path], ["run", path, "--no-prefect"]):
-        result = CliRunner().invoke(app, command)
-        assert result.exit_code != 0
-        assert "never agree on an invariant" in result.output + str(result.exception)
-    assert not (tmp_path / "releases").exists()

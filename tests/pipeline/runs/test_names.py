@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.named import COUNTIES, TRACTS, write_named_town
-from releases.small import QUICK, run, write_town
+from releases.small import write_town
 
 from auditor.check.release import examine
 from pipeline.errors import SpecError
@@ -21,13 +21,6 @@ from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import json_sha256, sha256_file
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The town without names."""
-    folder = tmp_path_factory.mktemp("plain")
-    return run(write_town(folder / "town", *QUICK), folder / "out")
-
-
 def hashes(root: Path) -> dict[str, str]:
     """Of all public files that are not words."""
     public = release_at(root).public
@@ -36,14 +29,14 @@ def hashes(root: Path) -> dict[str, str]:
     return {name: sha256_file(path) for name, path in files.items() if name not in words}
 
 
-def test_no_published_count_depends_on_a_name(plain: Path, named_town: Path) -> None:
+def test_no_published_count_depends_on_a_name(town: Path, named_town: Path) -> None:
     """Measurements (so noise), histograms, tables with margins (so seeds), microdata: the same to the last byte."""
-    without, with_names = hashes(plain), hashes(named_town)
+    without, with_names = hashes(town), hashes(named_town)
     assert with_names.keys() - without.keys() == {"names/county.parquet", "names/tract.parquet"}
     assert {name: with_names[name] for name in without} == without
     assert len([name for name in without if name.startswith("measurements/")]) >= 6
     for field in ("privacy", "accounts", "joint", "solver", "public_seed"):
-        one, other = (getattr(read_manifest(release_at(root).manifest), field) for root in (plain, named_town))
+        one, other = (getattr(read_manifest(release_at(root).manifest), field) for root in (town, named_town))
         assert one == other, field
 
 

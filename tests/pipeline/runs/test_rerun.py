@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from releases.repeated import rerun
-from releases.small import write_town
+from releases.small import QUICK, write_town
 
 import pipeline.confidential.parts
 import pipeline.release.manifest
@@ -22,9 +22,11 @@ from pipeline.execution.job import Job
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.runs.rerun import compare_public
 from pipeline.storage.files import sha256_file
+from pipeline.storage.readable import unchecked
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_public_files_key_records_and_spec_are_enough(town: Path, town_spec: Pat
 
 
 def test_another_spec_or_key_is_refused_by_name(town: Path, tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", ("upper = 60", "upper = 61"), ("replicates = 3", "replicates = 4"))
+    spec = write_town(tmp_path / "in", QUICK[1], ("upper = 60", "upper = 61"), ("replicates = 3", "replicates = 4"))
     with pytest.raises(InputError, match=r"is not the spec of .*: it differs in bounds, publish;"):
         rerun(town, spec=spec)
     MasterKey.generate().write(tmp_path / "key")
@@ -97,8 +99,14 @@ def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None
     directory.main.histogram("block").unlink()
     (directory.public / "note.txt").write_text("x")
     directory.main.microdata.write_bytes(b"damaged")
-    found = {d.file: d.what for d in rerun(copied).differences}
-    assert found == {
+    path = directory.main.measurement("tract", "total")
+    stored = read_measurement(unchecked(path))
+    stored.values[3] += 1
+    with MeasurementWriter.open(path, copied, stored.header) as writer:
+        writer.write(stored.geocodes, stored.values)
+    found = {d.file: (d.what, d.level, d.geounit) for d in rerun(copied).differences}
+    assert found.pop("public/measurements/tract/total.parquet")[1:] == ("tract", stored.geocodes[3])
+    assert {file: what for file, (what, _, _) in found.items()} == {
         "public/histograms/block.parquet": "is recomputed and is not in the release",
         "public/microdata.parquet": "cannot be read",
         "public/note.txt": "is in the release and is not recomputed",

@@ -33,13 +33,10 @@ def town_with_areas(folder: Path, regroup: str = 'file = "areas.csv"') -> Path:
     return spec
 
 
-@pytest.mark.slow
-def test_a_regrouped_release_verifies_and_its_spine_is_public(tmp_path: Path) -> None:
+def test_the_spine_of_a_regrouped_release_is_public(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     root = run(spec, tmp_path / "out")
     directory = RunDirectory(root)
-    assert verify_release(directory, 1, Silent()) == []
-    assert check_release(root) == []
     public = read_public_spine(unchecked(directory.spine), ["county", "tract", "block"])
     assert public.fingerprint() == read_spine(load_spec(spec).geography).fingerprint()
     new = [str(code) for code in public.levels[1].geocodes if "-" in code]

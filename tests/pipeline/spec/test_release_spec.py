@@ -274,17 +274,6 @@ def test_the_privacy_fingerprint_is_of_what_the_noise_depends_on() -> None:
     assert len({same, *different}) == 1 + len(different)
 
 
-def test_the_pl94_example_is_the_production_configuration() -> None:
-    (universe,) = load_spec(EXAMPLES / "rhode_island_pl94.toml").universes()
-    assert universe.schema.shape == (8, 2, 2, 63)
-    assert universe.structural_zeros.sum() == 126
-    assert universe.budget == Fraction(542, 339) ** 2 * Fraction(3995, 4099)
-    assert sorted(answer for bound in universe.bounds for answer in bound.columns) == list(range(8))
-    recode = universe.schema.recode("hhinstlevels")
-    assert recode is not None
-    assert recode.group_of_value(universe.schema.attribute("hhgq")).tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
-
-
 @pytest.mark.usefixtures("shared_data")
 def test_the_examples_name_columns_that_the_data_has() -> None:
     for name in ("rhode_island", "rhode_island_pl94"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from pipeline.errors import SpecError
 from pipeline.spec.fields import File, Misfit, Name, NamedTable, Section
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
 from pipeline.spec.sections import CompanionSection, PostprocessSection, TableSection
-from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, SlottedSection, fields_of, installed_slots
+from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, fields_of
 
 SPEC = """name = "town"
 [privacy]
@@ -114,14 +113,6 @@ def test_what_is_stated_is_typed_and_file_names_are_relative_to_the_spec() -> No
     assert spec.postprocess.solver == "cvxpy"
 
 
-def test_it_travels_with_the_spec() -> None:
-    spec = parse_spec(STATED, slots=SLOTS)
-    for other in (pickle.loads(pickle.dumps(spec)), spec.model_copy(update={"purpose": "example"})):  # noqa: S301
-        assert other.of_features == spec.of_features
-        assert other.companions["ships"].parts == spec.companions["ships"].parts
-    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
-
-
 def test_a_published_spec_has_the_keys_at_their_places_and_is_read_again() -> None:
     spec = parse_spec(STATED, slots=SLOTS)
     public = spec.public_dict()
@@ -193,18 +184,3 @@ def test_the_json_schema_has_them_where_lists_of_keys_have_them() -> None:
     bare = spec_json_schema(NO_SLOTS)
     assert "storms" not in json.dumps(bare)
     assert list(schema["$defs"]) == sorted(schema["$defs"])
-
-
-def test_every_section_with_a_slot_is_in_the_schema() -> None:
-    """`spec_json_schema` names them; one that is not named would have no keys of features."""
-    found = {one for one in _below(SlottedSection) if "slot" in vars(one)}
-    assert found == {ReleaseSpec, PostprocessSection, CompanionSection, TableSection}
-    for section in found:
-        keys = set(fields_of(section, NO_SLOTS))
-        for model in installed_slots().of(section):
-            assert model.after in {"", *keys}
-            assert not keys & set(fields_of(model, NO_SLOTS))
-
-
-def _below(model: type[SlottedSection]) -> list[type[SlottedSection]]:
-    return [one for below in model.__subclasses__() for one in (below, *_below(below))]

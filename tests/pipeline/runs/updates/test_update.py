@@ -106,7 +106,6 @@ def test_linear_estimates_are_those_of_dense_least_squares(made: Made) -> None:
 def test_a_version_follows_from_its_public_files(made: Made, tmp_path: Path) -> None:
     """By verify and by the second program; made again from public folders alone, it is the same to the last byte."""
     assert verify(made.new.root) == []
-    assert check_release(made.new.root) == []
     public = tmp_path / "release"
     shutil.copytree(made.release / "public", public / "public")
     answers = [shutil.copytree(one / "public", tmp_path / one.name) for one in made.answers]
@@ -181,13 +180,6 @@ def test_what_changed_is_told_in_figures(made: Made) -> None:
         for move in table.moves:
             assert (old.loc[move.geocode, move.number], new.loc[move.geocode, move.number]) == (move.before, move.after)
     assert changes.changed > 20
-    page = (made.new.root / "public/report.html").read_text("utf-8")
-    assert "Version 2 of this release" in page
-    assert "This is an updated version" in page
-    assert all(one.name in page for one in made.answers)
-    assert "Version 2" not in (made.release / "public/report.html").read_text("utf-8")
-    columns = json.loads((made.new.root / "public/datapackage.json").read_text("utf-8"))
-    assert made.answers[0].name in json.dumps(columns)
 
 
 @pytest.mark.slow
