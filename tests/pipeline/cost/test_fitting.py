@@ -73,17 +73,6 @@ def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_p
     assert "margins = false" in str(caught.value)
 
 
-@pytest.mark.usefixtures("heavy")
-def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cut spine takes what its largest part takes, with margins, too."""
-    spec, spine = opened(write_town(tmp_path))
-    monkeypatch.setattr("pipeline.cost.memory.GROUP_CELLS", 1)
-    whole, cut = memory_of(spec, spine, 1), memory_of(spec, spine, 1, most_cells=1, part_cells=1)
-    fixed = MAIN_MB + ENGINE_MB
-    assert (whole.parts, cut.parts) == (1, 6)
-    assert 0 < cut.peak_mb - fixed - WORKER_MB < 0.5 * (whole.peak_mb - fixed)
-
-
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write_town(tmp_path / "in", *QUICK)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.05")

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from releases.command import needs
 from releases.small import write_town
 
 from flows.cli import _status
@@ -35,42 +34,6 @@ def command(*words: str, shell: str = "") -> subprocess.CompletedProcess[str]:
         check=False,
         stdin=subprocess.DEVNULL,
     )
-
-
-def spoilt(kind: str, folder: Path) -> Path:
-    path = folder / kind
-    if kind == "deep":
-        path.write_text("a = " + "[" * 5000 + "]" * 5000)
-    elif kind == "circle":
-        path.symlink_to(path)
-    elif kind == "pipe":
-        os.mkfifo(path)
-    return path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "kind", "allowed"),
-    [
-        pytest.param(*(["plan", "{}"], "deep", "nested too deep"), marks=needs("plan")),
-        pytest.param(*(["plan", "{}"], "circle", "symbolic links"), marks=needs("plan")),
-        pytest.param(*(["plan", "{}"], "pipe", "not a file that can be read twice"), marks=needs("plan")),
-        (["validate", "{}", "{spec}"], "circle", ""),
-        (["validate", "{}", "{spec}"], "pipe", "not a file that can be read twice"),
-        (["run", "{spec}", "--data", "{}"], "circle", ""),
-        (["run", "{spec}", "--out", "{}"], "circle", ""),
-        (["verify", "{}"], "circle", ""),
-        (["query", "{}"], "circle", ""),
-    ],
-)
-def test_a_path_that_leads_nowhere(words: list[str], kind: str, allowed: str, tmp_path: Path) -> None:
-    spec, path = write_town(tmp_path), spoilt(kind, tmp_path)
-    done = command(*(word.replace("{spec}", str(spec)).replace("{}", str(path)) for word in words))
-    text = done.stdout + done.stderr
-    assert done.returncode == 2, text
-    assert "Traceback" not in text
-    assert str(path) in text
-    assert allowed in text
 
 
 @pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])

@@ -214,16 +214,6 @@ def test_a_requirement_holds_whoever_makes_it(
     assert getattr(load_settings(**{name: False}), name) is False
 
 
-@pytest.mark.parametrize("name", REQUIREMENTS)
-def test_a_requirement_that_says_neither_yes_nor_no_is_told_where_it_stands(name: str, tmp_path: Path) -> None:
-    user = user_says(tmp_path, f'{name} = "perhaps"')
-    with pytest.raises(InputError, match=f"{user}: {name}: found 'perhaps'; input should be a valid boolean"):
-        load_settings()
-    Path("spinewise.toml").write_text(f"{name} = false")
-    with pytest.raises(InputError, match=f"{user}: {name}: found 'perhaps'"):
-        load_settings()
-
-
 @pytest.mark.parametrize("trust", [".", "", "..", "here", "./"])
 def test_trust_is_of_a_folder_and_not_of_wherever_one_is(
     trust: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -142,16 +142,3 @@ def test_every_sentence_about_reports_is_recognised(memoised: str, central: str)
     for words in (*found, *beyond_limits([survey])):
         assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
     assert len(account.groups) == (0 if memoised == "yes" else 4) + bool(central)
-
-
-@needs("local")
-@pytest.mark.parametrize(("f", "groups"), [("1/2", 5), ("0", 4)], ids=["a permanent response", "none"])
-def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
-    texts = marked_texts()
-    text = SURVEY.format(memoised="no", central="").replace("direct_encoding", "rappor")
-    stated = f'bits = "16", hashes = "2", cohorts = "4", f = "{f}", p = "1/4", q = "3/4"'
-    (survey,) = parse_spec(text.replace('epsilon = "12", memoised = "no"', stated)).universes()
-    account = privacy_statements(survey)
-    for words in (privacy_statement(survey).words, account.record.words, *(one.words for one in account.groups)):
-        assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
-    assert len(account.groups) == groups

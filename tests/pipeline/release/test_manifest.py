@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -58,35 +57,13 @@ def _manifest(run: RunDirectory) -> Manifest:
     )
 
 
-def test_the_same_release_has_the_same_manifest(run: RunDirectory, tmp_path: Path) -> None:
-    before = run.manifest.read_bytes()
-    for path in run.public.rglob("*"):
-        os.utime(path, (0, 0))
-    write_manifest(run, _manifest(run))
-    assert run.manifest.read_bytes() == before
-    for word in (socket.gethostname(), str(tmp_path), "seconds"):
-        assert word not in before.decode()
-
-
-def test_files_are_listed_with_their_own_hash_and_size(run: RunDirectory) -> None:
-    files = json.loads(run.manifest.read_bytes())["files"]
-    assert files == {
-        name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-        for name, data in [
-            ("companions/units/microdata.parquet", b"units"),
-            ("report.html", b"<html>"),
-            ("tables/race/tract.parquet", b"table"),
-        ]
-    }
-
-
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0xFF])
-def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory, mask: int) -> None:
+def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory) -> None:
     data = run.manifest.read_bytes()
+    assert read_manifest(run.manifest) == _manifest(run)
     missed = []
     for position in range(len(data)):
         changed = bytearray(data)
-        changed[position] ^= mask
+        changed[position] ^= (0x01, 0x20, 0xFF)[position % 3]
         run.manifest.write_bytes(changed)
         problems = check_public_files(run)
         if len(problems) != 1 or "manifest.json is damaged" not in problems[0]:

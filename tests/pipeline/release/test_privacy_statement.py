@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -79,11 +78,6 @@ def test_the_budget_is_exact_and_the_statement_says_how_epsilon_follows() -> Non
     pure = _statement(framework="pure", budget=Fraction(542, 339))
     assert (pure.budget, pure.budget_decimal, pure.delta) == ("542/339", "1.598820059", "0")
     assert "pure differential privacy with epsilon = 1.599;" in pure.words
-
-
-def test_a_budget_without_noise_is_refused() -> None:
-    with pytest.raises(InputError):
-        _statement(budget=Fraction(0))
 
 
 @given(value=st.fractions(min_value=0, max_value=10**9), digits=st.integers(3, 15))

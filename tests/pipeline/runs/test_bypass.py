@@ -13,16 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from releases.command import feature_module, needs
-from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, public_bytes, run, write_town
+from releases.command import feature_module
+from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 
 import pipeline.model.allocation
 from auditor.program import audit
-from features.exports.release import export_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.model.allocation import allocations
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
@@ -34,7 +32,6 @@ from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
-from pipeline.runs.from_measurements import estimate_release
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
 
@@ -131,22 +128,6 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     assert any("does not have the geounits" in problem for problem in verify_release(directory, 1, Silent()))
     wrong = noise_failed(directory)
     assert any("are not those that the spec calls for" in finding.detail for finding in wrong)
-
-
-@needs("report")
-def test_exported_measurements_give_the_release_again(release: Path, spec: Path, tmp_path: Path) -> None:
-    folder = export_release(open_finished(release, check_hashes=True), "nmf", tmp_path / "nmf")
-    rows = pd.read_parquet(folder / "block.parquet")
-    assert not {"C0301", "A0201"} & set(rows["geocode"])
-    root = estimate_release(folder, spec, tmp_path / "out", 1, Silent())
-    found, wanted = public_bytes(root), public_bytes(release)
-    # These tell who drew the noise.
-    differing = {name for name in wanted if found.get(name) != wanted[name]}
-    assert differing == {"public/datapackage.json", "public/manifest.json", "public/report.html"}
-    rows.loc[0, "geocode"] = "C0301"
-    rows.to_parquet(folder / "block.parquet")
-    with pytest.raises(InputError, match="geocodes that are not measured there by the spec: 'C0301'"):
-        estimate_release(folder, spec, tmp_path / "again", 1, Silent())
 
 
 def _recompute(directory: RunDirectory) -> list[str]:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 from releases.named import COUNTIES, TRACTS, write_named_town
 from releases.small import write_town
 
 from auditor.check.release import examine
-from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at
 from pipeline.release.manifest import read_manifest
@@ -99,13 +97,3 @@ def test_other_names_are_another_run(tmp_path: Path) -> None:
     assert [key for key in first if first[key] != second[key]] == ["the names"]
     plain = load_spec(write_town(tmp_path / "plain"))
     assert "the names" not in open_listed(plain, plain.universes()).identity()
-
-
-def test_the_language_of_the_report_decides_which_words_are_shown(tmp_path: Path) -> None:
-    spec = load_spec(write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The')))
-    labels = spec.labels()
-    assert (labels.records, labels.level("county"), labels.table("sex")) == ("habitantes", "Condado", "Sexo y edad")
-    assert spec.labels("", "en").value("sex", "m") == "Men"
-    assert labels.value("grown", "grown") == "Adults <b>", "where a label is in no other language, it is shown as it is"
-    with pytest.raises(SpecError, match=r"report.language: 'fr' is not a language of .*; they are in en, es"):
-        load_spec(write_named_town(tmp_path / "other", ('title = "The', 'language = "fr"\ntitle = "The')))

@@ -30,8 +30,6 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.runs.from_measurements import estimate_release
-from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from postprocess.sums.upward import Known
@@ -183,14 +181,6 @@ def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], me
     with pytest.raises(InputError, match=f"parent positive.*{message}"):
         request_of(write_positive(tmp_path, *changes), tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
-    spec = write_positive(tmp_path)
-    with pytest.raises(InputError, match="run it without --scheduler"):
-        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
-    with pytest.raises(InputError, match="which answers these are follows from the release"):
-        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
 
 
 def test_the_plan_counts_positive_cells_and_not_all(tmp_path: Path) -> None:

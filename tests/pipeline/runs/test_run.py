@@ -25,14 +25,6 @@ class Listening(Silent):
     def __init__(self) -> None:
         self.performed: list[str] = []
         self.skipped: list[str] = []
-        self.geounits: dict[str, int] = {}
-        self.step = ""
-
-    def start(self, step: Step) -> None:
-        self.step = step.name
-
-    def advance(self, geounits: int) -> None:
-        self.geounits[self.step] = self.geounits.get(self.step, 0) + geounits
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         (self.skipped if skipped else self.performed).append(step.name)
@@ -60,18 +52,6 @@ def test_what_is_missing_or_damaged_is_made_again_and_nothing_else(copied: Path,
     assert public_bytes(copied / "town") == before
     assert {"combine", "estimate block", "tables tract", "simulate"} <= set(progress.performed)
     assert {"estimate tract", "tables block", "measure block"} <= set(progress.skipped)
-
-
-def test_the_whole_of_each_step_is_told(tmp_path: Path) -> None:
-    progress = Listening()
-    run(write_town(tmp_path / "in", *QUICK), tmp_path, progress=progress)
-    steps: dict[str, int] = {}
-    leaves = pd.read_parquet(tmp_path / "town" / "public" / "spine.parquet")
-    n = {"county": 2, "tract": 6, "block": len(leaves)}
-    for level, size in n.items():
-        steps |= {f"{stage} {level}": size for stage in ("measure", "estimate", "tables")}
-    steps |= {"tabulate": sum(n.values()), "simulate": sum(n.values()), "microdata": n["block"]}
-    assert {name: progress.geounits.get(name) for name in steps} == steps
 
 
 def test_restricted_files_are_closed_and_the_log_has_times_and_no_counts(town: Path) -> None:

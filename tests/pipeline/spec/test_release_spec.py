@@ -149,23 +149,6 @@ def test_structural_zeros_are_the_cells_that_fit_every_term(whole: ReleaseSpec) 
     assert impossible == ["ship * f * 0-17", "ship * f * 18+"]
 
 
-def test_a_small_spec_has_all_defaults() -> None:
-    spec = parse_spec(SMALL)
-    (universe,) = spec.universes()
-    assert (universe.framework, universe.neighbours, universe.delta) == ("zcdp", "change-one", Fraction(1, 10**10))
-    assert [(t.name, t.levels) for t in universe.tables] == [
-        ("total", ("state", "block")),
-        ("age.sex", ("state", "block")),
-    ]
-    assert [query.name for query in universe.passes] == ["total"]
-    assert (universe.bounds, universe.invariants, universe.input, universe.preset) == ((), (), None, "")
-    assert not universe.structural_zeros.any()
-    assert spec.geography.form == "table"
-    with pytest.raises(SpecError) as error:
-        universe.require_input()
-    assert str(error.value) == "input: missing; a run needs the records: file, form and geocode"
-
-
 @pytest.mark.parametrize("text", [WHOLE, SMALL, SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "1"')])
 def test_a_public_spec_comes_back_whatever_the_order_of_its_keys(text: str) -> None:
     spec = parse_spec(text, folder="/some/folder")

@@ -11,9 +11,8 @@ from pydantic import Field, StrictInt, model_validator
 
 from pipeline.errors import SpecError
 from pipeline.spec.fields import File, Misfit, Name, NamedTable, Section
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
-from pipeline.spec.sections import CompanionSection, PostprocessSection, TableSection
-from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, fields_of
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.slots import FeatureKeys, Slots
 
 SPEC = """name = "town"
 [privacy]
@@ -169,18 +168,3 @@ def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -
     assert [line.split(":")[0] for line in lines] == ["postprocess.storms", "companions.ships.harbor", "ebb"]
     with pytest.raises(SpecError, match=r"^manifest: tide: is of sea, which this installation is without"):
         ReleaseSpec.from_public_dict({**parse_spec(SPEC).public_dict(), "tide": {}}, "manifest", without)
-
-
-def test_the_json_schema_has_them_where_lists_of_keys_have_them() -> None:
-    schema = spec_json_schema(SLOTS)
-    tables = {"ReleaseSpec": schema, **schema["$defs"]}
-    for section in (ReleaseSpec, PostprocessSection, CompanionSection, TableSection):
-        stated = list(tables[section.__name__]["properties"])
-        assert stated == [key for key in fields_of(section, SLOTS) if key in stated]
-    assert tables["PostprocessSection"]["properties"]["storms"]["description"] == "storms by name"
-    assert tables["ReleaseSpec"]["properties"]["tide"]["$ref"] == "#/$defs/StormSection"
-    assert "tide" in schema["required"]
-    assert schema["$defs"]["StormSection"]["required"] == ["file", "force"]
-    bare = spec_json_schema(NO_SLOTS)
-    assert "storms" not in json.dumps(bare)
-    assert list(schema["$defs"]) == sorted(schema["$defs"])
