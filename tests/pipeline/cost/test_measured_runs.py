@@ -55,6 +55,8 @@ SHAPES = {
     "homes-150": (420, 2),
     "draws-800": (220, 1),
 }
+#: Shapes whose spine takes long to make.
+LARGE = ("many-leaves", "many-leaves-margins", "ages-large", "narrow-20000", "leaves-6000")
 #: Megabytes of a user's run of 25,000 leaves and 256 cells, with the engine.
 WITH_ENGINE = 1_500
 #: Megabytes of all 7,458,086 blocks of 2020 with two workers, in parts; and the persons that live there.
@@ -110,7 +112,10 @@ def test_more_than_a_million_cells(
     assert not _bounds(memory_of(spec, spine, 2, engine=False), used[share])
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in SHAPES],
+)
 def test_made_up_shapes(name: str) -> None:
     """With as many processes as the run had; more are more."""
     megabytes, processes = SHAPES[name]
@@ -118,6 +123,7 @@ def test_made_up_shapes(name: str) -> None:
     assert _memory_of_shape(name, 2).peak_mb >= megabytes
 
 
+@pytest.mark.slow
 def test_a_run_with_the_engine() -> None:
     assert _bounds(_memory_of_shape("leaves-25000", 2, engine=True), WITH_ENGINE)
 

@@ -97,6 +97,7 @@ def test_what_is_drawn_has_the_noise_of_its_place_among_all_answers(made: Path, 
             assert whole[some["answer"][part]].tolist() == some["value"][part].tolist()
 
 
+@pytest.mark.slow
 def test_estimated_by_itself_a_level_is_as_if_all_were_drawn(tmp_path: Path) -> None:
     """What is not drawn says nothing below a zero: without passes and levels below, the release is the same."""
     positive = run(write_positive(tmp_path, TOPDOWN), tmp_path / "a")
@@ -152,6 +153,7 @@ def test_answers_with_another_truth_do_not_have_their_noise(made: Path, monkeypa
     assert any("the noise is not" in one.detail for one in audited(made))
 
 
+@pytest.mark.slow
 def test_in_lots_the_same_is_drawn(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positive, "ANSWERS_AT_ONCE", 300)
     cut, most = positive._lots, 0
