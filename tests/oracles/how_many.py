@@ -1,8 +1,8 @@
 """How many of what there are very many a run of the tests takes; `make test-version` takes all.
 
-Spoilt inputs: some 300 of all kinds in fast tests, others in slow ones, always the same; 20,000 of a version. The number
-that a failure names gives the input again. Of long tables, as that of planted faults, the slow tests take some rows
-with each commit (`turns`).
+Spoilt inputs: some 300 of all kinds in fast tests, others in slow ones, always the same; 20,000 of a version. The
+number that a failure names gives the input again. Of long tables, as that of planted faults, the slow tests take some
+rows with each commit (`turns`).
 """
 
 from __future__ import annotations

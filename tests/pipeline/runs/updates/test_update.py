@@ -30,7 +30,6 @@ from pipeline.release.changes import read_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.questions.combining import combine_answer
-from pipeline.runs.receipts import compare_receipts, find_manifests
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
@@ -151,13 +150,6 @@ def test_the_promise_is_that_of_release_and_answers_together(made: Made) -> None
     assert "with rho = 0.75 of it: they were charged when they were asked" in statement.words
     kept = ("receipts", "key_commitment", "key_salt", "input_fingerprints", "status", "public_seed")
     assert all(getattr(manifest, name) == getattr(before, name) for name in kept)
-
-
-def test_receipts_count_release_and_answers_once(made: Made) -> None:
-    alone = compare_receipts(find_manifests([made.new.root]), None)
-    both = compare_receipts(find_manifests([made.new.root, made.release, *made.answers]), None)
-    assert alone.problems == both.problems == ()
-    assert [one.cost for one in alone.spending] == [one.cost for one in both.spending] == [Fraction(7, 4)]
 
 
 @needs("report")
