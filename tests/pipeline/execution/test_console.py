@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
 from rich.console import Console
@@ -47,26 +46,3 @@ def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatc
     progress.finish(STEPS[1])
     assert progress._count.done == progress._count.total
     progress.close()
-
-
-@pytest.mark.parametrize("width", [60, 80, 132])
-def test_the_time_left_is_shown_whole_and_memory_gives_way_first(width: int) -> None:
-    """In one line, of which nothing is cut; the name of a long step alone ends in a sign that it goes on."""
-    one = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
-    bar = Bar(one)
-    steps = (STEPS[0], Step("estimate", lambda: None, "housing_units", "block_group", geounits=1_234_567, effort=5.0))
-    bar.begin(steps)
-    bar.start(steps[0])
-    bar.finish(steps[0])
-    bar.start(steps[1])
-    bar.advance(400_000)
-    plain = Console(file=io.StringIO(), width=width, highlight=False)
-    plain.print(bar.line())
-    bar.close()
-    (line,) = text_of(plain).splitlines()
-    assert len(line) <= width
-    assert " left" in line
-    assert re.search(r" 3[2-4]%", line)
-    assert ("400,000 of 1,234,567 geounits" in line) == (width > 60)
-    assert (" MB" in line) == (width > 80)
-    assert line.startswith("estimate housing_")

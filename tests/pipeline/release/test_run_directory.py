@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -182,14 +181,3 @@ def test_its_folders_are_folders_of_its_own(root: Path, tmp_path: Path, name: st
     with pytest.raises(InputError, match=f"{name} is not a folder of its own"), open_run(root, IDENTITY):
         pass
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_a_read_only_place_is_said_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root.mkdir(parents=True)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with (
-        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to another user"),
-        open_run(root, IDENTITY),
-    ):
-        pass
-    assert list(root.iterdir()) == []

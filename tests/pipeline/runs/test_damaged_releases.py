@@ -251,9 +251,13 @@ def test_no_command_waits_for_a_pipe_in_a_release(damaged_town: Town, tmp_path: 
     root, found, rng = damaged_town.root, set(), random.Random(1)
     files = [path for path in sorted(root.rglob("*")) if path.is_file()]
     for number, path in enumerate(files):
+        out = tmp_path / str(number)
+        out.mkdir()
         lines = [
-            *_readers(damaged_town, rng, tmp_path / str(number)),
-            *(("verify", root, "--workers", 1), ("verify", "--records", root, "--workers", 1), ("audit", root)),
+            *_readers(damaged_town, rng, out),
+            ("verify", root, "--workers", 1),
+            ("verify", "--records", root, "--workers", 1),
+            ("audit", root, "--out", out / "audited"),
         ]
         with restored([path]):
             path.unlink()

@@ -33,6 +33,7 @@ def town_with_areas(folder: Path, regroup: str = 'file = "areas.csv"') -> Path:
     return spec
 
 
+@pytest.mark.slow
 def test_the_spine_of_a_regrouped_release_is_public(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     root = run(spec, tmp_path / "out")

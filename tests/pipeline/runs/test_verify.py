@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from releases.updated import seal
 
 import pipeline.release.manifest
 from auditor.check.release import check_release
@@ -17,7 +17,6 @@ from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, version_differences
 from pipeline.runs.verify import verify_release
-from pipeline.storage.files import canonical_json, sha256_file
 
 
 def verify(root: Path) -> list[str]:
@@ -29,20 +28,6 @@ def copied(town: Path, tmp_path: Path) -> Path:
     """A copy of what is public of the release, under a name of its own; there is no restricted/."""
     shutil.copytree(town / "public", tmp_path / "downloaded" / "public")
     return tmp_path / "downloaded"
-
-
-def seal(root: Path, **changes: object) -> None:
-    """Write the manifest anew, with the hashes of the files as they are now: what a forger would do."""
-    path = RunDirectory(root).manifest
-    content = json.loads(path.read_text())
-    content.pop("manifest_sha256")
-    content |= changes
-    for name, entry in content["files"].items():
-        file = path.parent / name
-        if file.exists():
-            entry |= {"sha256": sha256_file(file), "bytes": file.stat().st_size}
-    content["manifest_sha256"] = hashlib.sha256(canonical_json(content)).hexdigest()
-    path.write_bytes(canonical_json(content))
 
 
 def test_a_release_verifies_without_anything_restricted(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
