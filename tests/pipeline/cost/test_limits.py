@@ -145,3 +145,10 @@ def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
     assert time.process_time() - began < SECONDS
     if preset == "dhc-persons-county" and not margins:
         check_possible(*_own(path))
+
+
+def test_a_solver_that_needs_matrices_of_all_cells_is_refused(tmp_path: Path) -> None:
+    path = write_persons(tmp_path, "dhc-persons-county")
+    path.write_text(path.read_text() + '[publish]\nmargins = false\n[postprocess]\nsolver = "cvxpy"\n')
+    with pytest.raises(InputError, match=r"postprocess.solver is 'cvxpy'; what fits"):
+        check_possible(*_own(path))

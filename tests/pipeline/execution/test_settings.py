@@ -15,6 +15,7 @@ from pipeline.execution.settings import (
     Settings,
     load_settings,
     trusts_current_folder,
+    unknown_variables,
     where_set,
 )
 from pipeline.privacy.keys import MasterKey
@@ -276,3 +277,18 @@ def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     settings = load_settings()
     assert (settings.workers, settings.retries, settings.key) == (3, 2, None)
     assert read == [Path("spinewise.toml"), user]
+
+
+def test_a_slip_elsewhere_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="--retry-delay: found -1; input should be"):
+        load_settings(retry_delay=-1)
+    monkeypatch.setenv("SPINEWISE_TIMEOUT", "0")
+    with pytest.raises(InputError, match="SPINEWISE_TIMEOUT: found '0'; input should be greater than 0"):
+        load_settings()
+
+
+def test_what_looks_like_a_setting_and_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_SLIP", "1")
+    monkeypatch.setenv("SPINEWISE_WORKERS", "1")
+    assert "SPINEWISE_SLIP" in unknown_variables()
+    assert "SPINEWISE_WORKERS" not in unknown_variables()

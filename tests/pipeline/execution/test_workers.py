@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from geography.errors import InputError
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.workers import WorkerError, Workers
+from pipeline.execution.workers import WorkerError, Workers, default_workers
 from pipeline.release.run_directory import open_run, record_input
 from postprocess.families import progress
 from postprocess.families.progress import Watch
@@ -179,3 +180,9 @@ def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int)
     assert (os.getpid() in processes) == (count == 1)
     say(9)
     assert len(heard) == 6, "nobody listens after the block"
+
+
+def test_at_least_one_worker_is_needed() -> None:
+    with pytest.raises(InputError, match="workers: found 0; at least 1"):
+        Workers(0)
+    assert default_workers() >= 1

@@ -80,3 +80,9 @@ def test_rubins_rules_take_arrays_and_draws_that_agree() -> None:
     assert pooled.degrees[0] == np.inf
     assert pooled.high[0] == pytest.approx(1 + 0.5 * 1.6448536, abs=1e-6)
     assert pooled.degrees[1] == 1
+
+
+@pytest.mark.parametrize(("estimates", "variances"), [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, 2.0], [1.0, -1.0])])
+def test_rubins_rules_refuse_what_does_not_match(estimates: list[float], variances: list[float]) -> None:
+    with pytest.raises(InputError, match="rubin: found estimates of the form"):
+        rubin(estimates, variances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -196,3 +197,26 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             ask()
         assert told in str(caught.value)
+
+
+def test_a_companion(town: Path) -> None:
+    release = open_release(town)
+    units = release.companion("units")
+    assert units.name == "town, units"
+    total = units.query("status").at("block")
+    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
+    assert (total["occupied:moe90"] > 0).any()
+    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
+        release.companion("cars")
+
+
+def test_notebooks(country: Path) -> None:
+    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
+    release = open_release(country)
+    markup = release._repr_html_()
+    assert "<script" not in markup
+    assert re.search(r"epsilon = [\d.]+ at delta = 1e-10: the effect of changing one record", markup)
+    assert "state 1, county 6, tract 36" in repr(release)
+    assert "NOT FOR RELEASE" in repr(release)
+    told = repr(release.query("age * sex").where(sex="f"))
+    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import spinewise as sw
-from pipeline.errors import ReleaseError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
-from pipeline.reading.release import reader_of, tidy_table
+from pipeline.reading.release import reader_of, tidy_heads, tidy_table
 from pipeline.release.reliability import CLASSES
 from pipeline.release.tables import ReleasedTable
 
@@ -64,3 +64,25 @@ def test_reliability_is_by_the_margin(town: Path) -> None:
     expected = pd.Series("unreliable", index=margin.index).mask(2 * least <= tidy["value"], "care")
     expected = expected.mask((10 * least <= tidy["value"]) | (margin == 0), "good")
     assert tidy["reliability"].tolist() == expected.tolist()
+
+
+def test_areas_have_their_names(named_town: Path) -> None:
+    """Beside the geocodes, where the level has names; a term that is called so becomes "attribute name"."""
+    release = sw.open_release(named_town)
+    for table in reader_of(release).universe.tables:
+        for level in table.levels:
+            tidy = release.table(table.name, level, tidy=True)
+            if level == "block":
+                assert "name" not in tidy
+                continue
+            assert list(tidy.columns[:2]) == ["geocode", "name"]
+            assert tidy["name"].tolist() == release.names(level).loc[tidy["geocode"]].tolist()
+            assert set(tidy["name"]).isdisjoint(tidy["geocode"])
+    assert tidy_heads(("name", "sex"), ("geocode", "name", "value")) == ["attribute name", "sex"]
+
+
+def test_without_a_level_the_levels_are_named(town: Path) -> None:
+    release = sw.open_release(town)
+    table = reader_of(release).universe.tables[0]
+    with pytest.raises(InputError, match=f"name one of its levels, {', '.join(table.levels)}"):
+        release.table(table.name)

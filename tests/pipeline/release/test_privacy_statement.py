@@ -96,3 +96,11 @@ def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction,
 )
 def test_decimals_are_written_plainly(value: str, text: str) -> None:
     assert decimal_text(Fraction(value)) == text
+
+
+def test_nothing_is_promised_where_no_two_inputs_are_compared() -> None:
+    assert _statement(neighbours="add-remove").words.startswith("Nothing is promised")
+    assert "by adding or removing one record. " in _statement(neighbours="add-remove", invariants=()).words
+    assert "inputs differ by changing one record within the same state. " in _statement().words
+    assert "invariants are published exactly and are not protected" in _statement().words
+    assert "invariants" not in _statement(invariants=()).words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -219,3 +220,20 @@ def test_estimates_stand_beside_their_geocodes_and_variances(tmp_path: Path, ste
         assert np.array_equal(np.array(read[name].to_pylist()), expected, equal_nan=True)
     write_estimates(tmp_path / "whole", tmp_path, "block", CODES[:7], tables, [(slice(0, 7), values)])
     assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
+
+
+def test_names_and_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    nobody = sp.csr_array((N, 2), dtype=np.int64)
+    for writes, name in ((write_histogram, "count"), (write_microdata, "geocode")):
+        schema = Schema((Attribute(name, ("a", "b")),))
+        with pytest.raises(InputError, match=f"'{name}' names a column"):
+            writes(tmp_path / "a", tmp_path, "tract", CODES, schema, nobody)
+    ends = TABLE.counts.astype(float)
+    for change, said in (
+        ({"counts": TABLE.counts[:, :2]}, "counts must be int64 of shape"),
+        ({"counts": ends}, "counts must be int64"),
+        ({"lows": ends, "highs": ends[:, :2]}, "intervals must be float64 of shape"),
+        ({"lows": ends}, "two ends"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            replace(TABLE, **change)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from releases.command import feature_module
 from releases.positive_mutants import true_counts, without_true_zeros
-from releases.positive_town import AGES, BLOCKS, EVERYWHERE, RACES, TOPDOWN, write_positive
+from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
 
 import auditor.program
@@ -30,6 +30,8 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.runs.from_measurements import estimate_release
+from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from postprocess.sums.upward import Known
@@ -203,3 +205,16 @@ def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -
     assert Stream(key).words_at(positions[:5]).tolist() == Stream(key).words(0, 100_000)[positions[:5]].tolist()
     with pytest.raises(ValueError, match="from 0 on"):
         sampler.draw_at(key, np.array([-1]))
+
+
+def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    spec = write_positive(tmp_path)
+    with pytest.raises(InputError, match="run it without --scheduler"):
+        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
+    with pytest.raises(InputError, match="which answers these are follows from the release"):
+        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
+
+
+def test_another_condition_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="parent positive"):
+        load_spec(write_positive(tmp_path, (POSITIVE, '{ share = "1/4", where = "true positive" }')))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.command import needs
 from releases.small import QUICK, public_bytes, run, write_town
 
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
@@ -16,7 +17,8 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import check_public_files
+from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.release.receipts import NOT_CHARGED
 
 
 class Listening(Silent):
@@ -176,3 +178,21 @@ def test_a_spec_that_cannot_be_run_is_refused_before_anything_is_written(tmp_pat
     with pytest.raises(SpecError, match="input: missing; a run needs the records"):
         run(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@needs("report")
+@pytest.mark.slow
+def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"', ""))
+    root = run(spec, tmp_path / "out")
+    directory = RunDirectory(root)
+    assert stat.S_IMODE(directory.key.stat().st_mode) == 0o600
+    manifest = read_manifest(directory.manifest)
+    assert manifest.status == manifest.charging == NOT_CHARGED
+    assert NOT_CHARGED in directory.report.read_text()
+    before = public_bytes(root)
+    shutil.rmtree(directory.public / "measurements")
+    run(spec, tmp_path / "out")
+    assert public_bytes(root) == before
+    other = run(spec, tmp_path / "other")
+    assert public_bytes(other) != before

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
 from pipeline.model.number_ranges import expand_numbers
+from pipeline.model.schema import Attribute
+from pipeline.records.columns import AttributeReader
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
@@ -73,3 +75,18 @@ def test_recodes_by_ranges() -> None:
         spec('"0-4" = "0..4", "6+" = "6..90"')
     with pytest.raises(SpecError, match=r"schema.recodes.groups.groups.old: the range '85..95': '95' is not a value"):
         spec('young = "0..84", old = "85..95"')
+
+
+def test_a_number_of_two_ranges_has_no_value_and_texts_are_texts() -> None:
+    with pytest.raises(SpecError) as told:
+        spec('all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "89"')
+    assert str(told.value) == (
+        "a.toml: input.values.age.\"95..120\": found '95..120' for '89', and '91..99' for '90': 95 would have two "
+        "values; each number is in ranges of one value"
+    )
+    given = spec(
+        'all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "90"\n"a..b" = "0"\n".." = "1"'
+    ).input
+    assert given is not None
+    reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
+    assert [AGES[reader.numbers[text]] for text in ("120", "a..b", "..")] == ["90", "0", "1"]

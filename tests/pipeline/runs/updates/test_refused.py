@@ -16,14 +16,18 @@ import pytest
 from releases.asked import ask, ledger_of, write_workers
 from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, update
+from typer.testing import CliRunner
 
+from flows.cli import app
 from pipeline.errors import InputError, ReleaseError, SpecError
+from pipeline.estimation.question_answers import PartByPartError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.added import added_section
 from pipeline.questions.released.combined import Combined
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.updates import doubt_of_records, update_release
@@ -292,3 +296,34 @@ def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_i
         refused(release, [answer], tmp_path / "new", r"'age \* sex' was drawn only where the released area above is")
         root = update_release(release, (), tmp_path / "corrected", 1, Silent(), texts=corrections).root
         assert verify_release(RunDirectory(root), 1, Silent()) == []
+
+
+def test_a_release_that_is_estimated_in_parts_is_not_compared(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says so, and makes the version."""
+    _, release, answer = given
+
+    def large(*_: object) -> Combined:
+        raise PartByPartError("it is large")
+
+    monkeypatch.setattr("pipeline.runs.updates.put_together", large)
+    (doubt,) = update(release, [answer], tmp_path / "new").doubts
+    assert (
+        doubt
+        == f"{answer} was not compared with {release}, which is estimated part by part: are both of the same records?"
+    )
+
+
+def test_a_version_beyond_the_usual_limits_says_so(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Release and answer were each within them; nobody was asked whether both together are meant."""
+    spec, release, _ = given
+    answer = answer_to(spec, "count by tract, age", "9/2", out=tmp_path / "answers")
+    words = ["update", str(release), "--with", str(answer), "--out", str(tmp_path / "new"), "--workers", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    said = "beyond the usual limits, release and answers together: privacy.rho: found 5.5; at most 5 is usual"
+    assert said in " ".join(done.stderr.split())
+    assert done.stdout.strip() == str(tmp_path / "new" / release.name)
+    (stated,) = read_manifest(Path(done.stdout.strip()) / "public/manifest.json").beyond_limits
+    assert stated in said
