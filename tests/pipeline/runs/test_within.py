@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.small import request_of
 
+from features.registry import is_installed
 from flows.checks.validation import validate
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
@@ -49,6 +50,15 @@ geocode = "area"
 [publish]
 microdata = false
 replicates = 2
+"""
+if is_installed("shares"):
+    SPEC += """
+[postprocess.shares.homes]
+file = "areas.csv"
+level = "block"
+geocode = "area"
+query = "total"
+column = "homes"
 """
 FORMS = {
     "wide": 'file = "areas.csv"\nform = "wide"\ncells = [ { counts = "{age}" } ]',
