@@ -46,9 +46,9 @@ WIDE = Schema((Attribute("sex", ("f", "m")), Attribute("age", tuple(map(str, ran
 def table_of(schema: Schema) -> ReleasedTable:
     query = Query.parse("detailed", schema)
     counts = RNG.poisson(0.05, (len(CODES), query.size))
-    ends = (np.maximum(counts - 1, 0).astype(float), counts + 2.0)
+    lows, highs = np.maximum(counts - 1, 0).astype(np.float64), (counts + 2).astype(np.float64)
     return ReleasedTable(
-        "all", "block", "detailed", CODES, query.answer_labels(), counts, *ends, long_terms("all", query)
+        "all", "block", "detailed", CODES, query.answer_labels(), counts, lows, highs, long_terms("all", query)
     )
 
 
