@@ -73,7 +73,7 @@ def ends_well(status: int, printed: str) -> None:
 def for_each_number(kind: str, sizes: dict[str, int], each: Callable[[int], object], first: int | None = None) -> None:
     """Call `each` with so many numbers; a failure names the kind and the number, which give the input again.
 
-    The first number is `first`, or what the commit gives where there are many.
+    The first number is `first`, or that of `seed_of`.
     """
     first = seed_of(sizes) if first is None else first
     for number in range(first, first + sizes[kind]):

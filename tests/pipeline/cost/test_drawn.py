@@ -7,42 +7,30 @@ from pathlib import Path
 import pytest
 from releases.small import write_town
 
-from geography.spine import Spine
 from pipeline.cost.memory import memory_of
 from pipeline.runs.open_public import open_listed
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import load_spec
 
 
-def opened(folder: Path, *changes: tuple[str, str]) -> tuple[ReleaseSpec, Spine]:
-    spec = load_spec(write_town(folder, *changes))
+def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) -> float:
+    drawn = ("replicates = 3\nunbiased = true", f"margins = false\ndraws = {draws}")
+    spec = load_spec(write_town(folder, drawn, *changes))
     public = open_listed(spec, spec.universes())
-    return public.spec, public.spine
+    return memory_of(public.spec, public.spine, workers).peak_mb
 
 
-def drawn(count: int) -> tuple[str, str]:
-    return "replicates = 3\nunbiased = true", f"margins = false\ndraws = {count}"
-
-
-@pytest.fixture(autouse=True)
-def _heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_process_holds_one_draw_of_the_tables_that_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
     monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
     monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
-
-
-def test_each_process_holds_one_draw_and_without_draws_there_is_none(tmp_path: Path) -> None:
-    spec, spine = opened(tmp_path / "10", drawn(10))
-    without = memory_of(*opened(tmp_path / "0", drawn(0)), 1).peak_mb
-    one, two, four = (memory_of(spec, spine, workers).peak_mb for workers in (1, 2, 4))
+    without = memory(tmp_path, 0, 1)
+    one, two, four = (memory(tmp_path, 10, workers) for workers in (1, 2, 4))
     assert one > 2 * without
     assert two - one > 2 * (one - without)
     assert four - two == pytest.approx(two - one)
-    assert memory_of(*opened(tmp_path / "more", drawn(20)), 1).peak_mb == one
-
-
-def test_a_table_at_blocks_takes_more_than_one_at_counties(tmp_path: Path) -> None:
-    above = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
-    small = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
-    at_blocks = memory_of(*opened(tmp_path / "blocks", drawn(10)), 1).peak_mb
-    at_counties = memory_of(*opened(tmp_path / "counties", drawn(10), above, small), 1).peak_mb
-    assert at_counties < 0.7 * at_blocks
+    assert memory(tmp_path, 20, 1) == one
+    detail = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
+    total = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
+    assert memory(tmp_path, 10, 1, detail, total) < 0.7 * one

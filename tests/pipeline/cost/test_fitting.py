@@ -12,8 +12,6 @@ import pipeline.cost.memory
 from geography.spine import Spine
 from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
 from pipeline.errors import InputError
-from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.settings import load_settings
 from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -73,25 +71,6 @@ def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_p
     assert figures == pytest.approx([one / 1000 for one in expected], abs=0.06)
     assert way.bare < way.memory.peak_mb
     assert "margins = false" in str(caught.value)
-
-
-@pytest.mark.usefixtures("heavy")
-def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cut spine takes what its largest part takes, with margins, too."""
-    spec, spine = opened(write_town(tmp_path))
-    monkeypatch.setattr("pipeline.cost.memory.GROUP_CELLS", 1)
-    whole, cut = memory_of(spec, spine, 1), memory_of(spec, spine, 1, most_cells=1, part_cells=1)
-    fixed = MAIN_MB + ENGINE_MB
-    assert (whole.parts, cut.parts) == (1, 6)
-    assert 0 < cut.peak_mb - fixed - WORKER_MB < 0.5 * (whole.peak_mb - fixed)
-
-
-def test_the_setting_says_how_much_may_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_MEMORY", "7.5")
-    assert memory_for_a_run(load_settings()) == 7_500_000_000
-    monkeypatch.setenv("SPINEWISE_MEMORY", "0")
-    with pytest.raises(InputError, match="SPINEWISE_MEMORY: found '0'"):
-        load_settings()
 
 
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

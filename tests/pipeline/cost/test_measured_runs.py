@@ -55,6 +55,8 @@ SHAPES = {
     "homes-150": (420, 2),
     "draws-800": (220, 1),
 }
+#: Shapes whose spine takes long to make.
+LARGE = ("many-leaves", "many-leaves-margins", "ages-large", "narrow-20000", "leaves-6000")
 #: Megabytes of a user's run of 25,000 leaves and 256 cells, with the engine.
 WITH_ENGINE = 1_500
 #: Megabytes of all 7,458,086 blocks of 2020 with two workers, in parts; and the persons that live there.
@@ -88,7 +90,7 @@ def _bounds(memory: Memory, megabytes: float) -> bool:
     return memory.peak_mb / 2 <= megabytes <= memory.peak_mb
 
 
-@pytest.mark.parametrize("share", ENGLAND)
+@pytest.mark.parametrize("share", [128, 32, *(pytest.param(share, marks=pytest.mark.slow) for share in (8, 1))])
 def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The small share is mostly processes, the whole histograms and matrices: without these it shows."""
     spec, spine = _england(share)
@@ -98,25 +100,22 @@ def test_shares_of_england(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert share in (32, 8) or not _bounds(memory_of(spec, spine, 2, engine=False), ENGLAND[share])
 
 
-@pytest.mark.parametrize("share", DHC)
-def test_more_than_a_million_cells(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("share", [100, 10, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("strategy", "used"), [("dhc-persons-county", DHC), ("dhc-persons-positive", DHC_POSITIVE)])
+def test_more_than_a_million_cells(
+    strategy: str, used: dict[int, int], share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the cells at the top it shows."""
-    spec, spine = _dhc(share, "dhc-persons-county")
-    assert _bounds(memory_of(spec, spine, 2, engine=False), DHC[share])
+    spec, spine = _dhc(share, strategy)
+    assert _bounds(memory_of(spec, spine, 2, engine=False), used[share])
     monkeypatch.setattr(size, "CELLS_AT_TOP", 0)
-    assert not _bounds(memory_of(spec, spine, 2, engine=False), DHC[share])
+    assert not _bounds(memory_of(spec, spine, 2, engine=False), used[share])
 
 
-@pytest.mark.parametrize("share", DHC_POSITIVE)
-def test_detail_where_the_area_above_is_positive(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the cells at the top it shows."""
-    spec, spine = _dhc(share, "dhc-persons-positive")
-    assert _bounds(memory_of(spec, spine, 2, engine=False), DHC_POSITIVE[share])
-    monkeypatch.setattr(size, "CELLS_AT_TOP", 0)
-    assert not _bounds(memory_of(spec, spine, 2, engine=False), DHC_POSITIVE[share])
-
-
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in SHAPES],
+)
 def test_made_up_shapes(name: str) -> None:
     """With as many processes as the run had; more are more."""
     megabytes, processes = SHAPES[name]
@@ -124,6 +123,7 @@ def test_made_up_shapes(name: str) -> None:
     assert _memory_of_shape(name, 2).peak_mb >= megabytes
 
 
+@pytest.mark.slow
 def test_a_run_with_the_engine() -> None:
     assert _bounds(_memory_of_shape("leaves-25000", 2, engine=True), WITH_ENGINE)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from geography.build import spine_from_prefixes
-from pipeline.cost.memory import check_memory, fitting, memory_of, sizes_of
-from pipeline.cost.size import POSITIVE, POSITIVE_ANSWERS, POSITIVE_SHARE, POWER, WIDE_RECORDS, Size
+from pipeline.cost.memory import check_memory, fitting, memory_of
+from pipeline.cost.size import POSITIVE, POWER, WIDE_RECORDS, Size
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from postprocess.families.wide import WIDE
 
 SPEC = """
 name = "wide"
@@ -45,11 +42,6 @@ def _size(n_ages: int, n_jobs: int, detail: str) -> Size:
     return Size.of(_spec(n_ages, n_jobs, detail).universes()[0], SPINE)
 
 
-def test_up_to_a_limit_all_possible_cells_are_in_one_problem() -> None:
-    size = _size(64, 64, "detailed")
-    assert (size.possible, size.at_top, size.families) == (WIDE, WIDE, (0,))
-
-
 def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
     size = _size(116, 400, "detailed")
     assert size.possible == 46_400
@@ -72,36 +64,8 @@ def test_the_population_counts_where_the_spec_states_it() -> None:
     assert sizes[3].filled < sizes[3].geounits * 800
 
 
-def test_of_very_many_persons_a_share_of_the_cells_is_positive() -> None:
-    spine = spine_from_prefixes([f"1{i:05d}" for i in range(30_000)], {"state": 1, "area": 6})
-    size = Size.of(_spec(116, 400, "detailed").universes()[0], spine)
-    assert size.at_top == POSITIVE_SHARE * 46_400
-
-
-def test_what_runs_of_one_schema_and_two_populations_took() -> None:
-    """Positive cells of the 44,544 of 1940's schema, as released, by leaves below the area (see docs/scaling.md)."""
-    for leaves, cells in ((57, 992), (229, 1_836), (43, 991), (48, 1_028), (2_371, 5_091)):
-        found = min(POSITIVE_SHARE * 44_544, POSITIVE * (WIDE_RECORDS * leaves) ** POWER)
-        assert cells / 1.5 < found < cells * 1.5
-
-
 def test_where_it_is_not_persons_may_be_anywhere() -> None:
     size = _size(116, 400, "job")
-    assert (size.at_top, size.families) == (46_400, (0,))
-
-
-def test_where_two_attributes_are_measured_together_persons_are_in_all_cells_of_their_answers() -> None:
-    """The third attribute, of 3 values, is in no query with others: each answer is spread over 3 cells."""
-    spec = SPEC.replace("job = {jobs}", 'job = {jobs}\nsex = ["a", "b", "c"]')
-    ages, jobs = ([str(i) for i in range(n)] for n in (116, 40))
-    text = spec.format(ages=ages, jobs=jobs, detail='"age * job"').replace("'", '"')
-    size = Size.of(parse_spec(text).universes()[0], SPINE)
-    assert size.possible == 13_920
-    assert size.at_top == POSITIVE_ANSWERS * 13_920
-
-
-def test_persons_in_households_are_in_one_problem_all_the_same() -> None:
-    size = Size.of(_spec(116, 400, "detailed").universes()[0], SPINE, moved=True)
     assert (size.at_top, size.families) == (46_400, (0,))
 
 
@@ -159,47 +123,3 @@ def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_
     with pytest.raises(InputError, match=r"together: the run can take up to [56]\.\d GB .* 3\.0 GB are available"):
         check_memory(_together(margins=True), short)
     assert fitting(_together(margins=True), spine, 2, 7_000_000_000, engine=False).fits
-
-
-def test_what_is_published_beside_tables_counts() -> None:
-    """100 cumulative ages at two levels: the errors of their 100 queries of two groups are simulated."""
-    cumulative = SPEC.replace(
-        "margins = false", 'replicates = 8\n[tables]\nages = {{ query = "age", cumulative = true }}'
-    )
-    values = {"ages": [str(i) for i in range(101)], "jobs": ["a", "b"], "detail": "job"}
-    texts = [text.format(**values) for text in (cumulative, cumulative.replace(", cumulative = true", ""))]
-    with_it, without = (parse_spec(text.replace("'", '"')) for text in texts)
-    sizes = [Size.of(spec.universes()[0], SPINE) for spec in (with_it, without)]
-    # Of the last value there is one group, that of everybody.
-    assert sizes[0].simulated - sizes[1].simulated == 21 * (99 * 2 + 1)
-    assert sizes[1].simulated == 21 * 101
-    assert memory_of(with_it, SPINE, 1).peak_mb >= memory_of(without, SPINE, 1).peak_mb
-
-
-def test_memory_of_estimates_of_long_sums_counts() -> None:
-    """Jobs are sums of 101 measured answers; of the 40 numbers at 21 geounits estimates are held, with variances.
-
-    So they are of numbers that are compared with them: all of a wide schema, and none of a narrow one.
-    """
-    values = {"ages": [str(i) for i in range(101)], "jobs": [str(i) for i in range(40)], "detail": '"age * job"'}
-    text = SPEC.format(**values).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\njobs = "job"')
-    size = Size.of(parse_spec(text).universes()[0], SPINE)
-    assert size.estimated == 21 * 40
-    ages = text.replace('jobs = "job"', 'ages = "age"')
-    assert Size.of(parse_spec(ages).universes()[0], SPINE).estimated == 21 * 101
-    short = {name: value[:40] if isinstance(value, list) else value for name, value in values.items()}
-    narrow = SPEC.format(**short).replace("'", '"').replace("margins = false", 'replicates = 8\n[tables]\nages = "age"')
-    assert Size.of(parse_spec(narrow).universes()[0], SPINE).estimated == 0
-    levels = {"state": 1, "area": 3, "leaf": 6}
-    spine = spine_from_prefixes([f"1{i // 100:02d}{i % 100:03d}" for i in range(9_000)], levels)
-    parsed = parse_spec(
-        text.replace("area = 3", "area = 3, leaf = 6").replace('area = "1/2"', 'area = "0"\nleaf = "1/2"')
-    )
-    (size,) = sizes_of(parsed, spine)
-    assert size.estimated == 9_091 * 40
-    for most, share in (1, 1 / 9), (10**9, 0):
-        held = [
-            memory_of(parsed, spine, 1, sizes=(replace(size, estimated=n),), most_cells=most, part_cells=1_000 * 4_040)
-            for n in (2 * 10**9, 10**9)
-        ]
-        assert held[0].peak_mb - held[1].peak_mb == pytest.approx(1e9 * 48 / 1e6 * share, rel=0.02), most

@@ -52,14 +52,6 @@ def test_a_step_is_forgotten_alone_or_with_all_others(directory: RunDirectory, l
     batches.forget()
 
 
-def test_batches_in_memory_are_of_one_store_alone() -> None:
-    batches = Batches()
-    assert not batches.lasting
-    batches.put("combine", "0", {})
-    assert batches.has("combine", "0")
-    assert not Batches().has("combine", "0")
-
-
 @pytest.mark.parametrize("what", ["truncated", "flipped", "renamed", "empty"])
 def test_a_damaged_file_does_not_count(directory: RunDirectory, what: str) -> None:
     batches = Batches(directory, "one")

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-import pipeline.execution.batch_store
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.perform import Checkpoints
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
-from pipeline.release.software import software
 
 
 @pytest.fixture
@@ -47,15 +45,6 @@ def test_a_file_that_is_not_whole_is_made_again(directory: RunDirectory, damage:
     assert Checkpoints(directory).notes_of(step) is None
 
 
-def test_other_software_starts_again(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = step_of(directory)
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    other = software().model_copy(update={"version": "0.0.0"})
-    monkeypatch.setattr(pipeline.execution.batch_store, "software", lambda: other)
-    assert Checkpoints(directory).notes_of(step) is None
-
-
 def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: RunDirectory) -> None:
     files = (directory.public / "one.parquet", directory.public / "two.parquet")
     prepare = Step("combine", lambda: None, prepares=files)
@@ -63,12 +52,6 @@ def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: Run
         path.write_text(path.name)
         Checkpoints(directory).record(Step("estimate", lambda: None, level=path.name, files=(path,)), {})
         assert (Checkpoints(directory).notes_of(prepare) is None) is needed
-
-
-def test_a_step_without_files_is_always_performed(directory: RunDirectory) -> None:
-    step = Step("charge", lambda: None)
-    Checkpoints(directory).record(step, {})
-    assert Checkpoints(directory).notes_of(step) is None
 
 
 def test_a_damaged_list_counts_as_none(directory: RunDirectory) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 import pipeline.execution.console
-from pipeline.errors import InputError, RefusedError
-from pipeline.execution.console import Bar, Lines, tell_error
+from pipeline.execution.console import Bar, Lines
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -49,85 +46,3 @@ def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatc
     progress.finish(STEPS[1])
     assert progress._count.done == progress._count.total
     progress.close()
-
-
-@pytest.mark.parametrize("geounits", [0, 1, 12])
-def test_a_line_has_no_empty_place(geounits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step of one geounit, such as a state, said "estimate state: , about 54 min left"."""
-    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
-    one = console(terminal=False)
-    progress = Lines(one)
-    step = Step("estimate", lambda: None, level="state", geounits=geounits)
-    progress.begin((STEPS[0], step))
-    for number in (STEPS[0], step):
-        progress.start(number)
-        progress.advance(1)
-        progress.finish(number)
-    lines = text_of(one).splitlines()
-    assert len(lines) == 4
-    for line in lines:
-        name, _, rest = line.partition(": ")
-        assert name
-        assert all(part.strip() for part in rest.split(", ")), line
-
-
-def test_how_far_a_long_family_is_stands_in_the_line_of_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = console(terminal=False)
-    progress, step = Lines(one), Step("estimate", lambda: None, level="state", geounits=4)
-    progress.begin((step,))
-    progress.start(step)
-    progress.within("state 44", "step 20, 0.3 persons off")  # within ten seconds of the last line
-    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
-    progress.within("state 44", "step 40, 0.1 persons off")
-    (line,) = text_of(one).splitlines()
-    assert line.startswith("estimate state: state 44: step 40, 0.1 persons off, ")
-    bar = Bar(Console(file=io.StringIO(), force_terminal=True, width=100, highlight=False))
-    bar.begin((step,))
-    bar.start(step)
-    plain = Console(file=io.StringIO(), width=100, highlight=False)
-    bar.within("state 44", "step 40, 0.1 persons off")
-    plain.print(bar.line())
-    bar.advance(1)
-    plain.print(bar.line())
-    bar.close()
-    first, second = text_of(plain).splitlines()
-    assert "step 40, 0.1 persons off" in first
-    assert "1 of 4 geounits" in second
-    assert "persons off" not in second
-
-
-def test_an_error_is_one_message(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_error(InputError("spec.toml: [x] is wrong"))
-    assert capsys.readouterr().err == "Error: spec.toml: [x] is wrong\n"
-
-
-def test_a_refusal_is_told_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    details = tmp_path / "refused.txt"
-    details.write_text("column 'age': found 'ancient'\n")
-    tell_error(RefusedError("tabulate", details, 2))
-    shown = capsys.readouterr().err
-    assert "tabulate: stopped" in shown
-    assert shown.endswith("column 'age': found 'ancient'\n")
-
-
-@pytest.mark.parametrize("width", [60, 80, 132])
-def test_the_time_left_is_shown_whole_and_memory_gives_way_first(width: int) -> None:
-    """In one line, of which nothing is cut; the name of a long step alone ends in a sign that it goes on."""
-    one = Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
-    bar = Bar(one)
-    steps = (STEPS[0], Step("estimate", lambda: None, "housing_units", "block_group", geounits=1_234_567, effort=5.0))
-    bar.begin(steps)
-    bar.start(steps[0])
-    bar.finish(steps[0])
-    bar.start(steps[1])
-    bar.advance(400_000)
-    plain = Console(file=io.StringIO(), width=width, highlight=False)
-    plain.print(bar.line())
-    bar.close()
-    (line,) = text_of(plain).splitlines()
-    assert len(line) <= width
-    assert " left" in line
-    assert re.search(r" 3[2-4]%", line)
-    assert ("400,000 of 1,234,567 geounits" in line) == (width > 60)
-    assert (" MB" in line) == (width > 80)
-    assert line.startswith("estimate housing_")

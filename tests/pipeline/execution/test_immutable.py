@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse as sp
 
 from pipeline.execution.batch_store import Batches
-from pipeline.execution.batches import run_kept
 from pipeline.execution.cluster import _arrays_in, _write, work_on
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import Workers
@@ -86,12 +85,6 @@ def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
     assert task.numbers.tolist() == [4, 5, 6]
 
 
-def test_a_value_that_holds_itself_has_an_end() -> None:
-    itself: list[Any] = [np.ones(1)]
-    itself.append(itself)
-    assert not immutable(itself)[0].flags.writeable
-
-
 @pytest.mark.parametrize("where", ["here", "processes"])
 def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: Workers) -> None:
     workers = Workers(1) if where == "here" else pool
@@ -122,20 +115,6 @@ def test_results_that_are_kept_are_closed(tmp_path: Path, *, lasting: bool) -> N
     assert isinstance(found, dict)
     found.clear()  # what was got is the caller's own
     assert batches.needed("step", "1")["one"].tolist() == [1, 1, 1]
-
-
-def test_results_of_an_earlier_run_are_closed_too(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    run.staging.mkdir(parents=True)
-    pack: Callable[[dict[str, Any]], Arrays] = Doubling.of(0).arrays_of
-    unpack: Callable[[Arrays], dict[str, Any]] = Doubling.of(0).result_of
-    for _ in range(2):  # computed, then kept
-        results = run_kept(
-            Workers(1), Batches(run, "test"), "step", doubled, [Doubling.of(1), Doubling.of(2)],
-            named=lambda task: str(task.numbers[0]), packed=pack, unpacked=unpack, done=lambda _: None,
-        )  # fmt: skip
-        for result in results:
-            assert_closed(result)
 
 
 def test_parts_of_a_cluster_are_closed_there_and_when_they_come_back(tmp_path: Path) -> None:

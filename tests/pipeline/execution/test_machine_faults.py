@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from releases.command import needs
 from releases.small import write_town
 
 from flows.cli import _status
@@ -37,42 +36,6 @@ def command(*words: str, shell: str = "") -> subprocess.CompletedProcess[str]:
     )
 
 
-def spoilt(kind: str, folder: Path) -> Path:
-    path = folder / kind
-    if kind == "deep":
-        path.write_text("a = " + "[" * 5000 + "]" * 5000)
-    elif kind == "circle":
-        path.symlink_to(path)
-    elif kind == "pipe":
-        os.mkfifo(path)
-    return path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "kind", "allowed"),
-    [
-        pytest.param(*(["plan", "{}"], "deep", "nested too deep"), marks=needs("plan")),
-        pytest.param(*(["plan", "{}"], "circle", "symbolic links"), marks=needs("plan")),
-        pytest.param(*(["plan", "{}"], "pipe", "not a file that can be read twice"), marks=needs("plan")),
-        (["validate", "{}", "{spec}"], "circle", ""),
-        (["validate", "{}", "{spec}"], "pipe", "not a file that can be read twice"),
-        (["run", "{spec}", "--data", "{}"], "circle", ""),
-        (["run", "{spec}", "--out", "{}"], "circle", ""),
-        (["verify", "{}"], "circle", ""),
-        (["query", "{}"], "circle", ""),
-    ],
-)
-def test_a_path_that_leads_nowhere(words: list[str], kind: str, allowed: str, tmp_path: Path) -> None:
-    spec, path = write_town(tmp_path), spoilt(kind, tmp_path)
-    done = command(*(word.replace("{spec}", str(spec)).replace("{}", str(path)) for word in words))
-    text = done.stdout + done.stderr
-    assert done.returncode == 2, text
-    assert "Traceback" not in text
-    assert str(path) in text
-    assert allowed in text
-
-
 @pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
 def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
     done = command("validate", "--schema", shell=shell)
@@ -81,18 +44,6 @@ def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
         f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
     )
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_reader_who_has_read_enough_is_no_error() -> None:
-    done = command("validate", "--schema", shell="| head -c 1")
-    assert (done.stdout, done.stderr) == ("{", "")
-
-
-def test_a_closed_folder_is_named() -> None:
-    fault = fault_of(PermissionError(13, "Permission denied", "/closed/spec.toml"))
-    assert fault == ("/closed/spec.toml: no permission", 2)
-    assert fault_of(MemoryError()) is not None
-    assert fault_of(ValueError("a defect")) is None
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pipeline.execution.progress import Counted, Silent, Together, listener_of, shown_time
+from pipeline.execution.progress import Counted
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -49,19 +49,6 @@ def test_time_left_is_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> Non
     assert count.seconds_left == pytest.approx(30 * 90 / 10)
 
 
-def test_nothing_is_said_of_the_time_before_a_hundredth_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("pipeline.execution.progress.time.monotonic", lambda: now)
-    count = Counted()
-    count.begin((Step("count", lambda: None, geounits=1000, effort=1.0),))
-    count.start(Step("count", lambda: None, geounits=1000, effort=1.0))
-    now = 5.0
-    count.advance(9)
-    assert count.seconds_left is None
-    count.advance(11)
-    assert count.seconds_left == pytest.approx(5 * 980 / 20)
-
-
 def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the pace so far, always forward, and never to its end before it says so."""
     now = [0.0]
@@ -84,58 +71,3 @@ def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.Monkey
     assert count.share >= shares[-1], "a bar does not go back"
     count.finish()
     assert count.share == pytest.approx(50 / 100)
-
-
-def test_together_passes_everything_on_in_order() -> None:
-    class Heard(Silent):
-        def __init__(self) -> None:
-            self.calls: list[tuple[object, ...]] = []
-
-        def begin(self, steps: tuple[Step, ...]) -> None:
-            self.calls.append(("begin", len(steps)))
-
-        def start(self, step: Step) -> None:
-            self.calls.append(("start", step.name))
-
-        def advance(self, geounits: int) -> None:
-            self.calls.append(("advance", geounits))
-
-        def finish(self, step: Step, *, skipped: bool = False) -> None:
-            self.calls.append(("finish", step.name, skipped))
-
-        def close(self) -> None:
-            self.calls.append(("close",))
-
-    heard = [Heard(), Heard()]
-    together = Together(*heard)
-    together.begin(STEPS)
-    together.start(STEPS[0])
-    together.advance(3)
-    together.finish(STEPS[0], skipped=True)
-    together.close()
-    expected = [("begin", 3), ("start", "count"), ("advance", 3), ("finish", "count", True), ("close",)]
-    assert [listener.calls for listener in heard] == [expected, expected]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (99.6, "100 s"), (720, "12 min"), (12600, "3.5 h")])
-def test_times_are_shown_in_their_unit(seconds: float, text: str) -> None:
-    assert shown_time(seconds) == text
-
-
-class Telling(Silent):
-    """Takes note of what it is told within a step."""
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
-
-    def within(self, what: str, where: str) -> None:
-        self.heard.append((what, where))
-
-
-def test_what_is_told_within_a_step_goes_to_those_who_show_it() -> None:
-    telling = Telling()
-    assert listener_of(Silent()) is None
-    listener = listener_of(Together(Silent(), telling))
-    assert listener is not None
-    listener("family", "step 7")
-    assert telling.heard == [("family", "step 7")]

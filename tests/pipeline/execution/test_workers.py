@@ -30,10 +30,6 @@ def die(number: int) -> int:
     return number
 
 
-def complain(number: int) -> int:
-    raise InputError(f"number {number}")
-
-
 def sleep_after_the_first(number: int) -> None:
     time.sleep(0 if number == 0 else 60)
 
@@ -89,20 +85,8 @@ def test_results_and_progress_come_in_the_order_of_the_tasks(count: int, pool: W
     assert done == list(range(20))
 
 
-def test_an_error_of_a_task_is_the_error_of_the_run(pool: Workers) -> None:
-    with pytest.raises(InputError, match="number 0"):
-        list(pool.run(complain, range(5)))
-    assert list(pool.run(slow_square, range(3))) == [0, 1, 4]
-
-
 def test_workers_compute_with_one_thread(pool: Workers) -> None:
     assert all(count == 1 for found in pool.run(threads, range(2)) for count in found)
-
-
-def test_one_task_needs_no_process() -> None:
-    with Workers(2, start_after=0) as workers:
-        assert list(workers.run(os.getpgid, [0])) == [os.getpgid(0)]
-        assert workers._pool is None
 
 
 def test_a_killed_worker_is_a_clear_error() -> None:
@@ -148,14 +132,6 @@ def test_a_begun_task_is_worked_on_elsewhere_or_when_it_is_asked_for(pool: Worke
     assert asked == [3]
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_error_of_a_begun_task_comes_where_it_is_asked_for(count: int, pool: Workers) -> None:
-    workers = pool if count == 2 else Workers(1)
-    begun = workers.begin(complain, 7)
-    with pytest.raises(InputError, match="number 7"):
-        begun()
-
-
 def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
     with Workers(2, start_after=0) as workers:
         list(workers.run(slow_square, range(4)))
@@ -184,12 +160,6 @@ def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_at_least_one_worker_is_needed() -> None:
-    with pytest.raises(InputError, match="workers: found 0; at least 1"):
-        Workers(0)
-    assert default_workers() >= 1
-
-
 def say(number: int) -> int:
     watch = Watch(f"family {number} {'é' * 100}")
     watch._next = 0.0  # as if it had begun long ago
@@ -212,6 +182,7 @@ def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int)
     assert len(heard) == 6, "nobody listens after the block"
 
 
-def test_nothing_is_said_where_nobody_listens() -> None:
-    with Workers(2, start_after=0.0) as workers:
-        assert len(list(workers.run(say, range(4)))) == 4
+def test_at_least_one_worker_is_needed() -> None:
+    with pytest.raises(InputError, match="workers: found 0; at least 1"):
+        Workers(0)
+    assert default_workers() >= 1

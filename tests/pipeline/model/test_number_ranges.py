@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, ranges_at_odds, whole_number
+from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, ranges_at_odds
 from pipeline.model.record_source import RecordSource
 
 NAMES = {"low": 0, "high": 1, "7": 2, "009": 3}
@@ -45,19 +45,6 @@ def test_ends_may_be_far_apart_or_below_zero_and_numbers_written_otherwise() -> 
         assert text not in found
     assert found.n_found == 3 + 5000 + 1 + 999_999_999_999
     assert found.place("0047") == found.place("47") != found.place("48")
-
-
-@pytest.mark.parametrize("text", ["5", "a..b", "", "..", "0-4", "1.5", "a..4", "..."])
-def test_texts_that_are_no_ranges(text: str) -> None:
-    assert number_range(text) is None
-
-
-@pytest.mark.parametrize("text", ["9..1", "1..", "..4", "1.5..4", "0..1000000000000000", "0...4", "0..4..9", "-1..-2"])
-def test_a_text_that_is_written_like_a_range_and_is_none_is_refused(text: str) -> None:
-    with pytest.raises(InputError) as told:
-        number_range(text)
-    assert str(told.value).startswith(f"found {text!r}")
-    assert "two whole numbers of at most 15 digits, the lower one first" in str(told.value)
 
 
 @pytest.mark.parametrize(("text", "means"), [("01..4", "1..4"), ("+1..4", "1..4"), ("00..09", "0..9")])
@@ -100,13 +87,6 @@ def test_ranges_at_odds_are_those_in_which_a_number_would_have_two_values(stated
         first, second, number = found
         assert stated[first] != stated[second]
         assert len(means[number]) > 1
-
-
-def test_a_range_is_what_its_text_says() -> None:
-    found = number_range(" -3 .. 10 ")
-    assert found is not None
-    assert (found.first, found.last, found.size, found.text) == (-3, 10, 14, "-3..10")
-    assert whole_number("0") == 0
 
 
 def test_a_reading_is_that_of_its_numbers_and_a_long_range_is_itself() -> None:

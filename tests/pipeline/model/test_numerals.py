@@ -40,23 +40,3 @@ def test_margins_shares_and_days() -> None:
     assert spanish.day("2030-04-01") == "1 de abril de 2030"
     assert Numerals("en").day("2030-04-01") == "April 1, 2030"
     assert Numerals("xx-YY").number(12345) == "12,345"
-
-
-def test_figures_of_statements_keep_their_digits() -> None:
-    spanish = Numerals("es")
-    assert [spanish.digits(text) for text in ("2.56", "1e-10", "64/25", "15000000")] == [
-        "2,56", "1e-10", "64/25", "15.000.000",
-    ]  # fmt: skip
-
-
-def test_figures_for_people() -> None:
-    assert [Numerals("en").persons(value) for value in (None, 0.0, 0.4, 3.0, 12.2, 1234.0)] == [
-        "?", "0", "0.4", "3", "13", "1,234",
-    ]  # fmt: skip
-    assert [Numerals("en").percent(value) for value in (0.0, 0.004, 0.25, 0.996, 1.0)] == [
-        "0 %",
-        "< 1 %",
-        "25 %",
-        "> 99 %",
-        "100 %",
-    ]

@@ -50,15 +50,6 @@ def test_answers_count_the_records_by_label(cells: list[int], text: str) -> None
     assert {k: v for k, v in zip(query.answer_labels(), answers[0].tolist(), strict=True) if v} == expected
 
 
-def test_every_geounit_is_answered_on_its_own_row() -> None:
-    counts = np.random.default_rng(3).integers(0, 5, (4, SCHEMA.n_cells))
-    query = Query.parse("sex * grown", SCHEMA)
-    dense = np.zeros((4, query.size), dtype=np.int64)
-    for cell, answer in enumerate(query.cell_answer):
-        dense[:, answer] += counts[:, cell]
-    assert (query.answer_csr(sp.csr_array(counts)) == dense).all()
-
-
 def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
     counts = np.random.default_rng(4).integers(0, 3, (5, SCHEMA.n_cells))
     for text in QUERIES:
@@ -76,19 +67,6 @@ def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
     tracemalloc.stop()
     assert answers.shape == (20_000, 1_000)
     assert peak < 10_000_000, "dense it is 160 MB"
-
-
-def test_the_order_of_terms_does_not_change_the_answers() -> None:
-    one, other = Query.parse("age * sex", SCHEMA), Query.parse(" sex*age ", SCHEMA)
-    assert (one.name, other.name) == ("age * sex", "sex * age")
-    assert one.terms == other.terms == ("age", "sex")
-    assert one.answer_labels() == other.answer_labels()
-    assert (one.cell_answer == other.cell_answer).all()
-
-
-def test_total_and_detailed_are_the_empty_and_the_full_product() -> None:
-    assert Query.parse("total", SCHEMA).size == 1
-    assert (Query.parse("detailed", SCHEMA).cell_answer == np.arange(SCHEMA.n_cells)).all()
 
 
 @pytest.mark.parametrize(

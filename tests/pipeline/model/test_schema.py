@@ -57,10 +57,3 @@ def test_what_is_no_schema_is_named(
             tuple(Recode(n, a, tuple((k, tuple(v)) for k, v in groups.items())) for n, a, groups in recodes),
         )
     assert str(error.value).startswith(message)
-
-
-def test_an_attribute_has_values_and_each_once() -> None:
-    with pytest.raises(SpecError, match="attribute 'sex' has no values"):
-        Attribute("sex", ())
-    with pytest.raises(SpecError, match="attribute 'sex' lists the value 'f' twice"):
-        Attribute("sex", ("f", "m", "f"))

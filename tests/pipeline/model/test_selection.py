@@ -138,24 +138,6 @@ def test_whatever_differs_in_a_selection_makes_other_noise(old: str, new: str) -
     assert universe(select="").privacy_fingerprint() != universe().privacy_fingerprint()
 
 
-def test_the_public_spec_holds_the_selection_and_no_trace_of_none() -> None:
-    public = spec().public_dict()
-    again = ReleaseSpec.from_public_dict(public)
-    assert again.public_dict() == public
-    assert again.universes()[0].privacy_fingerprint() == universe().privacy_fingerprint()
-    assert "select" not in spec(select="").public_dict()
-
-
-def test_with_another_budget_selections_and_strategy_grow_alike() -> None:
-    """As a plan does that looks for a budget: nothing is left over from the one before."""
-    one = universe()
-    larger = replace(one, budget=3 * one.budget)
-    costs = [m.use.rho(2) for m in (*measurements_of(larger), *choices_of(larger))]
-    assert sum(costs) == larger.budget
-    again = universe('rho = "7.68"')
-    assert larger.privacy_fingerprint() == again.privacy_fingerprint() != one.privacy_fingerprint()
-
-
 class _FiveFold(Counts):
     """A made-up measure: a record moves numbers by up to five."""
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import get_args
 
 import pytest
 from releases.command import needs
 from releases.pages import marked_texts, outside_of_signs
 
-from pipeline.model.measure import Counts
-from pipeline.model.schema import ChosenEnd
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Universe
@@ -20,7 +16,6 @@ from pipeline.privacy.accounting.joint import household_statement, joint_stateme
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.status import Status
 from pipeline.spec.release_spec import parse_spec
 
 SPEC = """
@@ -147,58 +142,3 @@ def test_every_sentence_about_reports_is_recognised(memoised: str, central: str)
     for words in (*found, *beyond_limits([survey])):
         assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
     assert len(account.groups) == (0 if memoised == "yes" else 4) + bool(central)
-
-
-@needs("local")
-@pytest.mark.parametrize(("f", "groups"), [("1/2", 5), ("0", 4)], ids=["a permanent response", "none"])
-def test_every_sentence_about_words_is_recognised(f: str, groups: int) -> None:
-    texts = marked_texts()
-    text = SURVEY.format(memoised="no", central="").replace("direct_encoding", "rappor")
-    stated = f'bits = "16", hashes = "2", cohorts = "4", f = "{f}", p = "1/4", q = "3/4"'
-    (survey,) = parse_spec(text.replace('epsilon = "12", memoised = "no"', stated)).universes()
-    account = privacy_statements(survey)
-    for words in (privacy_statement(survey).words, account.record.words, *(one.words for one in account.groups)):
-        assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
-    assert len(account.groups) == groups
-
-
-@dataclass(frozen=True)
-class CountsByClip(Counts):
-    """Counts of records, by what a question has chosen."""
-
-    chosen: ChosenEnd | None = None
-
-
-def test_an_end_that_a_question_chose_is_said_in_the_language_too() -> None:
-    end = ChosenEnd("900", "clip wages among 200, 900 above 1/50", "clip2")
-    one = replace(
-        universes(PURE, "change-one", 'block = ["total"]')[0],
-        measure=CountsByClip(end),
-    )
-    assert (
-        "sin más coste para la privacidad, salvo el extremo superior 900: se eligió con la pregunta «clip wages among "
-        "200, 900 above 1/50» (respuesta clip2), cuyo coste está en el libro de cuentas y no en esta promesa. Los "
-    ) in sentence(texts_in("es"), privacy_statement(one).words)
-
-
-def test_whole_texts_of_other_rooms_are_in_the_catalogue() -> None:
-    texts = marked_texts()
-    statuses = [one for one in get_args(Status) if one != "official"]
-    assert {sentence(texts, one) for one in statuses} == {texts(one) for one in statuses}
-    assert all(one in texts.messages for one in statuses)
-
-
-def test_a_sentence_within_a_sentence_is_said_in_the_language_too() -> None:
-    words = "what can be learnt about one record's age by someone who knows the rest of the record: epsilon = 3.5"
-    assert sentence(texts_in("es"), words) == (
-        "lo que puede averiguar sobre age de un registro quien conoce el resto de él"
-    )
-    assert sentence(texts_in("en"), words) == words.removesuffix(": epsilon = 3.5")
-    joint = (
-        "the effect of changing one person's data, at most 1 record of the release itself, 2 records of homes, on "
-        "everything measured: epsilon = 3"
-    )
-    assert sentence(texts_in("es"), joint) == (
-        "el efecto de cambiar los datos de una persona, como mucho 1 registro de la propia publicación, 2 registros "
-        "de homes, sobre todo lo medido"
-    )

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import parse_exact, sum_text
+from pipeline.model.exact import parse_exact
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -27,12 +27,6 @@ def test_thirds_add_up_where_floats_would_not() -> None:
 def test_a_level_with_share_0_is_not_measured() -> None:
     strategy = Strategy((LevelStrategy("a", Fraction(0), ()), LevelStrategy("b", Fraction(1), measured(total="1"))))
     assert [level.is_measured for level in strategy.levels] == [False, True]
-
-
-def test_distinct_queries_are_told_apart_by_what_they_ask() -> None:
-    first = LevelStrategy("a", Fraction(1, 2), measured(total="1/2", age="1/2"))
-    second = LevelStrategy("b", Fraction(1, 2), measured(age="1/2", detailed="1/2"))
-    assert [query.name for query in Strategy((first, second)).distinct_queries()] == ["total", "age", "detailed"]
 
 
 @pytest.mark.parametrize(
@@ -55,19 +49,6 @@ def test_the_same_query_twice_is_refused() -> None:
     twice = tuple(MeasuredQuery(Query.parse(text, SCHEMA), Fraction(1, 2)) for text in ("age * sex", "detailed"))
     with pytest.raises(SpecError, match=r"'age \* sex' and 'detailed' are the same query; measure it once"):
         LevelStrategy("x", Fraction(1), twice)
-
-
-def test_level_shares_that_do_not_add_up_are_told_as_a_fraction() -> None:
-    levels = tuple(LevelStrategy(name, Fraction(1, 3), measured(total="1")) for name in "ab")
-    with pytest.raises(SpecError) as error:
-        Strategy(levels)
-    assert str(error.value) == "strategy.levels: the shares add up to 2/3 (a 1/3, b 1/3); they must add up to 1"
-
-
-def test_an_unknown_level_is_named() -> None:
-    strategy = Strategy((LevelStrategy("a", Fraction(1), measured(total="1")),))
-    with pytest.raises(SpecError, match="level 'z' is not in the strategy; its levels are a"):
-        strategy.level("z")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +74,3 @@ def test_exact_numbers_are_read_exactly(text: str, number: Fraction) -> None:
 def test_what_is_no_exact_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="found"):
         parse_exact(text)
-
-
-def test_a_sum_is_told_with_its_parts() -> None:
-    assert sum_text({"a": Fraction(1, 2), "b": Fraction(2, 3)}) == "7/6 (a 1/2, b 2/3)"

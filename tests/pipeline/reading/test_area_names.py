@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -44,10 +43,3 @@ def test_a_name_of_several_areas_is_answered_with_their_levels_and_codes() -> No
     assert found is not None
     assert (found.level, found.geocode, found.name) == ("tract", "3", "Alder  county")
     assert index().one("county:1") == index().named("county:1")[0]
-
-
-def test_a_name_that_no_area_has() -> None:
-    assert index().one("Adler County") is None
-    assert index().advice("Adler County") == "; did you mean 'Alder County'?"
-    assert index().advice("xyz") == ""
-    assert pd.Series(index().named("")).empty

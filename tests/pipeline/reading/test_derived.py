@@ -56,15 +56,6 @@ def test_shares_of_those_that_a_condition_leaves(release: Release) -> None:
     np.testing.assert_allclose(found["adult"] + found["old"], 100)
 
 
-def test_shares_of_areas_are_those_of_geounits(release: Release) -> None:
-    county = reader_of(release).spine.level("county").geocodes[2]
-    tracts = [code for code in reader_of(release).spine.level("tract").geocodes if code.startswith(county)]
-    one, many = (release.query("age").shares_over({"x": codes}) for codes in ([county], tracts))
-    pd.testing.assert_frame_equal(one, many)
-    at = release.query("age").shares_at("county").loc[[county]]
-    np.testing.assert_allclose(one.to_numpy(), at.to_numpy(), rtol=1e-9)
-
-
 def test_ratios_cover_the_truth(release: Release) -> None:
     """Women for each man, by age; and children for each grown-up."""
     women, men = (release.query("age").where(sex=sex) for sex in "fm")
@@ -139,11 +130,6 @@ def test_cumulative_numbers_cover_the_truth(release: Release, level: str, least:
     )
     over = question.cumulative_over({code: [code] for code in found.index[:3]})
     np.testing.assert_array_equal(over.to_numpy(), found.iloc[:3].to_numpy())
-
-
-def test_only_of_one_attribute(release: Release) -> None:
-    with pytest.raises(InputError, match=r"cumulative: found age \* sex; a query of one attribute"):
-        release.query("age * sex").cumulative_at("block")
 
 
 def test_ranks_hold_the_true_ranks(release: Release) -> None:

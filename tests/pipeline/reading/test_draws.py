@@ -42,13 +42,6 @@ def test_functions_of_several_tables_and_forms_of_values() -> None:
     assert interval_of(lambda frame: frame.to_numpy()[:, 0], [first]).index.tolist() == [0, 1]
 
 
-def test_an_unknown_number_has_an_unknown_interval() -> None:
-    values = np.ones((19, 2))
-    values[:, 1] = np.nan
-    found = interval_of(lambda frame: frame["x"], [draws_frame(values)])
-    assert found["low90"].isna().tolist() == [False, True]
-
-
 def test_a_value_that_one_draw_does_not_have_is_unknown() -> None:
     """A ratio whose denominator is 0 in one of the draws, in a data frame."""
     values = np.ones((19, 2))

@@ -139,6 +139,7 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
     assert numbers.count(" exact") == int(found.to_numpy().sum()) > 0
 
 
+@pytest.mark.slow
 def test_what_is_not_exact_has_an_interval(tmp_path: Path) -> None:
     """No simulated run errs with so large a budget; even so, just the facts are exact, and all else has a width."""
     root = run(write_town(tmp_path, *QUICK, ('rho = "2"', 'rho = "200"')), tmp_path)

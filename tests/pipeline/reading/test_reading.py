@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,63 +12,17 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from releases.command import spinewise
 from releases.hashed import every_file_hashed_first
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release, reader_of
-from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, MARGIN_SUFFIX, is_count
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
 
 def truth(directory: Path, level: str) -> pd.DataFrame:
     frame = pd.read_parquet(directory / "restricted" / "histograms" / f"{level}.parquet")
     return frame.astype({name: str for name in frame.columns if name != "count"})
-
-
-def test_three_lines(country: Path) -> None:
-    """The example of the documentation: open, a table, a sum."""
-    release = open_release(country)
-    table = release.table("sex", level="tract")
-    found = release.query("age * sex").where(sex="f").at("county")
-    assert table.columns.tolist() == [
-        *("f", "f:moe90", "f:low90", "f:high90"),
-        *("m", "m:moe90", "m:low90", "m:high90"),
-    ]
-    assert (table["f:low90"] <= table["f"]).all()
-    assert (table["f:moe90"] == np.maximum(table["f"] - table["f:low90"], table["f:high90"] - table["f"])).all()
-    assert table.index.name == "geocode"
-    assert len(table) == 36
-    assert found.columns[::4].tolist() == ["child * f", "adult * f", "old * f", "sum"]
-    assert (found["sum"] == release.table("sex", level="county")["f"]).all()
-
-
-def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
-    """Nothing restricted is needed: a copy of public/ gives the same."""
-    shutil.copytree(country / "public", tmp_path / "public")
-    ours = open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
-    pd.testing.assert_frame_equal(ours, open_release(country).query("sex").where(age="old").at("tract"))
-
-
-@pytest.mark.parametrize("values", [("b", "b:moe90"), ("b:low90", "c"), ("b", "b")])
-def test_numbers_never_take_the_place_of_others(country: Path, values: tuple[str, str]) -> None:
-    """Of values that no table has, which would be refused there: a number would stand where a margin is looked for."""
-    question = open_release(country).query("sex")
-    labels = tuple(values if names else names for names in question.query.labels)
-    named = replace(question, query=replace(question.query, labels=labels))
-    said = rf'query "sex": ({"|".join(map(repr, values))}) cannot be the label'
-    for ask in (named.at, named.exact_at):
-        with pytest.raises(InputError, match=said):
-            ask("county")
-
-
-def test_a_release_offers_what_users_call_and_nothing_else(town: Path) -> None:
-    """What a name is here, users rely on: one more is a decision, and so is one fewer."""
-    assert [name for name in dir(open_release(town)) if not name.startswith("_")] == [
-        "citation", "companion", "companions", "directory", "draws", "exact_table", "household_sizes",
-        "household_sizes_over", "household_table", "household_tables", "interval", "levels", "means", "name", "names",
-        "promise", "query", "report", "table", "tables",
-    ]  # fmt: skip
 
 
 def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path) -> None:
@@ -101,12 +54,6 @@ def test_a_file_with_other_bytes_is_named_in_one_sentence(named_town: Path, tmp_
     with pytest.raises(ReleaseError) as told:
         _read(root)
     assert str(told.value).startswith(f"{changed} was changed: ")
-    assert f"according to the manifest; get the release again, as it was published: `spinewise verify {root}`" in str(
-        told.value
-    )
-    done = spinewise("query", root, "total", "--at", "block")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"{changed} was changed" in done.stderr
 
 
 def _read(root: Path) -> None:
@@ -154,24 +101,6 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
                     assert found.loc[code, label] == expected.get((code, *label.split(" * ")), 0)
             together = kept.groupby("geocode")["count"].sum().reindex(codes, fill_value=0)
             assert (found.get("sum", found.iloc[:, 0]) == together).all()
-
-
-def test_a_companion(town: Path) -> None:
-    release = open_release(town)
-    units = release.companion("units")
-    assert units.name == "town, units"
-    total = units.query("status").at("block")
-    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
-    assert (total["occupied:moe90"] > 0).any()
-    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
-        release.companion("cars")
-
-
-def test_same_numbers_same_margins(country: Path) -> None:
-    """The numbers of a published table have its margins, however they are asked for."""
-    release = open_release(country)
-    table, query = release.table("sex", level="block"), release.query("sex").at("block")
-    pd.testing.assert_frame_equal(table, query[table.columns.tolist()])
 
 
 def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,14 +158,6 @@ def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
     assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / proper.size) * 1.5
 
 
-def test_margin_of_a_sum_is_not_the_sum_of_margins(country: Path) -> None:
-    """Ages add up to a total that was measured itself: its margin is far below that of independent ages."""
-    found = open_release(country).query("age * sex").at("tract")
-    parts = [name for name in found.columns if name.endswith(MARGIN_SUFFIX) and not name.startswith("sum")]
-    assert (found["sum:moe90"] < 0.9 * np.sqrt((found[parts] ** 2).sum(axis=1))).all()
-    assert (found["sum:moe90"] < 0.5 * found[parts].sum(axis=1)).all()
-
-
 def test_area_of_a_whole_geounit(country: Path) -> None:
     """A tract given by its leaves, by its own code, and asked for at its level: the same counts and margins."""
     release = open_release(country)
@@ -249,18 +170,6 @@ def test_area_of_a_whole_geounit(country: Path) -> None:
     assert at.to_numpy().tolist() == by_leaves.to_numpy().tolist() == by_code.to_numpy().tolist()
     everywhere = release.query("total").over(["S"]).iloc[0]
     assert everywhere["total:moe90"] == 0, "the state's total is exact"
-
-
-def test_notebooks(country: Path) -> None:
-    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
-    release = open_release(country)
-    markup = release._repr_html_()
-    assert "<script" not in markup
-    assert re.search(r"epsilon = [\d.]+ at delta = 1e-10: the effect of changing one record", markup)
-    assert "state 1, county 6, tract 36" in repr(release)
-    assert "NOT FOR RELEASE" in repr(release)
-    told = repr(release.query("age * sex").where(sex="f"))
-    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")
 
 
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:
@@ -288,3 +197,26 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             ask()
         assert told in str(caught.value)
+
+
+def test_a_companion(town: Path) -> None:
+    release = open_release(town)
+    units = release.companion("units")
+    assert units.name == "town, units"
+    total = units.query("status").at("block")
+    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
+    assert (total["occupied:moe90"] > 0).any()
+    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
+        release.companion("cars")
+
+
+def test_notebooks(country: Path) -> None:
+    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
+    release = open_release(country)
+    markup = release._repr_html_()
+    assert "<script" not in markup
+    assert re.search(r"epsilon = [\d.]+ at delta = 1e-10: the effect of changing one record", markup)
+    assert "state 1, county 6, tract 36" in repr(release)
+    assert "NOT FOR RELEASE" in repr(release)
+    told = repr(release.query("age * sex").where(sex="f"))
+    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")

@@ -13,50 +13,6 @@ ROOT = Path("/out/release")
 RUN = RunDirectory(ROOT)
 
 
-def test_the_paths_are_those_of_the_design() -> None:
-    found = [
-        RUN.manifest,
-        RUN.spine,
-        RUN.report,
-        RUN.main.histogram("tract"),
-        RUN.main.table("race", "tract"),
-        RUN.main.microdata,
-        RUN.main.measurement("block", "votingage * hispanic"),
-        RUN.main.invariant("state", "total"),
-        RUN.main.estimates("tract"),
-        RUN.universe("units").table("tenure", "tract"),
-        RUN.universe("units").measurement("block", "tenure"),
-        RUN.key,
-        RUN.record,
-        RUN.main.true_histogram("block"),
-        RUN.universe("units").true_histogram("block"),
-        RUN.staging,
-        RUN.lock,
-        RUN.log,
-    ]
-    assert [str(path.relative_to(ROOT)) for path in found] == [
-        "public/manifest.json",
-        "public/spine.parquet",
-        "public/report.html",
-        "public/histograms/tract.parquet",
-        "public/tables/race/tract.parquet",
-        "public/microdata.parquet",
-        "public/measurements/block/votingage.hispanic.parquet",
-        "public/invariants/state/total.parquet",
-        "public/estimates/tract.parquet",
-        "public/companions/units/tables/tenure/tract.parquet",
-        "public/companions/units/measurements/block/tenure.parquet",
-        "restricted/key",
-        "restricted/run.json",
-        "restricted/histograms/block.parquet",
-        "restricted/companions/units/histograms/block.parquet",
-        "restricted/staging",
-        "restricted/lock",
-        "restricted/run.log",
-    ]
-    assert RUN.universe("") == RUN.main
-
-
 @pytest.mark.parametrize(
     ("query", "name"), [("total", "total"), ("votingage * hispanic", "votingage.hispanic"), ("a*b * c", "a.b.c")]
 )
@@ -76,8 +32,3 @@ def test_a_name_that_cannot_be_a_file_is_refused_by_its_kind(name: str) -> None:
     if name:
         with pytest.raises(InputError):
             RUN.universe(name)
-
-
-@pytest.mark.parametrize("name", ["block_group", "Gemeinde-2020", "Größe", "a.b", "x" * 200])
-def test_common_names_are_allowed(name: str) -> None:
-    assert file_name("level", name) == name

@@ -12,16 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
-from pipeline.release.long_tables import MOST_WIDE, is_long, labels_of_terms
 from pipeline.release.tables import (
     ReleasedTable,
     long_terms,
     read_table,
-    read_table_facts,
-    read_table_parts,
     rows_at_once,
     write_table,
 )
@@ -116,38 +113,6 @@ def test_the_bytes_do_not_depend_on_the_order_in_memory_and_the_size_follows_wha
     assert long * 10 < wide
 
 
-def test_parts_are_cut_alike_whatever_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.release.tables.LONG_VALUES", 7 * QUERY.size)
-    full = replace(made(1, margins=False), counts=np.ones((N, QUERY.size), dtype=np.int64))
-    sparse = replace(full, counts=np.zeros((N, QUERY.size), dtype=np.int64))
-    lengths = [
-        [len(part.counts) for part in read_table_parts(unchecked(write(tmp_path, one)))] for one in (full, sparse)
-    ]
-    assert lengths[0] == lengths[1] == [7, 7, 7, 7, 7, 5]
-
-
-def test_narrow_tables_and_their_bytes_are_as_they_were(tmp_path: Path) -> None:
-    assert not is_long(2016)
-    assert not is_long(MOST_WIDE)
-    assert is_long(MOST_WIDE + 1)
-    assert long_terms("few", Query.parse("sex * group", SCHEMA)) == ()
-    table = made(1, margins=False)
-    narrow = replace(table, labels=table.labels[:3], counts=table.counts[:, :3], terms=())
-    header = read_table_facts(unchecked(write(tmp_path, narrow)))
-    assert pq.read_schema(tmp_path / "all.parquet").names == ["geocode", *table.labels[:3]]
-    assert header.terms == ()
-
-
-def test_terms_that_cannot_be_columns_are_refused() -> None:
-    schema = Schema(
-        (Attribute("answers", AGES), Attribute("sex", ("f", "m")), Attribute("x", tuple("abcdefghijklmnop")))
-    )
-    with pytest.raises(
-        InputError, match=r"tables\.all: 'answers' cannot be a term of a table of 2,240 numbers an area"
-    ):
-        long_terms("all", Query.parse("detailed", schema))
-
-
 DAMAGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "a number without a row": lambda frame: frame.drop(index=frame.index[frame["sex"].notna()][5]),
     "a number twice": lambda frame: pd.concat([frame.iloc[:3], frame.iloc[2:]]),
@@ -178,17 +143,3 @@ def test_rows_that_are_not_of_all_answers_are_refused(tmp_path: Path, damage: st
 
 def _value_type(field: pa.Field) -> pa.DataType:
     return field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-
-
-def test_headers_that_state_no_terms_of_a_long_table_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, made(1, margins=False))
-    table = pq.read_table(path)
-    for old, new in ((b'"sex",', b'"sox",'), (b'"f",', b'"m",')):
-        metadata = {key: b"".join(value.split()).replace(old, new) for key, value in table.schema.metadata.items()}
-        pq.write_table(table.replace_schema_metadata(metadata), path)
-        with pytest.raises(ReleaseError, match="is damaged: its"):
-            read_table(unchecked(path))
-
-
-def test_labels_are_those_of_the_query() -> None:
-    assert labels_of_terms(long_terms("all", QUERY)) == QUERY.answer_labels()

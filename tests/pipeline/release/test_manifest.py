@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from pipeline.errors import ReleaseError
@@ -17,7 +14,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, public_files, read_manifest, write_manifest
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.software import software
-from pipeline.release.status import EXAMPLE, UNCHARGED, status
+from pipeline.release.status import status
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import canonical_json, make_restricted, write_bytes
 
@@ -60,40 +57,13 @@ def _manifest(run: RunDirectory) -> Manifest:
     )
 
 
-def test_what_is_read_is_what_was_written(run: RunDirectory) -> None:
-    assert read_manifest(run.manifest) == _manifest(run)
-    assert check_public_files(run) == []
-
-
-def test_the_same_release_has_the_same_manifest(run: RunDirectory, tmp_path: Path) -> None:
-    before = run.manifest.read_bytes()
-    for path in run.public.rglob("*"):
-        os.utime(path, (0, 0))
-    write_manifest(run, _manifest(run))
-    assert run.manifest.read_bytes() == before
-    for word in (socket.gethostname(), str(tmp_path), "seconds"):
-        assert word not in before.decode()
-
-
-def test_files_are_listed_with_their_own_hash_and_size(run: RunDirectory) -> None:
-    files = json.loads(run.manifest.read_bytes())["files"]
-    assert files == {
-        name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-        for name, data in [
-            ("companions/units/microdata.parquet", b"units"),
-            ("report.html", b"<html>"),
-            ("tables/race/tract.parquet", b"table"),
-        ]
-    }
-
-
-@pytest.mark.parametrize("mask", [0x01, 0x20, 0xFF])
-def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory, mask: int) -> None:
+def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory) -> None:
     data = run.manifest.read_bytes()
+    assert read_manifest(run.manifest) == _manifest(run)
     missed = []
     for position in range(len(data)):
         changed = bytearray(data)
-        changed[position] ^= mask
+        changed[position] ^= (0x01, 0x20, 0xFF)[position % 3]
         run.manifest.write_bytes(changed)
         problems = check_public_files(run)
         if len(problems) != 1 or "manifest.json is damaged" not in problems[0]:
@@ -203,16 +173,3 @@ def test_strange_names_are_shown_without_their_effect(run: RunDirectory) -> None
     (run.public / os.fsdecode(b"\xff")).write_bytes(b"")
     problems = check_public_files(run)
     assert problems == ["'public/a\\nb\\x1b[2J' is not in the manifest", "'public/\\udcff' is not in the manifest"]
-
-
-def test_the_software_is_what_is_installed() -> None:
-    found = software()
-    assert found.name == "spinewise"
-    assert (found.packages["numpy"], found.packages["pyarrow"]) == (np.__version__, pa.__version__)
-
-
-def test_a_test_keys_release_is_not_for_release() -> None:
-    assert status(insecure_key=True, charged=True) == "NOT FOR RELEASE: insecure test key"
-    assert status(insecure_key=False, charged=True) == "official"
-    assert status(insecure_key=False, charged=False) == UNCHARGED
-    assert status(insecure_key=False, charged=True, purpose="example") == EXAMPLE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
-from pipeline.model.measure import Counts
 from pipeline.model.query import Query
-from pipeline.model.schema import Attribute, ChosenEnd, Schema
+from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text, privacy_statement
@@ -82,48 +80,6 @@ def test_the_budget_is_exact_and_the_statement_says_how_epsilon_follows() -> Non
     assert "pure differential privacy with epsilon = 1.599;" in pure.words
 
 
-def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
-    assert "inputs differ by changing one record within the same state. " in _statement().words
-    assert "by changing one record. " in _statement(invariants=()).words
-    assert "by adding or removing one record. " in _statement(neighbours="add-remove", invariants=()).words
-    nothing = _statement(neighbours="add-remove")
-    assert nothing.words.startswith("Nothing is promised")
-    assert "rho = 2.56" in _statement().words
-    assert "the account states epsilon at delta = 1e-10" in _statement().words
-    assert "invariants are published exactly and are not protected" in _statement().words
-    assert "invariants" not in _statement(invariants=()).words
-    assert "delta" not in _statement(framework="pure").words
-
-
-@dataclass(frozen=True)
-class CountsByClip(Counts):
-    """Counts of records, by what a question has chosen."""
-
-    chosen: ChosenEnd | None = None
-
-
-@pytest.mark.parametrize("framework", ["zcdp", "pure"])
-def test_an_end_that_a_question_chose_is_excepted_from_what_costs_nothing(framework: str) -> None:
-    end = ChosenEnd("80000", "clip wages among 20000, 80000 above 1/50", "clip2")
-    said = (
-        'no further cost to privacy, except for the upper end 80000: it was chosen by the question "clip wages among '
-        '20000, 80000 above 1/50" (answer clip2), whose cost is in the ledger and not in this promise.'
-    )
-    assert (
-        said
-        in _statement(
-            framework=framework,
-            measure=CountsByClip(end),
-        ).words
-    )
-    assert "at no further cost to privacy." in _statement(framework=framework).words
-
-
-def test_a_budget_without_noise_is_refused() -> None:
-    with pytest.raises(InputError):
-        _statement(budget=Fraction(0))
-
-
 @given(value=st.fractions(min_value=0, max_value=10**9), digits=st.integers(3, 15))
 def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction, digits: int) -> None:
     text = decimal_text(value, digits)
@@ -140,3 +96,11 @@ def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction,
 )
 def test_decimals_are_written_plainly(value: str, text: str) -> None:
     assert decimal_text(Fraction(value)) == text
+
+
+def test_nothing_is_promised_where_no_two_inputs_are_compared() -> None:
+    assert _statement(neighbours="add-remove").words.startswith("Nothing is promised")
+    assert "by adding or removing one record. " in _statement(neighbours="add-remove", invariants=()).words
+    assert "inputs differ by changing one record within the same state. " in _statement().words
+    assert "invariants are published exactly and are not protected" in _statement().words
+    assert "invariants" not in _statement(invariants=()).words

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import stat
 import subprocess
 import sys
 import textwrap
@@ -29,23 +26,6 @@ def _tree(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return tmp_path / "out" / "release"
-
-
-def test_a_new_directory_is_made_with_restricted_closed(root: Path) -> None:
-    with open_run(root, IDENTITY) as run:
-        assert run.public.is_dir()
-        for folder in (run.restricted, run.staging):
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert stat.S_IMODE(run.record.stat().st_mode) == 0o600
-        assert json.loads(run.record.read_text()) == {"identity": IDENTITY, "input_fingerprints": None}
-        assert recorded_identity(run) == IDENTITY
-        assert recorded_input(run) is None
-
-
-def test_an_empty_directory_is_used(root: Path) -> None:
-    root.mkdir(parents=True)
-    with open_run(root, IDENTITY) as run:
-        assert run.public.is_dir()
 
 
 def test_the_same_run_is_gone_on_with_and_leftovers_in_staging_are_removed(root: Path) -> None:
@@ -129,15 +109,6 @@ def test_a_directory_with_other_things_is_refused_untouched(root: Path, name: st
     assert _tree(root) == {name: b"mine"}
 
 
-def test_things_beside_a_run_are_refused(root: Path) -> None:
-    with open_run(root, IDENTITY):
-        pass
-    for number in range(7):
-        (root / f"note{number}").write_text("")
-    with pytest.raises(InputError, match=r"found 'note0', .*'note4' and 2 more"), open_run(root, IDENTITY):
-        pass
-
-
 def test_a_stop_before_the_record_was_written_is_gone_on_from(root: Path) -> None:
     with open_run(root, IDENTITY) as run:
         run.log.write_text("begun\n")
@@ -188,13 +159,6 @@ def test_a_second_process_is_refused_until_the_first_has_ended_however_it_ended(
             pass
 
 
-def test_an_error_gives_the_directory_back(root: Path) -> None:
-    with pytest.raises(RuntimeError), open_run(root, IDENTITY):
-        raise RuntimeError
-    with open_run(root, IDENTITY):
-        pass
-
-
 def test_a_file_is_no_directory(root: Path) -> None:
     root.parent.mkdir()
     root.write_text("mine")
@@ -217,21 +181,3 @@ def test_its_folders_are_folders_of_its_own(root: Path, tmp_path: Path, name: st
     with pytest.raises(InputError, match=f"{name} is not a folder of its own"), open_run(root, IDENTITY):
         pass
     assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-def test_a_read_only_place_is_said_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root.mkdir(parents=True)
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    with (
-        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to another user"),
-        open_run(root, IDENTITY),
-    ):
-        pass
-    assert list(root.iterdir()) == []
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
-def test_a_place_of_somebody_else_is_said_so(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match="Permission denied"), open_run(tmp_path / "release", IDENTITY):
-        pass

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from releases.series_town import INDEPENDENT, write_series_town
 from releases.series_town import SPEC as SERIES_TOWN
-from releases.small import QUICK, public_bytes, run, run_period, write_town
+from releases.small import QUICK, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 from pipeline.model.exact import epsilon_text
@@ -56,13 +56,6 @@ def test_nothing_is_said_of_other_records_or_of_trials(folder: Path) -> None:
     assert added_up(RunDirectory(folder / "trial")) == ""
 
 
-def test_it_is_in_no_public_file(folder: Path, tmp_path: Path) -> None:
-    """A release beside another has the same bytes as one that stands alone."""
-    assert not any(b"counted the same file" in content for content in public_bytes(folder / "second").values())
-    shutil.copytree(folder / "second", tmp_path / "second")
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
-
-
 def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):
         shutil.copytree(folder / name, tmp_path / name)
@@ -106,13 +99,3 @@ def test_the_ledger_knows_what_was_charged(tmp_path: Path) -> None:
         )
         assert said.endswith("; 7 is left.")
     assert MasterKey.read(key_of(tmp_path / "in", 2)) != MasterKey.read(key_of(tmp_path / "in", 1))
-
-
-def test_a_release_that_was_run_again_under_its_name_says_so(tmp_path: Path) -> None:
-    """With another key that is noise of its own, and a second charge."""
-    with charged_release(tmp_path, ("[input]", "[publish]\nreplicates = 0\nmargins = false\n[input]")) as (spec, root):
-        assert added_up(RunDirectory(root)) == ""
-        again = run(spec, tmp_path / "other", key_file=key_of(tmp_path / "in", 2))
-        said = "Releases of the same records add up: with an earlier run of work the ledger has charged rho = 2 of 9 to"
-        assert added_up(RunDirectory(again)).startswith(said)
-        assert added_up(RunDirectory(root)).startswith(said)

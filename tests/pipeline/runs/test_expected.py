@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from releases.command import spinewise
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import QUICK, run, write_town
 
 from pipeline.errors import InputError, RecordsError, RefusedError
 from pipeline.inputs.geography import read_spine
@@ -26,23 +25,15 @@ def held(folder: Path) -> tuple[int, int]:
     return len(persons), persons["block"].nunique()
 
 
-def test_the_same_bytes_with_and_without(tmp_path: Path) -> None:
-    plain = write_town(tmp_path / "plain", *QUICK)
-    records, areas = held(tmp_path / "plain")
-    stated = expecting(tmp_path / "stated", f"{{ records = {records}, areas = {areas} }}")
-    made = public_bytes(run(plain, tmp_path / "out"))
-    assert public_bytes(run(stated, tmp_path / "other")) == made
-
-
 @pytest.mark.parametrize(("more_records", "more_areas"), [(1, 0), (-1, 0), (0, 1), (0, -1)])
 def test_another_number_stops_before_anything_is_drawn(tmp_path: Path, more_records: int, more_areas: int) -> None:
     write_town(tmp_path)
     records, areas = held(tmp_path)
     spec = expecting(tmp_path, f"{{ records = {records + more_records}, areas = {areas + more_areas} }}")
-    done = spinewise("run", "--no-prefect", str(spec), "--out", str(tmp_path / "out"))
-    assert done.returncode == 2
+    with pytest.raises(RefusedError) as refused:
+        run(spec, tmp_path / "out")
     assert not list((tmp_path / "out").rglob("measurements/**/*.parquet"))
-    told = next((tmp_path / "out").rglob("refused.txt")).read_text("utf-8")
+    told = refused.value.details.read_text("utf-8")
     assert f"{records:,} records in {areas:,} areas were counted" in told
     assert ("too few" in told) == (more_records + more_areas > 0)
 
@@ -70,17 +61,10 @@ def test_wide_and_long_records(tmp_path: Path) -> None:
                 assert tabulate(universe.require_input(), universe.schema, spine).sum() == total
 
 
-def test_unproved_is_refused_by_run_and_validate(tmp_path: Path) -> None:
-    spec = expecting(tmp_path, '"unproved"')
-    with pytest.raises(InputError, match=r"release\.toml.*input\.expect: unproved; say how many records and areas"):
-        run(spec, tmp_path / "out")
-    done = spinewise("validate", str(spec))
-    assert (done.returncode, "input.expect: unproved" in done.stdout + done.stderr) == (2, True)
-
-
 def test_other_records_bring_their_own(tmp_path: Path) -> None:
     """With --data, a file beside them says it; where it is not there, or says something else, nothing is run."""
-    write_town(tmp_path / "in")
+    with pytest.raises(InputError, match=r"release\.toml.*input\.expect: unproved; say how many records and areas"):
+        run(expecting(tmp_path / "in", '"unproved"'), tmp_path / "out")
     records, areas = held(tmp_path / "in")
     spec = expecting(tmp_path / "in", f"{{ records = {records}, areas = {areas} }}")
     other = tmp_path / "chunk.csv"

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 from releases.named import COUNTIES, TRACTS, write_named_town
-from releases.small import QUICK, run, write_town
+from releases.small import write_town
 
 from auditor.check.release import examine
-from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished, release_at
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import json_sha256, sha256_file
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The town without names."""
-    folder = tmp_path_factory.mktemp("plain")
-    return run(write_town(folder / "town", *QUICK), folder / "out")
-
-
-@pytest.fixture(scope="module")
-def named(named_town: Path) -> Path:
-    """The same town with names and labels."""
-    return named_town
 
 
 def hashes(root: Path) -> dict[str, str]:
@@ -43,19 +27,19 @@ def hashes(root: Path) -> dict[str, str]:
     return {name: sha256_file(path) for name, path in files.items() if name not in words}
 
 
-def test_no_published_count_depends_on_a_name(plain: Path, named: Path) -> None:
+def test_no_published_count_depends_on_a_name(town: Path, named_town: Path) -> None:
     """Measurements (so noise), histograms, tables with margins (so seeds), microdata: the same to the last byte."""
-    without, with_names = hashes(plain), hashes(named)
+    without, with_names = hashes(town), hashes(named_town)
     assert with_names.keys() - without.keys() == {"names/county.parquet", "names/tract.parquet"}
     assert {name: with_names[name] for name in without} == without
     assert len([name for name in without if name.startswith("measurements/")]) >= 6
     for field in ("privacy", "accounts", "joint", "solver", "public_seed"):
-        one, other = (getattr(read_manifest(release_at(root).manifest), field) for root in (plain, named))
+        one, other = (getattr(read_manifest(release_at(root).manifest), field) for root in (town, named_town))
         assert one == other, field
 
 
-def test_names_are_published_in_the_order_of_the_spine(named: Path) -> None:
-    opened = open_finished(named, check_hashes=True)
+def test_names_are_published_in_the_order_of_the_spine(named_town: Path) -> None:
+    opened = open_finished(named_town, check_hashes=True)
     county = pq.read_table(opened.run.names("county")).to_pydict()
     assert county == {
         "geocode": ["A", "B"],
@@ -71,8 +55,8 @@ def test_names_are_published_in_the_order_of_the_spine(named: Path) -> None:
     )
 
 
-def test_the_manifest_says_where_names_are_from_and_their_hash(named: Path) -> None:
-    opened = open_finished(named, check_hashes=True)
+def test_the_manifest_says_where_names_are_from_and_their_hash(named_town: Path) -> None:
+    opened = open_finished(named_town, check_hashes=True)
     stated = {one.name: one for one in opened.manifest.provenance}
     assert list(stated) == [
         "geography", "names", "schema", "labels", "bounds", "companions.units.schema", "companions.units.labels",
@@ -80,22 +64,11 @@ def test_the_manifest_says_where_names_are_from_and_their_hash(named: Path) -> N
     files = [opened.run.names("county"), opened.run.names("tract")]
     assert stated["names"].sha256 == json_sha256([sha256_file(path) for path in files])
     assert opened.manifest.files["names/county.parquet"].sha256 == sha256_file(files[0])
-    assert verify_release(release_at(named), 1, Silent()) == []
+    assert verify_release(release_at(named_town), 1, Silent()) == []
 
 
-def test_a_name_that_was_changed_is_found(named: Path, tmp_path: Path) -> None:
-    root = tmp_path / "town"
-    shutil.copytree(named, root)
-    path = release_at(root).names("county")
-    shutil.copy(path, tmp_path / "kept")
-    path.write_bytes(path.read_bytes().replace(b"Birch", b"Beech"))
-    (problem,) = verify_release(release_at(root), 1, Silent())
-    assert "public/names/county.parquet" in problem
-    assert "was changed" in problem
-
-
-def test_the_checker_wants_each_area_named_once_and_says_its_name(named: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(named, tmp_path / "town"))
+def test_the_checker_wants_each_area_named_once_and_says_its_name(named_town: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(named_town, tmp_path / "town"))
     assert examine(root).problems == []
     opened = release_at(root)
     names, total = opened.names("tract"), opened.main.table("total", "tract")
@@ -124,23 +97,3 @@ def test_other_names_are_another_run(tmp_path: Path) -> None:
     assert [key for key in first if first[key] != second[key]] == ["the names"]
     plain = load_spec(write_town(tmp_path / "plain"))
     assert "the names" not in open_listed(plain, plain.universes()).identity()
-
-
-def test_the_public_spec_of_labels_reads_back(tmp_path: Path) -> None:
-    spec = load_spec(write_named_town(tmp_path / "town"))
-    content = json.loads(json.dumps(spec.public_dict()))
-    again = type(spec).from_public_dict(content)
-    assert again.public_dict() == spec.public_dict()
-    assert again.labels("units").value("status", "occupied") == "Lived in"
-    assert again.report.reference_date == "2030-04-01"
-    assert str(tmp_path) not in json.dumps(content)
-
-
-def test_the_language_of_the_report_decides_which_words_are_shown(tmp_path: Path) -> None:
-    spec = load_spec(write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The')))
-    labels = spec.labels()
-    assert (labels.records, labels.level("county"), labels.table("sex")) == ("habitantes", "Condado", "Sexo y edad")
-    assert spec.labels("", "en").value("sex", "m") == "Men"
-    assert labels.value("grown", "grown") == "Adults <b>", "where a label is in no other language, it is shown as it is"
-    with pytest.raises(SpecError, match=r"report.language: 'fr' is not a language of .*; they are in en, es"):
-        load_spec(write_named_town(tmp_path / "other", ('title = "The', 'language = "fr"\ntitle = "The')))

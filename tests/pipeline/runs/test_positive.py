@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from releases.command import feature_module
 from releases.positive_mutants import true_counts, without_true_zeros
 from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
-from rich.console import Console
 
 import auditor.program
 import pipeline.confidential.positive as positive
@@ -23,11 +21,9 @@ import pipeline.estimation.by_sums
 from auditor.check.release import examine
 from auditor.noise import positive_residuals
 from auditor.program import audit
-from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.size import Size
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Notes, Step
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
@@ -103,16 +99,7 @@ def test_what_is_drawn_has_the_noise_of_its_place_among_all_answers(made: Path, 
             assert whole[some["answer"][part]].tolist() == some["value"][part].tolist()
 
 
-def test_a_query_that_is_positive_everywhere_above_has_the_same_values(tmp_path: Path) -> None:
-    changes = ('"sex * race" = "1/4"', f"sex = {POSITIVE}")
-    positive = run(write_positive(tmp_path, changes), tmp_path / "a")
-    every = run(write_positive(tmp_path, changes, EVERYWHERE), tmp_path / "b")
-    whole = pd.read_parquet(every / "public" / "measurements" / "block" / "sex.parquet")
-    rows = drawn(positive, "block", "sex")
-    assert [one.tolist() for one in rows["answer"]] == [[0, 1]] * len(BLOCKS)
-    assert [one.tolist() for one in rows["value"]] == [one.tolist() for one in whole["value"]]
-
-
+@pytest.mark.slow
 def test_estimated_by_itself_a_level_is_as_if_all_were_drawn(tmp_path: Path) -> None:
     """What is not drawn says nothing below a zero: without passes and levels below, the release is the same."""
     positive = run(write_positive(tmp_path, TOPDOWN), tmp_path / "a")
@@ -148,15 +135,6 @@ def test_the_promise_and_the_charge_are_those_of_all_answers(made: Path, everywh
     assert one.accounts == other.accounts
 
 
-def test_everybody_finds_it_sound(made: Path) -> None:
-    assert verify_release(RunDirectory(made), 1, Silent()) == []
-    assert examine(made).problems == []
-    found = list(audit(made))
-    assert all(one.passed for one in found)
-    assert {one.subject for one in found} >= {"where the area above is positive in the release"}
-    assert all(one.passed for one in audited(made))
-
-
 def test_a_choice_by_true_counts_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     true_counts(monkeypatch)
     with pytest.raises(ReleaseError, match="does not have just the answers that are positive in the released level"):
@@ -177,39 +155,7 @@ def test_answers_with_another_truth_do_not_have_their_noise(made: Path, monkeypa
     assert any("the noise is not" in one.detail for one in audited(made))
 
 
-def test_a_run_that_was_stopped_between_levels_is_resumed_to_the_same_bytes(made: Path, tmp_path: Path) -> None:
-    spec = write_positive(tmp_path)
-
-    class StoppedError(Exception):
-        pass
-
-    def stopping(step: Step) -> Notes | None:
-        if step.name == "estimate block":
-            raise StoppedError
-        return step.perform()
-
-    with pytest.raises(StoppedError):
-        run(spec, tmp_path / "out", perform=stopping)
-    performed: list[str] = []
-
-    def noting(step: Step) -> Notes | None:
-        performed.append(step.name)
-        return step.perform()
-
-    resumed = run(spec, tmp_path / "out", perform=noting)
-    assert f"{MEASURE_POSITIVE} block" not in performed
-    assert "estimate block" in performed
-    for name, content in public_bytes(made).items():
-        if name.endswith(".parquet"):
-            assert public_bytes(resumed)[name] == content, name
-
-
-def test_two_workers_give_the_same_bytes(made: Path, tmp_path: Path) -> None:
-    again = run(write_positive(tmp_path), tmp_path / "out", workers=2)
-    parquet = {name: content for name, content in public_bytes(made).items() if name.endswith(".parquet")}
-    assert {name: public_bytes(again)[name] for name in parquet} == parquet
-
-
+@pytest.mark.slow
 def test_in_lots_the_same_is_drawn(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positive, "ANSWERS_AT_ONCE", 300)
     cut, most = positive._lots, 0
@@ -241,28 +187,6 @@ def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], me
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
-    spec = write_positive(tmp_path)
-    with pytest.raises(InputError, match="run it without --scheduler"):
-        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
-    with pytest.raises(InputError, match="which answers these are follows from the release"):
-        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
-
-
-def test_another_condition_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="parent positive"):
-        load_spec(write_positive(tmp_path, (POSITIVE, '{ share = "1/4", where = "true positive" }')))
-
-
-def test_the_preset_has_the_queries_of_the_other_and_three_of_them_in_part() -> None:
-    from pipeline.spec.preset import load_preset
-
-    positive, other = load_preset("dhc-persons-positive"), load_preset("dhc-persons")
-    assert positive.levels == other.levels
-    assert len(positive.where_positive) == 3
-    assert all(positive.where_positive <= {query for query, _ in level.queries} for level in other.levels)
-
-
 def test_the_plan_counts_positive_cells_and_not_all(tmp_path: Path) -> None:
     sizes = []
     for changes in ((), (EVERYWHERE,)):
@@ -283,24 +207,14 @@ def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -
         sampler.draw_at(key, np.array([-1]))
 
 
-def test_the_plan_does_not_say_that_nothing_measures_what_is_drawn_in_part(tmp_path: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(write_positive(tmp_path), workers=1)
-    given = {(row.level, row.query): (row.given_by, row.per_number is None) for row in plan.universes[0].rows}
-    assert given["state", "detailed"] == ("measurements", False)
-    for level in ("county", "block"):
-        for query in ("detailed", "age * race"):
-            assert given[level, query] == ("positive", True)
-        assert given[level, "sex"] == ("measurements", False)
-    console = Console(file=io.StringIO(), width=160)
-    feature_module("features.plan.show").show_summary(plan, console)
-    feature_module("features.plan.show").show_plan(plan, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "county in part, block in part" in text
-    assert "In part: its noisy answers are drawn only where" in text
-    assert "ompleted" not in text
+def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
+    spec = write_positive(tmp_path)
+    with pytest.raises(InputError, match="run it without --scheduler"):
+        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
+    with pytest.raises(InputError, match="which answers these are follows from the release"):
+        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
 
 
-def test_the_page_lists_the_files_of_answers_that_are_drawn_in_part(made: Path, everywhere: Path) -> None:
-    for release, there in ((made, True), (everywhere, False)):
-        page = (release / "public" / "report.html").read_text("utf-8")
-        assert ("positive/LEVEL/QUERY.parquet" in page) == there
+def test_another_condition_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="parent positive"):
+        load_spec(write_positive(tmp_path, (POSITIVE, '{ share = "1/4", where = "true positive" }')))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.command import needs
-from releases.small import QUICK, request_of, run, write_town
+from releases.small import request_of, run, write_town
 
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
@@ -97,15 +97,6 @@ def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
     forged_manifest = manifest.model_copy(update={"provenance": (forged, *manifest.provenance[1:])})
     write_manifest(opened, forged_manifest)
     assert "public/manifest.json: provenance is not what the spec gives" in verify_release(opened, 1, Silent())
-
-
-def test_a_spec_that_says_nothing_is_public_by_its_authors_word(tmp_path: Path) -> None:
-    root = run(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
-    manifest = read_manifest(release_at(root).manifest)
-    assert [(one.name, one.source) for one in manifest.provenance] == [
-        (name, "public") for name in ("geography", "schema", "bounds", "companions.units.schema")
-    ]
-    assert len({one.sha256 for one in manifest.provenance}) == 4
 
 
 @pytest.mark.parametrize(

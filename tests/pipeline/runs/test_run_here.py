@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from releases.command import spinewise
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 from pipeline.errors import RecordsError
@@ -116,25 +115,3 @@ def test_an_error_of_what_was_interrupted_is_the_end_of_the_time(
     with pytest.raises(TimedOutError, match=r"out/town: stopped after 900 s, the setting timeout; the same"):
         run_here(checked, Silent(), load_settings(timeout=900, retries=5, retry_delay=9))
     assert len(tries) == 1
-
-
-@pytest.mark.slow
-def test_the_command(tmp_path: Path) -> None:
-    """The same bytes, output and exit statuses; Prefect is not even set up."""
-    spec = write_town(tmp_path / "town", *QUICK)
-    home = tmp_path / "prefect"
-    done = spinewise(
-        "run", spec, "--out", tmp_path / "out", "--no-prefect", "--workers", 1, cwd=tmp_path, PREFECT_HOME=str(home)
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [str(tmp_path / "out" / "town")]
-    assert "measure block: " in done.stderr
-    assert "NOT FOR RELEASE" in done.stderr
-    assert not home.exists()
-    assert public_bytes(tmp_path / "out" / "town") == public_bytes(run(spec, tmp_path / "expected"))
-    persons = tmp_path / "persons.csv"
-    persons.write_text("block,age,sex,quarters\nA0101,adult,x,house\n")
-    wrong = spinewise("run", spec, "--out", tmp_path / "wrong", "--no-prefect", "--data", persons, cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "column 'sex': a value outside the schema in 1 row (row 1; line 2): found 'x'" in wrong.stderr
-    assert "Traceback" not in wrong.stderr

@@ -129,27 +129,6 @@ def test_both_programs_leave_out_the_same_of_a_published_spec(tmp_path: Path) ->
     assert seen == {True, False}
 
 
-def test_what_is_not_stated_stays(tmp_path: Path) -> None:
-    """Of tables of names only what is named gets another text; a text is replaced in all of its languages."""
-    spec = spec_of(tmp_path)
-    first = corrections(tmp_path, "".join(f"{key} = {text}\n" for key, text in TEXTS.items()))
-    spec = corrected(spec, read_corrections(first), str(first))
-    second = corrections(
-        tmp_path,
-        '[report]\ntitle = "Town"\n[report.definitions]\nprison = "A prison."\n'
-        '[schema.labels.values.sex]\nm = "males"\n[geography.labels]\ntract = "Tract"\n',
-    )
-    new = corrected(spec, read_corrections(second), str(second))
-    assert set(text_changes(spec.public_dict(), new.public_dict())) == {
-        ("report.title", "The town", "Town"),
-        ("report.definitions.prison", None, "A prison."),
-        ("schema.labels.values.sex.m", "men", "males"),
-        ("geography.labels.tract", None, "Tract"),
-        ("geography.labels.tract.en", "Tract", None),
-        ("geography.labels.tract.es", "Sección", None),
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

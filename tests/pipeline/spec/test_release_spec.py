@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -143,45 +142,11 @@ def test_every_key_is_understood(whole: ReleaseSpec) -> None:
     assert (whole.geography.form, whole.source) == ("pairs", "whole.toml")
 
 
-def test_files_are_relative_to_the_specs_folder(whole: ReleaseSpec) -> None:
-    main, units = whole.universes()
-    assert whole.geography.file == Path("/some/folder/areas/blocks.csv")
-    assert main.bounds[0].file == Path("/some/ships.parquet")
-    assert units.require_input().file == Path("/some/folder/units.csv")
-    assert main.require_input().count == "count"
-
-
 def test_structural_zeros_are_the_cells_that_fit_every_term(whole: ReleaseSpec) -> None:
     main = whole.universes()[0]
     impossible = [label for label, z in zip(main.schema.cell_labels(), main.structural_zeros, strict=True) if z]
     # "0-17" and grown = yes fit no cell at once, so only the second combination counts.
     assert impossible == ["ship * f * 0-17", "ship * f * 18+"]
-
-
-def test_a_small_spec_has_all_defaults() -> None:
-    spec = parse_spec(SMALL)
-    (universe,) = spec.universes()
-    assert (universe.framework, universe.neighbours, universe.delta) == ("zcdp", "change-one", Fraction(1, 10**10))
-    assert [(t.name, t.levels) for t in universe.tables] == [
-        ("total", ("state", "block")),
-        ("age.sex", ("state", "block")),
-    ]
-    assert [query.name for query in universe.passes] == ["total"]
-    assert (universe.bounds, universe.invariants, universe.input, universe.preset) == ((), (), None, "")
-    assert not universe.structural_zeros.any()
-    assert spec.geography.form == "table"
-    with pytest.raises(SpecError) as error:
-        universe.require_input()
-    assert str(error.value) == "input: missing; a run needs the records: file, form and geocode"
-
-
-def test_pure_privacy_has_epsilon_and_no_delta() -> None:
-    (universe,) = parse_spec(SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "3/2"')).universes()
-    assert (universe.framework, universe.budget, universe.delta) == ("pure", Fraction(3, 2), Fraction(0))
-
-
-def test_an_empty_tables_section_publishes_none() -> None:
-    assert parse_spec(SMALL + "[tables]\n").universes()[0].tables == ()
 
 
 @pytest.mark.parametrize("text", [WHOLE, SMALL, SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "1"')])
@@ -290,40 +255,6 @@ def test_the_privacy_fingerprint_is_of_what_the_noise_depends_on() -> None:
         changed('state = "1/2"\nblock = "1/2"', 'state = "1/3"\nblock = "2/3"'),
     ]
     assert len({same, *different}) == 1 + len(different)
-
-
-@pytest.mark.parametrize("name", ["rhode_island", "rhode_island_pl94"])
-def test_the_examples_are_valid(name: str) -> None:
-    spec = load_spec(EXAMPLES / f"{name}.toml")
-    (universe,) = spec.universes()
-    assert universe.level_names == ("state", "county", "tract", "block_group", "block")
-    assert universe.require_input().file.name.startswith("ri_")
-    assert [(level, query.name) for level, query in universe.invariants] == [("state", "total")]
-
-
-def test_rhode_island_has_the_names_that_its_codes_say() -> None:
-    """Counties by their FIPS codes; a tract's name is its number, without the last two digits where they are 0."""
-    names = load_spec(EXAMPLES / "rhode_island.toml").geography.names or {}
-    assert list(names) == ["county", "tract"]
-    assert {one.file for one in names.values()} == {EXAMPLES / "rhode_island_names.csv"}
-    found = pd.read_csv(EXAMPLES / "rhode_island_names.csv", dtype=str).set_index("geocode")["name"]
-    assert found[found.index.str.len() == 5].to_dict() == {
-        "44001": "Bristol", "44003": "Kent", "44005": "Newport", "44007": "Providence", "44009": "Washington",
-    }  # fmt: skip
-    tracts = found[found.index.str.len() == 11]
-    assert tracts.tolist() == [f"Census Tract {int(code[5:]) / 100:.2f}".removesuffix(".00") for code in tracts.index]
-    assert (len(tracts), tracts.index.is_unique) == (244, True)
-
-
-def test_the_pl94_example_is_the_production_configuration() -> None:
-    (universe,) = load_spec(EXAMPLES / "rhode_island_pl94.toml").universes()
-    assert universe.schema.shape == (8, 2, 2, 63)
-    assert universe.structural_zeros.sum() == 126
-    assert universe.budget == Fraction(542, 339) ** 2 * Fraction(3995, 4099)
-    assert sorted(answer for bound in universe.bounds for answer in bound.columns) == list(range(8))
-    recode = universe.schema.recode("hhinstlevels")
-    assert recode is not None
-    assert recode.group_of_value(universe.schema.attribute("hhgq")).tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.usefixtures("shared_data")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,12 +10,9 @@ import pytest
 from pydantic import Field, StrictInt, model_validator
 
 from pipeline.errors import SpecError
-from pipeline.spec import slots as spec_slots
 from pipeline.spec.fields import File, Misfit, Name, NamedTable, Section
-from pipeline.spec.problems import Problems
-from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_json_schema
-from pipeline.spec.sections import CompanionSection, PostprocessSection, TableSection
-from pipeline.spec.slots import NO_SLOTS, FeatureKeys, Slots, SlottedSection, fields_of, installed_slots, stated_in
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.slots import FeatureKeys, Slots
 
 SPEC = """name = "town"
 [privacy]
@@ -116,21 +112,6 @@ def test_what_is_stated_is_typed_and_file_names_are_relative_to_the_spec() -> No
     assert spec.postprocess.solver == "cvxpy"
 
 
-def test_nothing_stated_is_nothing_there() -> None:
-    spec = parse_spec(SPEC, slots=SLOTS)
-    assert spec.of_features == ()
-    assert spec.postprocess.part(StormKeys) is None
-    assert spec.public_dict() == parse_spec(SPEC, slots=NO_SLOTS).public_dict()
-
-
-def test_it_travels_with_the_spec() -> None:
-    spec = parse_spec(STATED, slots=SLOTS)
-    for other in (pickle.loads(pickle.dumps(spec)), spec.model_copy(update={"purpose": "example"})):  # noqa: S301
-        assert other.of_features == spec.of_features
-        assert other.companions["ships"].parts == spec.companions["ships"].parts
-    assert pickle.loads(pickle.dumps(spec)) == spec  # noqa: S301
-
-
 def test_a_published_spec_has_the_keys_at_their_places_and_is_read_again() -> None:
     spec = parse_spec(STATED, slots=SLOTS)
     public = spec.public_dict()
@@ -148,21 +129,9 @@ def test_a_published_spec_has_the_keys_at_their_places_and_is_read_again() -> No
     ("change", "lines"),
     [
         (("force = 12", "force = 13"), ["postprocess.storms.anna.force: found the number 13; at most 12 is allowed"]),
-        (
-            ('file = "storms/anna.csv"\n', ""),
-            ["postprocess.storms.anna.file: missing; needed is its path"],
-        ),
         (("force = 12", "forec = 12"), [
             "postprocess.storms.anna.force: missing; needed is on Beaufort's scale",
             "postprocess.storms.anna.forec: unknown key; did you mean 'force'? allowed here are file, force",
-        ]),
-        (("storms.anna", "storms.'a b'"), [
-            'postprocess.storms."a b": found \'a b\'; it names files, so allowed are letters, digits, - and _ '
-            "(up to 100, a letter or digit first)",
-        ]),
-        (("storms.anna", "storm.anna"), [
-            "postprocess.storm: unknown key; did you mean 'storms'? allowed here are "
-            "estimator, storms, solver, passes, complete, seed",
         ]),
         (("harbor = ", "harbour = "), ["companions.ships.harbour: unknown key; did you mean 'harbor'? allowed"]),
         (("[tide]", "ebb = 3\n[tide]"), ["ebb: found 3; less than the tide's force is needed"]),
@@ -176,15 +145,6 @@ def test_a_mistake_is_told_at_its_place(change: tuple[str, str], lines: list[str
     assert all(line.startswith(start) for line, start in zip(found, lines, strict=True)), found
 
 
-def test_mistakes_of_both_are_told_together_in_the_order_of_the_keys() -> None:
-    text = STATED.replace('solver = "cvxpy"', 'solver = "none"\nestimator = "none"\nmore = 1').replace(
-        "force = 12", "force = 0"
-    )
-    assert [line.split(": ")[0] for line in refusal(text)] == [
-        "postprocess.estimator", "postprocess.storms.anna.force", "postprocess.solver", "postprocess.more",
-    ]  # fmt: skip
-
-
 def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -> None:
     without = Slots((), {"postprocess.storms": "weather", "tide": "sea", "companions.harbor": "sea"})
     assert refusal(STATED, without) == [
@@ -196,48 +156,3 @@ def test_keys_of_a_feature_that_is_not_installed_are_refused_in_one_sentence() -
     assert [line.split(":")[0] for line in lines] == ["postprocess.storms", "companions.ships.harbor", "ebb"]
     with pytest.raises(SpecError, match=r"^manifest: tide: is of sea, which this installation is without"):
         ReleaseSpec.from_public_dict({**parse_spec(SPEC).public_dict(), "tide": {}}, "manifest", without)
-
-
-def test_the_json_schema_has_them_where_lists_of_keys_have_them() -> None:
-    schema = spec_json_schema(SLOTS)
-    tables = {"ReleaseSpec": schema, **schema["$defs"]}
-    for section in (ReleaseSpec, PostprocessSection, CompanionSection, TableSection):
-        stated = list(tables[section.__name__]["properties"])
-        assert stated == [key for key in fields_of(section, SLOTS) if key in stated]
-    assert tables["PostprocessSection"]["properties"]["storms"]["description"] == "storms by name"
-    assert tables["ReleaseSpec"]["properties"]["tide"]["$ref"] == "#/$defs/StormSection"
-    assert "tide" in schema["required"]
-    assert schema["$defs"]["StormSection"]["required"] == ["file", "force"]
-    bare = spec_json_schema(NO_SLOTS)
-    assert "storms" not in json.dumps(bare)
-    assert list(schema["$defs"]) == sorted(schema["$defs"])
-
-
-def test_every_section_with_a_slot_is_in_the_schema() -> None:
-    """`spec_json_schema` names them; one that is not named would have no keys of features."""
-    found = {one for one in _below(SlottedSection) if "slot" in vars(one)}
-    assert found == {ReleaseSpec, PostprocessSection, CompanionSection, TableSection}
-    for section in found:
-        keys = set(fields_of(section, NO_SLOTS))
-        for model in installed_slots().of(section):
-            assert model.after in {"", *keys}
-            assert not keys & set(fields_of(model, NO_SLOTS))
-
-
-def _below(model: type[SlottedSection]) -> list[type[SlottedSection]]:
-    return [one for below in model.__subclasses__() for one in (below, *_below(below))]
-
-
-def test_a_spec_is_read_with_what_is_installed_where_nothing_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "spec.toml"
-    path.write_text(STATED)
-    with pytest.raises(SpecError, match="tide: unknown key"):
-        load_spec(path)
-    monkeypatch.setattr("pipeline.spec.release_spec.installed_slots", lambda: SLOTS)
-    assert load_spec(path).part(TideKeys) is not None
-    assert load_spec(path).source == str(path)
-    assert spec_slots.installed_slots() is installed_slots()
-    assert Problems("x").lines == []
-    assert stated_in(load_spec(path).postprocess)["storms"].keys() == {"anna"}

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from releases.command import feature_module
 
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import SpecError
 from pipeline.model.number_ranges import expand_numbers
 from pipeline.model.schema import Attribute
 from pipeline.records.columns import AttributeReader
@@ -76,30 +75,6 @@ def test_recodes_by_ranges() -> None:
         spec('"0-4" = "0..4", "6+" = "6..90"')
     with pytest.raises(SpecError, match=r"schema.recodes.groups.groups.old: the range '85..95': '95' is not a value"):
         spec('young = "0..84", old = "85..95"')
-
-
-def test_what_stands_in_the_file_by_ranges() -> None:
-    """Whole numbers of a range, unless one of them has an entry of its own."""
-    given = spec('all = "0..90"', '[input.values.age]\n"91..93" = "90"\n"92" = "0"').input
-    assert given is not None
-    reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
-    read = {text: AGES[reader.numbers[text]] for text in ("91", "92", "93", "5")}
-    assert read == {"91": "90", "92": "0", "93": "90", "5": "5"}
-
-
-#: Texts that are written like ranges and are none.
-NO_RANGES = ("9..1", "90..0", "85..", "..4", "0...4", "1.5..4", "0..1000000000000000")
-
-
-@pytest.mark.parametrize("text", NO_RANGES)
-def test_a_range_that_is_none_is_refused_wherever_one_is_written(text: str) -> None:
-    """In groups, in what stands in the file, and in bins: none is a text that nothing of the file matches."""
-    with pytest.raises(SpecError, match=rf"schema\.recodes\.groups\.groups\.some: the range '{text}'"):
-        spec(f'some = "{text}", rest = "0..90"')
-    with pytest.raises(SpecError, match=rf"a\.toml: input\.values\.age\.\"{text}\": found '{text}'"):
-        spec('all = "0..90"', f'[input.values.age]\n"{text}" = "90"')
-    with pytest.raises(InputError, match=f"found '{text}'"):
-        feature_module("features.marginals.section").Bins.of("hours", [text])
 
 
 def test_a_number_of_two_ranges_has_no_value_and_texts_are_texts() -> None:

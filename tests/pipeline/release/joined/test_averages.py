@@ -30,18 +30,6 @@ def _ends(persons: Counted, households: Counted) -> tuple[Averages, NDArray[np.f
     return found, found.lows, found.highs
 
 
-def test_an_average_is_persons_by_households_and_nothing_where_there_are_none() -> None:
-    persons, households = _drawn()
-    found, low, high = _ends(persons, households)
-    some = households.counts > 0
-    assert (found.values[some] == persons.counts[some] / households.counts[some]).all()
-    assert np.isfinite(np.stack([found.values, low, high])[:, some]).all()
-    assert np.isnan(np.stack([found.values, low, high])[:, ~some]).all()
-    assert ((low <= found.values) & (found.values <= high))[some].all()
-    assert (low[some] >= 1).all()
-    assert (high[some] <= 12).all()
-
-
 def test_symmetric_intervals_give_the_one_of_fieller() -> None:
     persons, households = (RNG.integers(200, 9_000, N) for _ in range(2))
     reach = [RNG.integers(0, 150, N).astype(float) for _ in range(2)]
@@ -107,17 +95,6 @@ def test_exact_counts_give_an_exact_average_and_unknown_ones_no_interval() -> No
     assert average_sizes(Counted(counts[0]), exact[1], 1, 12).lows is None
 
 
-def test_intervals_of_whole_numbers_reach_half_a_step_further_but_not_beyond_a_limit() -> None:
-    """By hand: of usual counts both ends, of exact ones none, of a 0 that nothing can be below the upper end alone."""
-    counts, lows, highs = np.array([5, 5, 0, 7]), np.array([3.0, 5.0, 0.0, np.nan]), np.array([7.0, 5.0, 2.0, np.nan])
-    found = Counted.of_whole(counts, lows, highs)
-    assert found.lows is not None
-    assert found.highs is not None
-    assert np.array_equal(found.lows, [2.5, 5.0, 0.0, np.nan], equal_nan=True)
-    assert np.array_equal(found.highs, [7.5, 5.0, 2.5, np.nan], equal_nan=True)
-    assert Counted.of_whole(counts, None, None).lows is None
-
-
 def test_averages_of_whole_counts_are_covered_as_the_counts_are() -> None:
     """Counts whose intervals of whole numbers hold 90 %: put into the formula as they are, they cover less."""
     truth, reach = np.array([640, 250]), np.array([4, 2])
@@ -160,14 +137,3 @@ def test_means_of_losses_have_ends_where_no_difference_begins_to_be_excluded() -
         assert found.highs[row] == pytest.approx(t[inside][-1], abs=2e-4)
         across += int(found.lows[row] < 0 < found.highs[row])
     assert 5 < across < 115
-
-
-def test_a_mean_of_0_may_be_anything_where_there_may_be_no_records() -> None:
-    """As far as the sum may be on that side of 0: 0 = t x 0 excludes no t. Where there surely are records, by hand."""
-    sums = Counted(np.zeros(4, dtype=np.int64), np.array([-43.0, 0.0, -43.0, -6.0]), np.array([107.0, 107.0, 0.0, 6.0]))
-    counts = Counted(np.array([1, 1, 1, 5]), np.array([0.0, 0.0, 0.0, 1.0]), np.array([2.0, 2.0, 2.0, 9.0]))
-    found = average_sizes(sums, counts, -30, 40)
-    assert found.lows is not None
-    assert found.highs is not None
-    # (5 t)^2 = 6^2 + (4 t)^2 has the roots -2 and 2.
-    assert list(zip(found.lows.tolist(), found.highs.tolist(), strict=True)) == [(-30, 40), (0, 40), (-30, 0), (-2, 2)]

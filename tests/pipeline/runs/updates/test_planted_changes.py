@@ -58,147 +58,136 @@ def found(root: Path) -> str:
     return "\n".join(verify_release(release_at(root), 1, Silent()))
 
 
-def shift(path: Path, root: Path) -> None:
+def content_of(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def changed(path: Path, change: Callable[[Any], object]) -> None:
+    """A file of JSON with other values."""
+    content = content_of(path)
+    change(content)
+    path.write_text(json.dumps(content), "utf-8")
+
+
+def shifted(root: Path, name: str) -> None:
     """One number of a measurement is another."""
+    path = root / name
     stored = read_measurement(unchecked(path))
     with MeasurementWriter.open(path, root, stored.header) as writer:
         writer.write(stored.geocodes, stored.values + (np.arange(len(stored.values)) == 0)[:, None])
 
 
-def test_a_number_of_the_answer_in_the_measurement(copied: Path, version: tuple[Path, str]) -> None:
-    path = f"measurements/tract/{version[1]}.parquet"
-    shift(copied / "public" / path, copied)
-    seal(copied)
-    assert f"public/{path} is not what its measurements give" in found(copied)
-    assert any("has not the answer's number" in problem for problem in check_release(copied))
+def spec_of(root: Path) -> Any:
+    return content_of(root / "public/manifest.json")["spec"]
 
 
-def test_a_number_of_the_release_before(copied: Path) -> None:
-    shift(copied / "public/measurements/tract/sex.parquet", copied)
-    seal(copied)
-    problem = "public/measurements/tract/sex.parquet is not that of the version before"
-    assert problem in found(copied)
-    assert problem in check_release(copied)
+def _measured(root: Path, name: str) -> None:
+    shifted(root, f"public/measurements/tract/{name}.parquet")
 
 
-def test_a_number_of_the_answer_itself(copied: Path, version: tuple[Path, str]) -> None:
-    folder = copied / "public/answers" / version[1]
-    lines = (folder / "measurements.csv").read_text("utf-8").splitlines()
-    lines[1] = lines[1].rsplit(",", 1)[0] + ",77"
-    (folder / "measurements.csv").write_text("\n".join(lines) + "\n", "utf-8")
-    seal(copied)
-    assert "measurements.csv: was changed" in found(copied)
-    assert any("measurements.csv was changed" in problem for problem in check_release(copied))
-    # With its manifest made to agree, that is another answer than the spec states.
-    stated = json.loads((folder / "answer.json").read_text("utf-8"))
-    stated["files"]["measurements.csv"] = sha256_file(folder / "measurements.csv")
-    (folder / "answer.json").write_text(json.dumps(stated), "utf-8")
-    seal(copied)
-    assert "the spec is not that of the version before with these answers" in found(copied)
-    assert any("answer.json is not the one that the spec states" in problem for problem in check_release(copied))
+def _before(root: Path, _: str) -> None:
+    shifted(root, "public/measurements/tract/sex.parquet")
 
 
-def test_a_table_of_the_version_before(copied: Path) -> None:
-    path = copied / "public/replaced/tables/sex/county.parquet"
+def _answered(root: Path, name: str, count: str = "77") -> None:
+    path = root / "public/answers" / name / "measurements.csv"
+    lines = path.read_text("utf-8").splitlines()
+    lines[1] = f"{lines[1].rsplit(',', 1)[0]},{count}"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _listed(root: Path, name: str, count: str = "77") -> None:
+    """With its manifest made to agree, that is another answer than the spec states."""
+    _answered(root, name, count)
+    folder = root / "public/answers" / name
+    digest = sha256_file(folder / "measurements.csv")
+    changed(folder / "answer.json", lambda stated: stated["files"].update({"measurements.csv": digest}))
+
+
+def _stated(root: Path, name: str) -> None:
+    """And with the spec made to agree: a count beyond 64 bits."""
+    _listed(root, name, "9" * 20)
+    spec = spec_of(root)
+    spec["update"]["answers"][0]["sha256"] = sha256_file(root / "public/answers" / name / "answer.json")
+    seal(root, spec=spec)
+
+
+def _replaced(root: Path, _: str) -> None:
+    path = root / "public/replaced/tables/sex/county.parquet"
     table = read_table(unchecked(path))
     table.counts[0, 0] += 1
-    write_table(path, copied, [table])
-    seal(copied)
-    problem = "public/replaced/tables/sex/county.parquet is not that of the version before"
-    assert problem in found(copied)
-    assert problem in check_release(copied)
-    assert "public/changes.json is not what its measurements give" in found(copied)
+    write_table(path, root, [table])
 
 
-def test_what_changed(copied: Path) -> None:
-    path = copied / "public/changes.json"
-    path.write_bytes(path.read_bytes().replace(b'"changed":', b'"changed":1', 1))
-    seal(copied)
-    assert "public/changes.json is not what its measurements give" in found(copied)
+def _cost(root: Path, name: str) -> None:
+    path = root / "public/answers" / name / "answer.json"
+    changed(path, lambda stated: stated["receipts"][0].update({"cost": "1/4"}))
+    spec = spec_of(root)
+    spec["update"]["answers"][0]["sha256"] = sha256_file(path)
+    seal(root, spec=spec)
 
 
-def test_a_level_that_there_is_not(copied: Path, version: tuple[Path, str]) -> None:
-    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
-    spec["update"]["answers"][0]["level"] = "block"
-    seal(copied, spec=spec)
-    assert f"public/answers/{version[1]}: the spine has no level 'block'" in check_release(copied)
-
-
-def test_a_count_beyond_64_bits(copied: Path, version: tuple[Path, str]) -> None:
-    folder = copied / "public/answers" / version[1]
-    lines = (folder / "measurements.csv").read_text("utf-8").splitlines()
-    lines[1] = lines[1].rsplit(",", 1)[0] + ",99999999999999999999"
-    (folder / "measurements.csv").write_text("\n".join(lines) + "\n", "utf-8")
-    stated = json.loads((folder / "answer.json").read_text("utf-8"))
-    stated["files"]["measurements.csv"] = sha256_file(folder / "measurements.csv")
-    (folder / "answer.json").write_text(json.dumps(stated), "utf-8")
-    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
-    spec["update"]["answers"][0]["sha256"] = sha256_file(folder / "answer.json")
-    seal(copied, spec=spec)
-    assert found(copied)
-    assert "public/answers: measurements.csv has a count beyond 64 bits" in check_release(copied)
-
-
-Spec = dict[str, Any]
-
-
-def _scale(spec: Spec) -> None:
-    spec["update"]["answers"][0]["scale"] = "50"
-
-
-def _groups(spec: Spec) -> None:
-    (_, section), *_ = spec["update"]["answers"][0]["by"]
-    section["groups"] = section["groups"][::-1]
-
-
-def _level(spec: Spec) -> None:
-    spec["update"]["answers"][0]["level"] = "county"
-
-
-def _budget(spec: Spec) -> None:
-    spec["privacy"]["rho"] = "1/2"
-
-
-def _replaces(spec: Spec) -> None:
-    spec["update"]["replaces"] = "0" * 64
-
-
-def _version(spec: Spec) -> None:
-    spec["update"]["version"] = 3
-
-
-def _where(spec: Spec) -> None:
-    spec["update"]["answers"][0]["where"] = [["age", ["65+"]]]
-
-
-def _by(spec: Spec) -> None:
-    """Women are called men, and men women: the labels and their order stay."""
-    groups = dict(spec["update"]["answers"][0]["by"])["sex"]["groups"]
-    groups[0][1], groups[1][1] = groups[1][1], groups[0][1]
-
-
-def _question(spec: Spec) -> None:
-    spec["update"]["answers"][0]["question"] = "count by tract, age, sex"
-
-
-def _strategy(spec: Spec) -> None:
-    spec["records_per_person"] = 2
-
-
-def _none(spec: Spec) -> None:
-    del spec["update"]
+def _promise(root: Path, _: str) -> None:
+    privacy = content_of(root / "public/manifest.json")["privacy"]
+    privacy[0]["budget"] = "1"
+    seal(root, privacy=privacy)
 
 
 @pytest.mark.parametrize(
-    "change", [_scale, _groups, _level, _budget, _replaces, _version, _where, _by, _question, _strategy, _none]
+    ("plant", "verified", "checked"),
+    [
+        (_measured, ".parquet is not what its measurements give", "has not the answer's number"),
+        (_before, "sex.parquet is not that of the version before", "sex.parquet is not that of the version before"),
+        (_answered, "measurements.csv: was changed", "measurements.csv was changed"),
+        (_listed, "the spec is not that of the version before with these", "is not the one that the spec states"),
+        (_stated, "", "measurements.csv has a count beyond 64 bits"),
+        (_replaced, "changes.json is not what its measurements give", "sex/county.parquet is not that of the version"),
+        (_cost, "", "its noise costs 1/2, its receipts state 1/4"),
+        (_promise, "privacy is not what the spec gives", "budget 1; release and answers cost 3/2 together"),
+    ],
 )
-def test_another_statement_in_the_spec(copied: Path, change: Callable[[Spec], None]) -> None:
-    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
-    change(spec)
+def test_another_number(
+    copied: Path, version: tuple[Path, str], plant: Callable[[Path, str], None], verified: str, checked: str
+) -> None:
+    plant(copied, version[1])
+    seal(copied)
+    told = found(copied)
+    assert told
+    assert verified in told
+    assert any(checked in problem for problem in check_release(copied))
+
+
+#: Changes of the first answer as the spec states it, of its update, and of the spec.
+STATED: dict[str, Callable[[Any, Any, Any], object]] = {
+    "scale": lambda answer, _, __: answer.update({"scale": "50"}),
+    "groups": lambda answer, _, __: answer["by"][0][1]["groups"].reverse(),
+    "level": lambda answer, _, __: answer.update({"level": "county"}),
+    "a level that there is not": lambda answer, _, __: answer.update({"level": "block"}),
+    "where": lambda answer, _, __: answer.update({"where": [["age", ["65+"]]]}),
+    "question": lambda answer, _, __: answer.update({"question": "count by tract, age, sex"}),
+    "budget": lambda _, __, spec: spec["privacy"].update({"rho": "1/2"}),
+    "replaces": lambda _, update, __: update.update({"replaces": "0" * 64}),
+    "version": lambda _, update, __: update.update({"version": 3}),
+    "records": lambda _, __, spec: spec.update({"records_per_person": 2}),
+    "none": lambda _, __, spec: spec.pop("update"),
+}
+
+
+def test_another_statement_in_the_spec(copied: Path) -> None:
+    right = spec_of(copied)
+    for name, change in STATED.items():
+        spec = json.loads(json.dumps(right))
+        change(spec["update"]["answers"][0], spec["update"], spec)
+        seal(copied, spec=spec)
+        assert found(copied), name
+        if name != "where":  # of a question with conditions, which `check` does not read
+            assert check_release(copied), name
+    spec = json.loads(json.dumps(right))
+    groups = dict(spec["update"]["answers"][0]["by"])["sex"]["groups"]
+    groups[0][1], groups[1][1] = groups[1][1], groups[0][1]  # women are called men; labels and their order stay
     seal(copied, spec=spec)
     assert found(copied)
-    if change is not _where:  # of a question with conditions, which `check` does not read
-        assert check_release(copied)
+    assert check_release(copied)
 
 
 def test_a_condition_that_the_question_does_not_have(version: tuple[Path, str], tmp_path: Path) -> None:
@@ -208,9 +197,9 @@ def test_a_condition_that_the_question_does_not_have(version: tuple[Path, str], 
     new = update(folder / "out" / version[0].name, [answer], tmp_path / "new").root
     assert found(new) == ""
     assert check_release(new) == []
-    true = json.loads((new / "public/manifest.json").read_text("utf-8"))["spec"]
+    true = spec_of(new)
 
-    def planted(change: Callable[[Spec], object]) -> list[str]:
+    def planted(change: Callable[[Any], object]) -> list[str]:
         spec = json.loads(json.dumps(true))
         change(spec["update"]["answers"][0])
         seal(new, spec=spec)
@@ -220,23 +209,9 @@ def test_a_condition_that_the_question_does_not_have(version: tuple[Path, str], 
     assert f"{name}: the spec states a condition, and the question has none" in planted(
         lambda stated: stated["where"].append(["sex", ["f"]])
     )
-    assert f"{name}: the groups of 'grown' are not those of the schema" in planted(
-        lambda stated: dict(stated["by"])["grown"]["groups"][0][1].append("0-17")
-    )
-    assert f"{name}: the groups of 'grown' are not those of the schema" in planted(
-        lambda stated: dict(stated["by"])["grown"]["groups"][0][1].remove("65+")
-    )
-
-
-def test_a_receipt_of_another_cost_than_that_of_the_noise(copied: Path, version: tuple[Path, str]) -> None:
-    path = copied / "public/answers" / version[1] / "answer.json"
-    stated = json.loads(path.read_text("utf-8"))
-    stated["receipts"][0]["cost"] = "1/4"
-    path.write_text(json.dumps(stated), "utf-8")
-    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
-    spec["update"]["answers"][0]["sha256"] = sha256_file(path)
-    seal(copied, spec=spec)
-    assert f"public/answers/{version[1]}: its noise costs 1/2, its receipts state 1/4" in check_release(copied)
+    wrong = f"{name}: the groups of 'grown' are not those of the schema"
+    assert wrong in planted(lambda stated: dict(stated["by"])["grown"]["groups"][0][1].append("0-17"))
+    assert wrong in planted(lambda stated: dict(stated["by"])["grown"]["groups"][0][1].remove("65+"))
 
 
 @pytest.mark.parametrize(
@@ -250,14 +225,6 @@ def test_another_statement_than_that_of_the_version_before(copied: Path, key: st
         assert "public/manifest.json: its receipts are not those of the version before" in check_release(copied)
 
 
-def test_a_promise_that_forgets_the_answers(copied: Path) -> None:
-    privacy = json.loads((copied / "public/manifest.json").read_text("utf-8"))["privacy"]
-    privacy[0]["budget"] = "1"
-    seal(copied, privacy=privacy)
-    assert "public/manifest.json: privacy is not what the spec gives" in found(copied)
-    assert "public/manifest.json: states the budget 1; release and answers cost 3/2 together" in check_release(copied)
-
-
 def known_ledger(folder: Path) -> KnownLedger:
     with Ledger.open(str(folder / "ledger.sqlite"), state=folder / "state") as ledger:
         return KnownLedger(ledger.id, ledger.events())
@@ -266,7 +233,7 @@ def known_ledger(folder: Path) -> KnownLedger:
 def cheaper(answer: Path, release: Path) -> None:
     """The answer with ten times the variance and a tenth of the cost, in everything that states them."""
     path = answer / "public/answer.json"
-    stated = json.loads(path.read_text("utf-8"))
+    stated = content_of(path)
     stated["budget"] = stated["parts"][0]["budget"] = stated["receipts"][0]["cost"] = "1/20"
     stated["parts"][0]["scale"] = str(10 * Fraction(stated["parts"][0]["scale"]))
     opened = open_finished(release, check_hashes=True)
@@ -304,22 +271,35 @@ def test_an_answer_that_states_less_than_it_cost(version: tuple[Path, str], tmp_
 def test_an_answer_to_another_question_than_was_charged(version: tuple[Path, str], tmp_path: Path) -> None:
     folder = version[0].parents[1]
     forged = shutil.copytree(next(folder.glob(f"in/**/{version[1]}")), tmp_path / version[1])
-    path = forged / "public/answer.json"
-    stated = json.loads(path.read_text("utf-8"))
-    stated["question"] = "count by tract, sex"
-    path.write_text(json.dumps(stated), "utf-8")
+    changed(forged / "public/answer.json", lambda stated: stated.update({"question": "count by tract, sex"}))
     (problem,) = compare_receipts(find_manifests([forged]), known_ledger(folder / "in")).problems
     assert "its question is not that which the ledger was charged for" in problem
 
 
+@pytest.fixture
+def forged(version: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of the release that the version replaces."""
+    shutil.copytree(version[0].parents[1] / "out" / version[0].name / "public", tmp_path / "forged/public")
+    return tmp_path / "forged"
+
+
 @pytest.mark.parametrize(("unit", "cost"), [("rho", "1/2"), ("epsilon", "1")])
-def test_a_release_that_states_another_cost(version: tuple[Path, str], tmp_path: Path, unit: str, cost: str) -> None:
-    folder = version[0].parents[1]
-    forged = tmp_path / "forged"
-    shutil.copytree(folder / "out" / version[0].name / "public", forged / "public")
-    stated = json.loads((forged / "public/manifest.json").read_text("utf-8"))
+def test_a_release_that_states_another_cost(version: tuple[Path, str], forged: Path, unit: str, cost: str) -> None:
+    stated = content_of(forged / "public/manifest.json")
     stated["spec"]["privacy"]["rho"] = stated["receipts"][0]["cost"] = cost
     stated["receipts"][0]["unit"] = unit
     seal(forged, spec=stated["spec"], receipts=stated["receipts"])
-    (problem,) = compare_receipts(find_manifests([forged]), known_ledger(folder / "in")).problems
+    ledger = known_ledger(version[0].parents[1] / "in")
+    (problem,) = compare_receipts(find_manifests([forged]), ledger).problems
     assert f"its receipt states {unit} = {cost}, the ledger was charged rho = 1" in problem
+
+
+@pytest.mark.parametrize(
+    "change", [{"cost": "1/2"}, {"cost": "2"}, {"unit": "epsilon"}, {"cost": "1/1"}, {"dataset": "x"}]
+)
+def test_a_receipt_of_another_cost_does_not_verify(forged: Path, change: dict[str, str]) -> None:
+    """It is compared with the budget, without the ledger."""
+    (receipt,) = content_of(forged / "public/manifest.json")["receipts"]
+    assert receipt["cost"] == "1"
+    seal(forged, receipts=[receipt | change])
+    assert "receipts" in found(forged)

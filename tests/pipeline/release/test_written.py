@@ -1,0 +1,239 @@
+"""What a file says, row by row; its bytes do not depend on the batches that it was computed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise, product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Schema
+from pipeline.model.universe import Table
+from pipeline.release.estimates import VARIANCE_SUFFIX, write_estimates
+from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.release.microdata import write_microdata
+from pipeline.release.tables import ReleasedTable, read_table, write_table
+from pipeline.storage.files import HEADER_KEY, canonical_json
+from pipeline.storage.readable import unchecked
+
+SCHEMA = Schema((Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
+LABELS = [*product(("male", "female"), ("young", "middle", "old"))]
+N = 40
+#: Contiguous below their parents, and so not sorted as a whole.
+CODES = np.array([f"b{i:03d}" for i in range(N // 2)] + [f"a{i:03d}" for i in range(N // 2)])
+HEADER = MeasurementHeader("tract", "votingage * race", 3, "discrete_gaussian", Fraction(339, 7), 48.43)
+VALUES = np.random.default_rng(3).integers(-(2**40), 2**40, (N, 3))
+CUTS = st.lists(st.integers(0, N), max_size=5).map(sorted)
+
+
+def made_counts() -> sp.csr_array:
+    dense = np.random.default_rng(0).poisson(0.7, (N, SCHEMA.n_cells)).astype(np.int64)
+    dense[3:6] = 0
+    dense[9, 2] = 50  # one cell over many row groups
+    return sp.csr_array(dense)
+
+
+COUNTS = made_counts()
+TABLE = ReleasedTable("race", "tract", "sex", CODES, ("f", "m", "x"), np.abs(VALUES) % 9)
+
+
+@pytest.fixture(autouse=True)
+def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.release.histograms.rows_per_group", lambda _columns: 7)
+    monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 11)
+    monkeypatch.setattr("pipeline.release.microdata.rows_per_group", lambda _columns: 13)
+    monkeypatch.setattr("pipeline.release.measurements.rows_per_group", lambda size: 30 // size)
+
+
+def write(kind: str, path: Path, cuts: list[int]) -> bytes:
+    parts = [slice(start, stop) for start, stop in pairwise([0, *cuts, N])]
+    if kind == "measurement":
+        with MeasurementWriter.open(path, path.parent, HEADER) as writer:
+            for part in parts:
+                writer.write(CODES[part], VALUES[part])
+    else:
+        writes = write_histogram if kind == "histogram" else write_microdata
+        writes(path, path.parent, "tract", CODES, SCHEMA, (COUNTS[part] for part in parts))
+    return path.read_bytes()
+
+
+@settings(deadline=None, max_examples=25)
+@given(kind=st.sampled_from(["measurement", "histogram", "microdata"]), cuts=CUTS)
+def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, kind: str, cuts: list[int]) -> None:
+    assert write(kind, tmp_path / "cut", cuts) == write(kind, tmp_path / "whole", [])
+    assert pq.ParquetFile(tmp_path / "whole").num_row_groups > 3
+
+
+def test_a_histogram_lists_the_nonzero_cells_and_microdata_each_person(tmp_path: Path) -> None:
+    write("histogram", tmp_path / "cells", [])
+    write("microdata", tmp_path / "persons", [])
+    dense = COUNTS.toarray()
+    cells = [
+        (str(CODES[g]), *LABELS[cell], int(dense[g, cell])) for g in range(N) for cell in range(6) if dense[g, cell]
+    ]
+    found, persons = pd.read_parquet(tmp_path / "cells"), pd.read_parquet(tmp_path / "persons")
+    assert list(found.columns) == ["geocode", "sex", "age", "count"]
+    assert list(found.itertuples(index=False, name=None)) == cells
+    assert list(found.age.cat.categories) == ["young", "middle", "old"]
+    assert list(persons.itertuples(index=False, name=None)) == [cell[:3] for cell in cells for _ in range(cell[3])]
+    assert np.array_equal(read_histogram(unchecked(tmp_path / "cells"), CODES, SCHEMA).toarray(), dense)
+
+
+def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
+    dense, indices = COUNTS.toarray(), np.tile(np.arange(6, dtype=np.int64), N)
+    zeros = sp.csr_array((dense.ravel(), indices, np.arange(N + 1) * 6), shape=(N, 6))
+    assert zeros.nnz > COUNTS.nnz
+    for writes in (write_histogram, write_microdata):
+        for name, counts in (("zeros", zeros), ("plain", COUNTS)):
+            writes(tmp_path / name, tmp_path, "tract", CODES, SCHEMA, counts)
+        assert (tmp_path / "zeros").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+@pytest.mark.parametrize("change", ["negative", "short", "long", "cells", "float", "unsorted"])
+def test_counts_that_are_no_histogram_are_refused_and_leave_no_file(tmp_path: Path, change: str) -> None:
+    counts = COUNTS.copy()
+    if change == "negative":
+        counts.data[3] = -1
+    elif change == "unsorted":
+        counts.indices[:2] = counts.indices[:2][::-1].copy()
+        counts = sp.csr_array((counts.data, counts.indices, counts.indptr), shape=counts.shape)
+    else:
+        others = {"short": counts[:-1], "long": sp.vstack([counts, counts], format="csr"), "cells": counts[:, :5]}
+        counts = others.get(change, counts.astype(np.float64))
+    with pytest.raises(ValueError, match="counts must"):
+        write_histogram(tmp_path / "a", tmp_path, "tract", CODES, SCHEMA, counts)
+    assert not (tmp_path / "a").exists()
+
+
+@settings(deadline=None, max_examples=25)
+@given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
+def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) -> None:
+    write("measurement", tmp_path / "whole", [])
+    start, stop = bounds
+    with open_measurement(unchecked(tmp_path / "whole")) as file:
+        part = file.read(start, stop)
+        assert len(file) == N
+    assert np.array_equal(part.values, VALUES[start:stop])
+    assert np.array_equal(part.geocodes, CODES[start:stop])
+
+
+def test_an_error_while_measuring_leaves_no_file(tmp_path: Path) -> None:
+    def stopped() -> None:
+        with MeasurementWriter.open(tmp_path / "a", tmp_path, HEADER) as writer:
+            writer.write(CODES, VALUES)
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        stopped()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scale", "variance", "size"),
+    [
+        ("exact", Fraction(1), 0.0, 1),
+        ("exact", Fraction(0), 1.0, 1),
+        ("discrete_gaussian", Fraction(0), 1.0, 1),
+        ("discrete_laplace", Fraction(1), 0.0, 1),
+        ("discrete_laplace", Fraction(1), float("inf"), 1),
+        ("laplace", Fraction(1), 1.0, 1),
+        ("exact", Fraction(0), 0.0, 0),
+    ],
+)
+def test_a_header_that_contradicts_itself_cannot_be_made(
+    mechanism: str, scale: Fraction, variance: float, size: int
+) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        MeasurementHeader("tract", "total", size, mechanism, scale, variance)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("change", [{"scale": "1/0"}, {"more": 1}, {"variance": 1.0}, {"size": 2}])
+def test_a_measurement_that_is_not_as_its_header_says_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    write("measurement", tmp_path / "a", [])
+    metadata = {HEADER_KEY: canonical_json({**HEADER.to_json(), **change})}
+    pq.write_table(pq.read_table(tmp_path / "a").replace_schema_metadata(metadata), tmp_path / "a")
+    with pytest.raises(ReleaseError, match=r"header|not every row"):
+        read_measurement(unchecked(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("labels", [("geocode", "b", "c"), ("a", "a:moe90", "c"), ("a", "b", "a")])
+def test_labels_that_cannot_be_columns_are_refused(labels: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=r"tables\.race: '.*' cannot be the label of"):
+        ReleasedTable("race", "tract", "sex", CODES, labels, TABLE.counts)
+
+
+def test_parts_of_a_table_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
+    for cuts in ([0, 3, N], [0, N - 1, N], []):
+        parts = [TABLE.rows(slice(start, stop)) for start, stop in pairwise(cuts)]
+        with pytest.raises(ValueError, match="part"):
+            write_table(tmp_path / "a.parquet", tmp_path, parts)
+        assert not (tmp_path / "a.parquet").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "size"), [(25_000, 126), (1_200_000, 1)], ids=["a state", "a country"])
+def test_the_largest_row_group_is_written_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int, size: int
+) -> None:
+    """Of blocks of a state 126 numbers and their intervals; from 16 MB of text on Arrow makes chunks of an array."""
+    monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 1 << 24)
+    counts = np.arange(n * size).reshape(n, size)
+    codes, ends = np.arange(10**15, 10**15 + n).astype(str), counts.astype(np.float64)
+    written = ReleasedTable("t", "block", "q", codes, tuple(f"c{one}" for one in range(size)), counts, ends, ends)
+    write_table(tmp_path / "t.parquet", tmp_path, [written])
+    assert pq.read_metadata(tmp_path / "t.parquet").num_row_groups == 1
+    read = read_table(unchecked(tmp_path / "t.parquet"), n)
+    assert np.array_equal(read.geocodes, codes)
+    assert np.array_equal(read.counts, counts)
+
+
+@pytest.mark.parametrize("step", [1, 3, 7])
+def test_estimates_stand_beside_their_geocodes_and_variances(tmp_path: Path, step: int) -> None:
+    tables = [Table(name, Query.parse(query, SCHEMA), ("block",)) for name, query in (("by age", "age"), ("b", "sex"))]
+    random = np.random.default_rng(1)
+    values = [random.normal(size=(7, size)) for size in (3, 3, 2, 2)]
+    values[0][4] = values[1][4] = np.nan
+
+    def chunks() -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
+        for start in range(0, 7, step):
+            rows = slice(start, min(start + step, 7))
+            yield rows, [column[rows] for column in values]
+
+    write_estimates(tmp_path / "cut", tmp_path, "block", CODES[:7], tables, chunks())
+    read = pq.read_table(tmp_path / "cut")
+    assert read.column_names == ["geocode", *(name + end for name in ("by age", "b") for end in ("", VARIANCE_SUFFIX))]
+    assert read["geocode"].to_pylist() == CODES[:7].tolist()
+    for name, expected in zip(read.column_names[1:], values, strict=True):
+        assert np.array_equal(np.array(read[name].to_pylist()), expected, equal_nan=True)
+    write_estimates(tmp_path / "whole", tmp_path, "block", CODES[:7], tables, [(slice(0, 7), values)])
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
+
+
+def test_names_and_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    nobody = sp.csr_array((N, 2), dtype=np.int64)
+    for writes, name in ((write_histogram, "count"), (write_microdata, "geocode")):
+        schema = Schema((Attribute(name, ("a", "b")),))
+        with pytest.raises(InputError, match=f"'{name}' names a column"):
+            writes(tmp_path / "a", tmp_path, "tract", CODES, schema, nobody)
+    ends = TABLE.counts.astype(float)
+    for change, said in (
+        ({"counts": TABLE.counts[:, :2]}, "counts must be int64 of shape"),
+        ({"counts": ends}, "counts must be int64"),
+        ({"lows": ends, "highs": ends[:, :2]}, "intervals must be float64 of shape"),
+        ({"lows": ends}, "two ends"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            replace(TABLE, **change)
