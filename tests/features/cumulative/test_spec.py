@@ -152,7 +152,7 @@ def _labels_in_order(rng: np.random.Generator) -> list[str]:
 
 def test_numbers_in_order_are_taken_however_they_are_written() -> None:
     """And never the other way round, where every way to read them falls."""
-    for seed in range(200):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         labels = _labels_in_order(rng)
         stated = BEGIN + f"[schema.attributes]\nvalue = {json.dumps(labels, ensure_ascii=False)}\n"
@@ -184,11 +184,8 @@ tables = { age = { query = "age", cumulative = true } }
 
 def test_tables_that_are_estimated_together_are_not_cumulated() -> None:
     pytest.importorskip("features.marginals")
-    stated = f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n"
-    with pytest.raises(
-        SpecError, match=r"^spec: tables\.age\.cumulative: not with \[marginals\], whose tables are est"
-    ):
-        parse_spec(stated)
+    with pytest.raises(SpecError, match=r"^spec: tables\.age\.cumulative: not with \[marginals\]"):
+        parse_spec(f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n")
 
 
 def _stated(spec: ReleaseSpec) -> dict[str, Any]:

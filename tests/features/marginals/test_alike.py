@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from features.marginals.transport import ExpectedCells, Shrinkage, TwoWayTables, centred, expected
+from features.marginals.transport import ExpectedCells, Shrinkage, centred
 
 Floats = NDArray[np.float64]
 NOISE = 25.0
@@ -36,15 +36,6 @@ def test_the_mean_errs_as_the_best_linear_one_and_knows_by_how_much(spread: floa
     assert float(variance.mean()) == pytest.approx(error, rel=0.1)
 
 
-def test_where_areas_are_as_random_parts_of_their_parent_the_expectation_says_most() -> None:
-    rng = np.random.default_rng(2)
-    m = np.full(50_000, 2.0)
-    truth = rng.poisson(m)
-    cells = ExpectedCells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
-    mean, _ = Shrinkage.of([cells]).mean(cells)
-    assert np.mean((mean - truth) ** 2) < 1.15 * (2.0 * NOISE / (2.0 + NOISE))
-
-
 def test_a_number_that_contradicts_its_expectation_keeps_its_measurement() -> None:
     """One in two hundred is eight times what is expected: a normal spread for all would take most of that away."""
     rng = np.random.default_rng(3)
@@ -69,15 +60,6 @@ def test_what_is_drawn_varies_as_the_truth_and_neither_the_mean_nor_the_measurem
     assert float(np.std(drawn - m)) == pytest.approx(of_truth, rel=0.03)
     assert float(np.std(shrinkage.mean(cells)[0] - m)) < 0.98 * of_truth
     assert float(np.std(cells.estimate - m)) > 1.03 * of_truth
-
-
-def test_draws_have_as_many_zeros_as_the_truth() -> None:
-    rng = np.random.default_rng(4)
-    m = np.full(60_000, 30.0)
-    truth = np.where(rng.random(len(m)) < 0.4, 0.0, 50.0)
-    cells = ExpectedCells(m, truth + 5.0 * rng.normal(size=len(m)), np.full(len(m), NOISE), np.ones(len(m)))
-    drawn, _ = Shrinkage.of([cells]).drawn(cells, _uniform(len(m)))
-    assert np.mean(np.rint(drawn) == 0) == pytest.approx(0.4, abs=0.05)
 
 
 def test_where_sums_are_held_draws_vary_as_the_truth_once_they_are_held() -> None:
@@ -105,16 +87,3 @@ def test_centred_deviations_are_those_beside_the_held_sums() -> None:
     # The part that is left of the variance, by dense algebra.
     centre = np.eye(3) - 1 / 3
     np.testing.assert_allclose(np.diag(np.kron(centre, centre)), free[0, :3].ravel())
-
-
-def test_expected_is_the_product_of_row_and_column() -> None:
-    rows, columns = np.array([[6, 4, 0]]), np.array([[5, 5]])
-    tables = TwoWayTables(np.full((1, 3, 2), 7.0), np.full((1, 3, 2), 2.0), rows, columns)
-    np.testing.assert_allclose(expected(tables)[0], [[3, 3], [2, 2], [0, 0]])
-
-
-def test_what_is_not_there_stays_so() -> None:
-    zero = np.zeros((2, 3))
-    mean, variance = Shrinkage.of([one := ExpectedCells(zero, zero + 5.0, zero + NOISE, zero)]).mean(one)
-    np.testing.assert_array_equal(mean, 0.0)
-    np.testing.assert_array_equal(variance, NOISE)

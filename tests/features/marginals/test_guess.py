@@ -47,13 +47,6 @@ def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[C
     np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
 
 
-def test_a_table_within_a_clique_is_its_own_and_needs_nothing(population: Make) -> None:
-    people = population(1)
-    tables = [people.table(bag, 2) for bag in people.tree.bags]
-    np.testing.assert_allclose(guess(people.tree, tables, (1, 3)), people.table((1, 3), 2))
-    assert needed(people.tree, (1, 3)) is None
-
-
 def test_records_have_about_what_is_guessed(population: Make) -> None:
     people = population(1, n=30_000)
     tables = [people.table(bag, 2) for bag in people.tree.bags]
@@ -64,6 +57,7 @@ def test_records_have_about_what_is_guessed(population: Make) -> None:
 
 def test_what_would_be_needed_is_named_with_its_cells(population: Make) -> None:
     people = population(1)
+    assert needed(people.tree, (1, 3)) is None
     crossing = needed(people.tree, (0, 4))
     assert crossing is not None
     assert crossing.clique == (0, 4)

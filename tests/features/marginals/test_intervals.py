@@ -6,7 +6,6 @@ releases are all that they are made of.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +17,7 @@ from features.marginals import intervals
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, noisy_again, simulated_errors
 from features.marginals.records import WholeRecords
-from features.marginals.whole import ExactTable, First, Seed
+from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
@@ -182,27 +181,3 @@ def test_a_table_of_some_attributes_has_intervals_too_and_some_areas_have_those_
             np.testing.assert_array_equal(whole[100:150], some)
     assert len(held) > 1000
     assert 0.88 < np.mean(held) < 0.94
-
-
-def test_exact_numbers_have_no_width() -> None:
-    people = _people()
-    tree = replace(people.tree, first=people.tree.bags[0])
-    people = replace(people, tree=tree)
-    exact = [people.table(tree.bags[0], level) for level in range(3)]
-    design = replace(_design(people), tree=tree, first=First([ExactTable(tree.bags[0], one) for one in exact]))
-    _, errors = _released(design, people, 1, 2)
-    for level in range(3):
-        low, high = errors.ends(level, 0)
-        np.testing.assert_array_equal(low, exact[level])
-        np.testing.assert_array_equal(high, exact[level])
-        low, high = errors.ends(level, 1)
-        assert (high > low).any()
-
-
-def test_simulated_errors_follow_from_the_public_seed() -> None:
-    people = _people()
-    design = _design(people)
-    _, first = _released(design, people, 2, 2)
-    _, again = _released(design, people, 2, 2)
-    for one, other in zip(first.ends(2, 1), again.ends(2, 1), strict=True):
-        np.testing.assert_array_equal(one, other)

@@ -109,28 +109,6 @@ def test_one_child_of_which_nothing_is_known_is_its_parent_less_its_siblings() -
     np.testing.assert_allclose(estimates.variances((0, 1)), dense[1][:, 0], rtol=1e-4)
 
 
-def test_exact_totals_are_kept_and_have_no_variance() -> None:
-    levels = _random_levels(4, [[(0, 1), (1, 2)]] * 3)
-    totals = [np.array([[100]]), np.array([[60], [40]]), np.array([[10], [20], [30], [40], [0]])]
-    for level, known in zip(levels, totals, strict=True):
-        level.append(NoisyTable((), known, np.zeros(len(known))))
-    for estimate, known in zip(downward(upward(levels, PARENTS, DOMAIN, SIZES), PARENTS), totals, strict=True):
-        np.testing.assert_allclose(estimate.table(()), known, atol=1e-9)
-        np.testing.assert_allclose(estimate.variances(()), 0.0)
-        np.testing.assert_allclose(estimate.table((0, 1)).sum(axis=1), known[:, 0], atol=1e-9)
-
-
-def test_residuals_are_orthogonal_and_make_the_table_again() -> None:
-    values = np.random.default_rng(5).normal(size=(4, N_CELLS))
-    parts = residuals(values, (0, 1, 2), DOMAIN)
-    assert set(parts) == set(subsets((0, 1, 2)))
-    np.testing.assert_allclose(table(parts, (0, 1, 2), DOMAIN), values)
-    spread = [table({part: residual}, (0, 1, 2), DOMAIN) for part, residual in parts.items()]
-    for number, one in enumerate(spread):
-        for other in spread[:number]:
-            np.testing.assert_allclose((one * other).sum(axis=1), 0.0, atol=1e-12)
-
-
 def test_variances_of_cells_are_the_diagonal_of_the_dense_covariance() -> None:
     rng = np.random.default_rng(6)
     variances = {part: rng.uniform(0.1, 5.0, 1) for part in subsets((0, 1, 2))}
