@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from oracles.clique_population import Population
 from releases.wide import manifest_of
 
 from auditor.check.release import check_release
-from features.marginals.cliques import AttributeSizes, junction_tree, marginal
-from features.marginals.linear import NoisyTable, upward
-from features.marginals.records import WholeRecords
-from features.marginals.whole import ExactTable, First, Seed, whole_numbers
+from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.zeros import are_carried, carried
 from geography.errors import InputError
 from pipeline.errors import SpecError
@@ -33,44 +29,6 @@ Record = dict[str, str]
 @pytest.fixture
 def known(made: Callable[[str], Path]) -> Path:
     return made("cliques_known")
-
-
-def test_a_chain_of_exact_tables_is_kept_at_its_levels_by_the_mathematics_alone() -> None:
-    """Two attributes at the top, one in the middle, the total below; the rest adds up and agrees."""
-    rng = np.random.default_rng(4)
-    domain = AttributeSizes(("a", "b", "c", "d"), (3, 4, 2, 3))
-    cliques = [(0, 1), (1, 2, 3)]
-    tree = junction_tree(domain, cliques, first=(), chain=((3,), (1, 3)))
-    assert tree.bags[0] == (1, 2, 3)
-    assert [stage.table for stage in tree.stages[0]] == [(3,), (1, 3), (1, 2, 3)]
-    parents = (np.zeros(3, dtype=np.int64), np.array([0, 0, 1, 2, 2, 2]))
-    values = rng.integers(0, domain.sizes, (500, 4))
-    people = Population(tree, WholeRecords(np.sort(rng.integers(0, 6, 500)), values), parents, (1, 3, 6))
-    tables = ((1, 3), (3,), ())
-    exact = [ExactTable(clique, people.table(clique, level)) for level, clique in enumerate(tables)]
-    levels = [
-        [
-            NoisyTable(one, people.table(one, level) + rng.normal(0, 9, (n, domain.size(one))), np.full(n, 81.0))
-            for one in cliques
-        ]
-        + [NoisyTable(exact[level].clique, exact[level].numbers, np.zeros(n))]
-        for level, n in enumerate(people.sizes)
-    ]
-    up = upward(levels, parents, domain, people.sizes)
-    for alike in (True, False):
-        released = whole_numbers(tree, up, parents, Seed(2), First(exact), alike=alike)
-        for level, one in enumerate(exact):
-            np.testing.assert_array_equal(marginal(released[level][0], tree.bags[0], one.clique, domain), one.numbers)
-            shared = [marginal(released[level][n], bag, (1,), domain) for n, bag in enumerate(tree.bags)]
-            np.testing.assert_array_equal(shared[0], shared[1])
-        for number, (above, below) in enumerate(pairwise(released)):
-            for whole, parts in zip(above, below, strict=True):
-                sums = np.zeros_like(whole)
-                np.add.at(sums, parents[number], parts)
-                np.testing.assert_array_equal(sums, whole)
-    wrong = [exact[0], None, exact[2]]
-    with pytest.raises(InputError, match="of level 2 are exact at level 1, too"):
-        whole_numbers(tree, up, parents, Seed(2), First(wrong))
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,9 @@ def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured
     exact[2][4, 1] += 1
     with pytest.raises(InputError, match=r"exact numbers of d, area 1 of level 1: found \d+ in cell 1, and \d+ in its"):
         _released(people, measured(people, 7, 4.0), first=First([ExactTable((3,), one) for one in exact]))
+    of_top, _, of_leaves = (ExactTable((3,), people.table((3,), level)) for level in range(3))
+    with pytest.raises(InputError, match="of level 2 are exact at level 1, too"):
+        _released(people, measured(people, 7, 4.0), first=First([of_top, None, of_leaves]))
     exact[2][4, 1] -= 1 + exact[2][4, 1]
     with pytest.raises(InputError, match="found -1 in cell 1; they are not negative"):
         _released(people, measured(people, 7, 4.0), first=First([ExactTable((3,), one) for one in exact]))
