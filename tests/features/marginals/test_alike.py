@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 NOISE = 25.0
 
 
-def _numbers(spread: float, n: int = 100_000, seed: int = 1) -> tuple[Floats, Floats, ExpectedCells]:
+def _numbers(spread: float, n: int = 60_000, seed: int = 1) -> tuple[Floats, Floats, ExpectedCells]:
     """Expectations of one class, numbers spread around them, and the same with noise."""
     rng = np.random.default_rng(seed)
     m = rng.uniform(20.0, 40.0, n)

@@ -140,11 +140,17 @@ def test_a_spec_promises_what_it_declares_before_and_after_the_choice(chosen: Pa
 
 
 def _check_attributes(own: Universe) -> None:
-    """Of an attribute: what was measured of it, its own table, and all choices, each moved as by another value."""
+    """Of an attribute: what is measured of it, its own table, and all choices, each moved as by another value."""
     account = privacy_statements(own)
     assert own.earlier is not None
     for statement in account.attributes:
-        measured = own.own_budget  # each of its queries keeps each of its attributes
+        shares = (
+            level.share * query.share
+            for level in own.strategy.levels
+            for query in level.queries
+            if statement.of in query.query.terms
+        )
+        measured = own.own_budget * sum(shares)
         table = sum(one.cost for one in own.earlier.uses if one.query == f"attribute {statement.of}")
         choices = sum(one.cost for one in own.earlier.uses if one.weight)
         assert Fraction(statement.budget) == measured + table + choices

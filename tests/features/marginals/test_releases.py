@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,43 +24,11 @@ from auditor.check.release import check_release
 from auditor.form import read_form
 from auditor.program import audit
 from auditor.statements import parts_problems
-from features.marginals.cliques import AttributeSizes, Clique, junction_tree
-from features.marginals.intervals import CliqueDesign
-from features.marginals.whole import Seed
 from pipeline.errors import InputError, RefusedError
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
-from postprocess.arrays import IntArray
 
 Made = Callable[[str], Path]
-
-
-def test_the_same_numbers_of_the_design_by_itself(made: Made) -> None:
-    """The release is what the mathematics makes of the published measurements and nothing else."""
-    root = made("marginals")
-    domain = AttributeSizes(tuple(ATTRIBUTES), tuple(map(len, ATTRIBUTES.values())))
-    tree = junction_tree(domain, [domain.clique(clique) for clique in CLIQUES])
-    areas = [sorted({leaf[:width] for leaf in leaves()}) for width in LEVELS.values()]
-    parents = [np.array([above.index(one[: len(above[0])]) for one in own]) for above, own in pairwise(areas)]
-    noise: list[dict[Clique, NoiseSpec]] = []
-    measured: list[dict[Clique, IntArray]] = []
-    for level, share in zip(LEVELS, ("1/4", "1/4", "1/2"), strict=True):
-        spec = NoiseSpec("discrete_gaussian", 1 / (Fraction(3, 4) * Fraction(share)))
-        noise.append({domain.clique(clique): spec for clique in CLIQUES})
-        measured.append({})
-        for clique in CLIQUES:
-            folder = root / "public" / ("" if clique == CLIQUES[0] else f"companions/{'-'.join(clique)}")
-            table = pq.read_table(folder / "measurements" / level / f"{'.'.join(clique)}.parquet")
-            measured[-1][domain.clique(clique)] = np.stack(table["value"].to_pylist())
-    found = CliqueDesign(tree, parents, noise).release(measured, Seed(0)).whole
-    release = open_release(root)
-    for number, bag in enumerate(tree.bags):
-        names = " * ".join(domain.names[a] for a in bag)
-        for level, tables in zip(LEVELS, found, strict=True):
-            shown = release.query(names).at(level)
-            counts = shown[[column for column in shown.columns if ":" not in column and column != "sum"]]
-            np.testing.assert_array_equal(counts, tables[number])
 
 
 @pytest.mark.slow

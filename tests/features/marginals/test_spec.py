@@ -16,8 +16,6 @@ from releases.wide import AMOUNTS, ATTRIBUTES, BINS, CLIQUES, DECLARED, SPEC, ST
 from pipeline.errors import SpecError
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
-from pipeline.publishing.provenance import accepted_inputs, check_inputs, from_records
-from pipeline.publishing.public_inputs import named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
 
 Change = tuple[str, str]
@@ -187,25 +185,6 @@ def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_de
     tables = '[tables]\nhomes = "tenure"\n' + stated.replace("TABLES", 'homes = "At home"')
     own = _spec(("[publish]", tables))
     assert [dict(own.labels(one.name).tables) for one in own.universes()] == [{}, {}, {"homes": "At home"}, {}]
-
-
-def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_table_are_from() -> None:
-    others = ("age-sex-school", "work-tenure-car", "tenure-rooms")
-    stated = "[provenance]\ninputs.{KEY} = {{ source = 'records', from = 'a guess' }}\n{MORE}\n[publish]"
-    labels = "[schema.labels]\nattributes.age = 'Age'\n"
-    for key, before in (("schema", ""), ("schema", labels), ("labels", labels)):
-        for more, accepted in (("", False), (f"accept = ['{key}']", True)):
-            spec = _spec(("[publish]", before + stated.format(KEY=key, MORE=more)))
-            all_of_it = (key, *(f"companions.{name}.{key}" for name in others))
-            for one in (spec, ReleaseSpec.from_public_dict(spec.public_dict())):
-                assert from_records(one) == all_of_it
-                assert accepted_inputs(one) == (all_of_it if accepted else ())
-                origins = {named.name: named.origin(one).origin for named in named_inputs(one)}
-                assert {name for name, origin in origins.items() if origin == "a guess"} == set(all_of_it)
-            check_inputs(spec)
-    own = "inputs.'companions.tenure-rooms.schema' = { source = 'public', from = 'a book' }"
-    spec = _spec(("[publish]", stated.format(KEY="schema", MORE=own)))
-    assert from_records(spec) == ("schema", *(f"companions.{name}.schema" for name in others[:2]))
 
 
 #: What does not go with cliques, as the key that is named; all that goes with no other table of its own.

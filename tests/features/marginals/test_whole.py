@@ -124,45 +124,6 @@ def test_what_is_filled_in_has_the_most_entropy_that_the_measured_tables_in_it_a
     assert _off_maximum_entropy(seed) > 1000
 
 
-def test_areas_below_keep_the_measured_tables_of_one_that_is_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two areas with other people each: of the pairs, few are elsewhere than measured.
-
-    Not nobody: the areas add up to their parent's table, in which the three have no relation beyond that of pairs.
-    """
-    values = np.concatenate([_dependent(20_000, seed) for seed in (3, 4)])
-    people = _ring(values, np.repeat([0, 1], 20_000), (np.zeros(2, dtype=np.int64),))
-    exact = [
-        [NoisyTable(pair, people.table(pair, level), np.full(n, 1e-9)) for pair in RING]
-        for level, n in enumerate((1, 2))
-    ]
-
-    def off() -> float:
-        released = _released(people, exact)
-        _check(people, released)
-        domain = people.tree.domain
-        return max(
-            0.5 * float(np.abs(marginal(released[1][0], (0, 1, 2), pair, domain) - people.table(pair, 1)).sum())
-            for pair in RING
-        )
-
-    fitted = off()
-    assert fitted < 0.04 * len(values)
-    monkeypatch.setattr(whole, "FITTED", 0)
-    assert off() > 2 * fitted
-
-
-def test_zeros_hold_in_what_is_filled_in() -> None:
-    values = _dependent(20_000, 5)
-    values = values[(values[:, 0] != 1) | (values[:, 2] != 2)]
-    people = _ring(values, np.zeros(len(values), dtype=np.int64), ())
-    can = np.ones((4, 5), dtype=np.bool_)
-    can[1, 2] = False
-    noisy = [NoisyTable(pair, people.table(pair, 0) + 30, np.full(1, 900.0)) for pair in RING]
-    ((found,),) = _released(people, [noisy], zeros={(0, 2): can.ravel()})
-    assert not found.reshape(4, 3, 5)[1, :, 2].any()
-    assert found.min() >= 0
-
-
 def test_with_hardly_any_noise_the_truth_comes_out(population: Make, measured: Measure) -> None:
     people = population(11)
     released = _released(people, measured(people, 0, 1e-9))
