@@ -271,13 +271,7 @@ KNOWN_CASE: Final = Case(
 )
 CASES: Final[Sequence[Case]] = (DECLARED_CASE, CHOSEN_CASE, KNOWN_CASE)
 REFUSALS: Final[Sequence[Refusal]] = (
-    Refusal("cliques", ('rho = "3"', 'rho = "301/100"'), ("asked for rho = 301/100", "left is")),
-    Refusal("cliques_known", ('block = ["total"]', 'block = ["tenure"]'), ("block:tenure",)),
-    Refusal(
-        "cliques_known",
-        ('accept = ["schema"]', ""),
-        ("give away: schema (from the records)", "companions.age-sex-school.schema"),
-    ),
+    Refusal("cliques_known", ('accept = ["schema"]', ""), ("give away: schema (from the records)",)),
     Refusal(
         "cliques_known",
         ('["tenure", "rooms"]', '["tenure", "room"]'),

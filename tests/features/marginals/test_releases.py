@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.command import printed
 from releases.small import public_bytes, run
-from releases.wide import ATTRIBUTES, CLIQUES, LEVELS, leaves, manifest_of, records, write_wide
+from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, records, write_wide
 
 import features.marginals.estimation as estimation
 import features.marginals.whole as whole
@@ -24,7 +25,8 @@ from auditor.check.release import check_release
 from auditor.form import read_form
 from auditor.program import audit
 from auditor.statements import parts_problems
-from pipeline.errors import InputError, RefusedError
+from pipeline.errors import BudgetRefusedError, InputError, RefusedError
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
 
@@ -97,6 +99,21 @@ def test_records_that_cannot_be_are_refused_before_anything_is_drawn(tmp_path: P
         run(write_wide(tmp_path / "in", ('name = "wide"\n', zeros)), tmp_path / "out")
     assert refused.value.reason().startswith("companions.age-sex-school.structural_zeros: ")
     assert not list((tmp_path / "out").rglob("measurements"))
+
+
+def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of four cliques publishes how many there are in a block."""
+    place, state = tmp_path / "ledger.sqlite", tmp_path / "state"
+    with Ledger.open(str(place), create=True, state=state) as ledger:
+        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(4), neighbours="change-one")
+        ledger.allow_exact("people", *["block:total"] * 3)
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(state))
+    exact = ("[publish]", '[invariants]\nblock = ["total"]\n[publish]')
+    with pytest.raises(BudgetRefusedError, match="block:total"):
+        run(write_wide(tmp_path / "in", exact, CHARGED), tmp_path / "out")
 
 
 # -- judges -----------------------------------------------------------------------------------------------------------
