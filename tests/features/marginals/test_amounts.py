@@ -94,7 +94,8 @@ def test_numbers_outside_of_all_bins_and_missing_ones_are_refused_and_never_clip
 @pytest.mark.parametrize("form", ["missing ones have a bin", "whole numbers with a point", "texts of bins"])
 def test_numbers_are_counted_in_their_bins_whatever_their_form(tmp_path: Path, form: str) -> None:
     """Whole numbers as 12.0 are what a program with missing values writes."""
-    table, meant, stated = with_amounts(), with_amounts(), ()
+    table, meant = with_amounts(), with_amounts()
+    stated: tuple[tuple[str, str], ...] = ()
     if form.startswith("missing"):
         table = _wrong("wages", {3: "", 9: 2_000_000})
         meant.loc[[2, 8], "wages"] = [0, 50_000]
