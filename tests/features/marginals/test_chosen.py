@@ -204,29 +204,26 @@ def test_too_small_a_budget_is_refused_before_anything_is_drawn(
     assert not (tmp_path / "out" / "wide" / "restricted" / "choice.npz").exists()
 
 
-def test_a_finished_release_is_charged_once_and_its_directory_is_for_no_other(again: Path) -> None:
+def test_the_directory_of_a_choice_is_for_its_release_alone(tmp_path: Path) -> None:
     """Weights move no budget and no table of the spec, and decide which pairs are chosen."""
-    finished = (again / "out" / "wide" / "public" / "manifest.json").stat().st_mtime_ns
-    run(again / "release.toml", again / "out", key_file=again / KEY)
-    assert (again / "out" / "wide" / "public" / "manifest.json").stat().st_mtime_ns == finished
+    spec = write_wide(tmp_path / "in", CHOSEN)
+    manifest = run(spec, tmp_path / "out") / "public" / "manifest.json"
+    finished = manifest.stat().st_mtime_ns
+    run(spec, tmp_path / "out")
+    assert manifest.stat().st_mtime_ns == finished
     for stated in (
-        'choose = { share = "1/10", attributes_share = "1/20", weights = { "age * car" = 2 } }',
-        'choose = { share = "1/10", attributes_share = "1/20" }\nalike = false',
+        CHOSEN[1].replace(" }", ', weights = { "age * car" = 2 } }'),
+        f"{CHOSEN[1]}\nalike = false",
         'choose = { share = "1/5", attributes_share = "1/20" }',
     ):
-        other = write_wide(again / "other", (DECLARED, stated), CHARGED)
+        other = write_wide(tmp_path / "other", (DECLARED, stated))
         with pytest.raises(InputError, match="holds another run"):
-            run(other, again / "out", key_file=again / KEY)
-    assert _spent(again) == 3
-
-
-def test_what_was_begun_is_not_gone_on_with_over_other_records(again: Path) -> None:
-    (again / "out" / "wide" / "public" / "manifest.json").unlink()
-    changed = (again / "persons.csv").read_text("utf-8").splitlines()
-    (again / "persons.csv").write_text("\n".join(changed[:-1]) + "\n", "utf-8")
+            run(other, tmp_path / "out")
+    # Killed after the choice, it cannot be gone on with over other records.
+    manifest.unlink()
+    records(4).to_csv(tmp_path / "in" / "persons.csv", index=False)
     with pytest.raises(InputError, match=r"holds this release as begun on other records, or with another key"):
-        run(again / "release.toml", again / "out", key_file=again / KEY)
-    assert _spent(again) == 3
+        run(spec, tmp_path / "out")
 
 
 @pytest.mark.parametrize("sexes", ['["f", "m"]', '["f"]'])
