@@ -99,40 +99,26 @@ def test_nothing_is_cumulated_where_it_is_not_asked_for(stated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    ("query", "term", "told"),
     [
-        (
-            'query = "age * sex"\ncumulative = true',
-            "the query 'age * sex' has 2 attributes with several values; say which, cumulative = \"NAME\" with one of "
-            "age, sex whose values are in their order",
-        ),
-        (
-            'query = "total"\ncumulative = true',
-            "the query 'total' has 0 attributes with several values; an attribute with several values is needed",
-        ),
-        ('query = "age"\ncumulative = "sex"', "'sex' is not in the query 'age'; name one of age"),
-        ('query = "age"\ncumulative = ""', "'' is not in the query 'age'; name one of age"),
-        ('query = "total"\ncumulative = "sex"', "'sex' is not in the query 'total'; name one of none"),
-        ('query = "one"\ncumulative = "one"', "'one' has one value; an attribute with several values, in their order"),
-        (
-            'query = "mixed"\ncumulative = true',
-            "the groups of 'mixed' are in no order: 'ends' has '15_plus', which stands after '10_14' of 'middle'; "
-            "groups that are ranges of the values, in their order, are needed",
-        ),
-        ('query = "backwards"\ncumulative = true', "the groups of 'backwards' are in no order"),
-        (
-            'query = "decade"\ncumulative = true',
-            "the values of 'decade' are in no order: '00s' stands after '90s'; values in their order are needed",
-        ),
-        ('query = "age"\ncumulative = 1', "found the number 1; true, or the name of an attribute"),
+        ("age * sex", "true", "has 2 attributes with several values; say which"),
+        ("total", "true", "the query 'total' has 0 attributes with several values"),
+        ("age", '"sex"', "'sex' is not in the query 'age'; name one of age"),
+        ("age", '""', "'' is not in the query 'age'; name one of age"),
+        ("total", '"sex"', "'sex' is not in the query 'total'; name one of none"),
+        ("one", '"one"', "'one' has one value; an attribute with several values"),
+        ("mixed", "true", "'mixed' are in no order: 'ends' has '15_plus', which stands after '10_14' of 'middle'"),
+        ("backwards", "true", "the groups of 'backwards' are in no order"),
+        ("decade", "true", "the values of 'decade' are in no order: '00s' stands after '90s'"),
+        ("age", "1", "found the number 1; true, or the name of an attribute"),
     ],
-)
-def test_what_has_no_order_is_refused_in_one_sentence(stated: str, message: str) -> None:
+)  # fmt: skip
+def test_what_has_no_order_is_refused_in_one_sentence(query: str, term: str, told: str) -> None:
     with pytest.raises(SpecError) as refused:
-        table(stated)
+        table(f'query = "{query}"\ncumulative = {term}')
     (line,) = str(refused.value).splitlines()
     assert line.startswith("spec: tables.people.cumulative: ")
-    assert message in line
+    assert told in line
 
 
 def _labels_in_order(rng: np.random.Generator) -> list[str]:
@@ -152,7 +138,7 @@ def _labels_in_order(rng: np.random.Generator) -> list[str]:
 
 def test_numbers_in_order_are_taken_however_they_are_written() -> None:
     """And never the other way round, where every way to read them falls."""
-    for seed in range(200):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         labels = _labels_in_order(rng)
         stated = BEGIN + f"[schema.attributes]\nvalue = {json.dumps(labels, ensure_ascii=False)}\n"
@@ -184,11 +170,8 @@ tables = { age = { query = "age", cumulative = true } }
 
 def test_tables_that_are_estimated_together_are_not_cumulated() -> None:
     pytest.importorskip("features.marginals")
-    stated = f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n"
-    with pytest.raises(
-        SpecError, match=r"^spec: tables\.age\.cumulative: not with \[marginals\], whose tables are est"
-    ):
-        parse_spec(stated)
+    with pytest.raises(SpecError, match=r"^spec: tables\.age\.cumulative: not with \[marginals\]"):
+        parse_spec(f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n")
 
 
 def _stated(spec: ReleaseSpec) -> dict[str, Any]:

@@ -1,16 +1,27 @@
-"""Small populations on small spines, measured with noise."""
+"""Small populations on small spines, measured with noise; and the releases of the matrix, for reading only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from matrix.cases import CASES
+from matrix.conftest import FolderOf
+from matrix.conftest import folder_of as folder_of  # a fixture
 from oracles.clique_population import Population
 
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
 from features.marginals.linear import NoisyTable
 from features.marginals.records import WholeRecords
+
+
+@pytest.fixture(scope="session")
+def made(folder_of: FolderOf) -> Callable[[str], Path]:
+    """The directory of the release of a case, by its name; the folder above the next holds its inputs."""
+    cases = {case.name: case for case in CASES}
+    return lambda name: folder_of(cases[name]) / cases[name].published[-1]
 
 
 @pytest.fixture

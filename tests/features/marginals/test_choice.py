@@ -63,9 +63,6 @@ def test_no_record_moves_a_score_further_than_the_sensitivity_and_some_record_mo
 def test_a_choice_costs_no_more_than_its_part_and_hardly_less(rho: Fraction) -> None:
     epsilon = largest_epsilon(rho)
     assert epsilon**2 / 8 <= rho < (epsilon + Fraction(1, 1 << 20)) ** 2 / 8
-
-
-def test_a_budget_that_is_too_small_for_a_choice_is_refused() -> None:
     with pytest.raises(InputError, match="for one private choice"):
         largest_epsilon(Fraction(1, 10**30))
 
@@ -81,6 +78,10 @@ def _records(seed: int, n: int = 3000) -> tuple[AttributeSizes, IntArray]:
     values[:, 3] = np.where(rng.random(n) < 0.7, values[:, 0], rng.integers(0, 5, n))
     values[:, 4] = rng.integers(0, 2, n)
     return domain, values
+
+
+def _ones(domain: AttributeSizes, values: IntArray) -> list[IntArray]:
+    return [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
 
 
 def _best_tree(pairs: Pairs, scores: dict[Clique, int]) -> int:
@@ -99,7 +100,7 @@ def _best_tree(pairs: Pairs, scores: dict[Clique, int]) -> int:
 def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_best() -> None:
     domain, values = _records(2)
     pairs = Pairs(domain)
-    ones = [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
+    ones = _ones(domain, values)
     rho = Fraction(7, 3)
     found = choose(pairs, values, ones, rho, "change-one", bytes(32))
     assert len(found.pairs) == 4
@@ -107,34 +108,32 @@ def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_
     assert found.rho == 4 * largest_epsilon(rho / 4) ** 2 / 8 <= rho
     assert set(found.pairs[:3]) == {(0, 1), (1, 2), (0, 3)}
     assert choose(pairs, values, ones, rho, "change-one", bytes(32)) == found
-    scores = {}
-    for pair in pairs.possible:
-        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
-        table = np.bincount(cell, minlength=domain.size(pair))
-        scores[pair] = score(pairs, pair, table, pairs.expected(ones, pair))
+    scores = scores_of(pairs, tables_of(pairs, values), ones)
     much = choose(pairs, values, ones, Fraction(10**6), "change-one", bytes(32))
     assert sum(scores[pair] for pair in much.pairs) == _best_tree(pairs, scores)
+    # Where further ones no longer fit, they cost what they were to cost.
+    tight = Pairs(domain, further=3, all_cells=60)
+    few = choose(tight, values, ones, rho, "change-one", bytes(32))
+    assert len(few.pairs) < tight.rounds == 7
+    assert few.rho == 7 * largest_epsilon(rho / 7) ** 2 / 8
 
 
 def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:
     """The first choice, many times, beside exp(epsilon score / (2 sensitivity)); with the scale doubled it fails."""
     domain, values = _records(3, n=12)
     pairs = Pairs(domain, weights={(0, 1): 2})
-    ones = [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
+    ones = _ones(domain, values)
     rho = Fraction(2)
     epsilon, sensitivity = float(largest_epsilon(rho / 4)), pairs.sensitivity("change-one")
-    scores = []
-    for pair in pairs.possible:
-        cell = values[:, pair[0]] * domain.sizes[pair[1]] + values[:, pair[1]]
-        table = np.bincount(cell, minlength=domain.size(pair))
-        scores.append(score(pairs, pair, table, pairs.expected(ones, pair)))
+    of_pairs = scores_of(pairs, tables_of(pairs, values), ones)
+    scores = np.array([of_pairs[pair] for pair in pairs.possible])
     n = 1500
     keys = (number.to_bytes(32, "big") for number in range(n))
     first = [choose(pairs, values, ones, rho, "change-one", key).pairs[0] for key in keys]
     seen = np.array([first.count(pair) for pair in pairs.possible])
 
     def chi_square(scale: float) -> float:
-        weights = np.exp(scale * (np.array(scores) - max(scores)))
+        weights = np.exp(scale * (scores - scores.max()))
         expected = n * weights / weights.sum()
         return float(((seen - expected) ** 2 / expected).sum())
 
@@ -205,26 +204,6 @@ def test_each_bag_gets_a_clique_of_its_own_where_there_is_a_way() -> None:
         ways[0 if found is None else 1 if found == first else 2] += 1
         assert len(set(first.values())) < len(bags) or found == first
     assert min(ways) > 10
-
-
-def test_further_pairs_by_much_budget_are_the_best_that_fit_and_cost_what_is_stated() -> None:
-    domain, values = _records(2)
-    pairs = Pairs(domain, further=3, all_cells=200)
-    ones = [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
-    rho = Fraction(10**6)
-    found = choose(pairs, values, ones, rho, "change-one", bytes(32))
-    scores = scores_of(pairs, tables_of(pairs, values), ones)
-    best: list[Clique] = []
-    while left := candidates(pairs, best):
-        best.append(max(left, key=lambda pair: scores[pair]))
-    assert list(found.pairs) == best
-    assert len(best) == pairs.rounds == 7
-    assert found.rho == 7 * largest_epsilon(rho / 7) ** 2 / 8 <= rho
-    assert (1, 3) in best[4:]  # both follow a
-    tight = Pairs(domain, further=3, all_cells=60)
-    few = choose(tight, values, ones, rho, "change-one", bytes(32))
-    assert len(few.pairs) < tight.rounds
-    assert few.rho == found.rho  # a choice that nothing is left for costs what it was to cost
 
 
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from oracles.clique_population import Population, count
 
-from features.marginals import whole
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.intervals import CliqueDesign
 from features.marginals.records import WholeRecords, draw_records
@@ -60,22 +59,3 @@ def test_thirty_attributes_of_ten_values_go_from_measurements_to_records() -> No
     for bag, table in zip(tree.bags, release.whole[-1], strict=True):
         np.testing.assert_array_equal(count(records, bag, domain, np.arange(4), 4), table)
         assert 0.5 * np.abs(table - people.table(bag, 1)).sum() / 2000 < 0.25
-
-
-def test_what_is_worked_on_together_does_not_matter(population: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    people = population(6, n=3000)
-    design = _design(people)
-    rng = np.random.default_rng(6)
-    measured = [
-        {
-            bag: people.table(bag, level) + rng.integers(-6, 7, people.table(bag, level).shape)
-            for bag in people.tree.bags
-        }
-        for level in range(3)
-    ]
-    together = design.release(measured, Seed(3)).whole
-    monkeypatch.setattr(whole, "AT_ONCE", 1)
-    one_by_one = design.release(measured, Seed(3)).whole
-    for level, same in zip(together, one_by_one, strict=True):
-        for table, again in zip(level, same, strict=True):
-            np.testing.assert_array_equal(table, again)

@@ -8,11 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.clique_population import Population, count
+from oracles.clique_population import Population
 
-from features.marginals.cliques import AttributeSizes, Clique, guess, junction_tree, measured_pairs, needed
-from features.marginals.records import draw_records
-from features.marginals.whole import Seed
+from features.marginals.cliques import AttributeSizes, Clique, guess, junction_tree, needed
 from geography.errors import InputError
 
 Make = Callable[..., Population]
@@ -47,23 +45,9 @@ def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[C
     np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
 
 
-def test_a_table_within_a_clique_is_its_own_and_needs_nothing(population: Make) -> None:
-    people = population(1)
-    tables = [people.table(bag, 2) for bag in people.tree.bags]
-    np.testing.assert_allclose(guess(people.tree, tables, (1, 3)), people.table((1, 3), 2))
-    assert needed(people.tree, (1, 3)) is None
-
-
-def test_records_have_about_what_is_guessed(population: Make) -> None:
-    people = population(1, n=30_000)
-    tables = [people.table(bag, 2) for bag in people.tree.bags]
-    records = draw_records(people.tree, tables, Seed(1))
-    found = count(records, (0, 4), people.tree.domain, np.arange(7), 7)
-    assert np.abs(found - guess(people.tree, tables, (0, 4))).max() < 40
-
-
 def test_what_would_be_needed_is_named_with_its_cells(population: Make) -> None:
     people = population(1)
+    assert needed(people.tree, (1, 3)) is None
     crossing = needed(people.tree, (0, 4))
     assert crossing is not None
     assert crossing.clique == (0, 4)
@@ -71,13 +55,6 @@ def test_what_would_be_needed_is_named_with_its_cells(population: Make) -> None:
     # Together with the others it closes a cycle: what comes with it is named as well.
     assert crossing.wider
     assert all(people.tree.domain.text(one) in crossing.text for one in crossing.wider)
-
-
-def test_the_matrix_of_pairs_says_which_were_measured(population: Make) -> None:
-    pairs = measured_pairs(population(1).tree)
-    together = {(0, 1), (1, 2), (1, 3), (2, 3), (3, 4)}
-    for one, other in product(range(5), range(5)):
-        assert pairs[one][other] == (one == other or (min(one, other), max(one, other)) in together)
 
 
 def test_a_guess_that_would_take_a_large_table_is_refused() -> None:

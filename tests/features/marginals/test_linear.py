@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from features.marginals.cliques import AttributeSizes, Clique, cell_variances, marginal, residuals, subsets, table
-from features.marginals.linear import KnownResidual, NoisyTable, ResidualsOfLevel, combined, downward, upward
+from features.marginals.linear import KnownResidual, NoisyTable, combined, downward, upward
 
 DOMAIN = AttributeSizes(("a", "b", "c"), (2, 3, 2))
 N_CELLS = 12
@@ -98,39 +98,6 @@ def test_a_level_without_some_cliques_takes_them_from_its_parents_as_far_as_they
         np.testing.assert_allclose(sums, level.table((0, 1)), atol=1e-8)
 
 
-def test_one_child_of_which_nothing_is_known_is_its_parent_less_its_siblings() -> None:
-    levels = _random_levels(3, [[(0, 1)], [(0, 1)], [(0, 1)]])
-    variance = levels[2][0].variance
-    variance[1] = 1e12
-    dense = _dense(levels, (0, 1))[2]
-    variance[1] = np.inf
-    estimates = downward(upward(levels, PARENTS, DOMAIN, SIZES), PARENTS)[2]
-    np.testing.assert_allclose(estimates.table((0, 1)), dense[0], rtol=1e-4)
-    np.testing.assert_allclose(estimates.variances((0, 1)), dense[1][:, 0], rtol=1e-4)
-
-
-def test_exact_totals_are_kept_and_have_no_variance() -> None:
-    levels = _random_levels(4, [[(0, 1), (1, 2)]] * 3)
-    totals = [np.array([[100]]), np.array([[60], [40]]), np.array([[10], [20], [30], [40], [0]])]
-    for level, known in zip(levels, totals, strict=True):
-        level.append(NoisyTable((), known, np.zeros(len(known))))
-    for estimate, known in zip(downward(upward(levels, PARENTS, DOMAIN, SIZES), PARENTS), totals, strict=True):
-        np.testing.assert_allclose(estimate.table(()), known, atol=1e-9)
-        np.testing.assert_allclose(estimate.variances(()), 0.0)
-        np.testing.assert_allclose(estimate.table((0, 1)).sum(axis=1), known[:, 0], atol=1e-9)
-
-
-def test_residuals_are_orthogonal_and_make_the_table_again() -> None:
-    values = np.random.default_rng(5).normal(size=(4, N_CELLS))
-    parts = residuals(values, (0, 1, 2), DOMAIN)
-    assert set(parts) == set(subsets((0, 1, 2)))
-    np.testing.assert_allclose(table(parts, (0, 1, 2), DOMAIN), values)
-    spread = [table({part: residual}, (0, 1, 2), DOMAIN) for part, residual in parts.items()]
-    for number, one in enumerate(spread):
-        for other in spread[:number]:
-            np.testing.assert_allclose((one * other).sum(axis=1), 0.0, atol=1e-12)
-
-
 def test_variances_of_cells_are_the_diagonal_of_the_dense_covariance() -> None:
     rng = np.random.default_rng(6)
     variances = {part: rng.uniform(0.1, 5.0, 1) for part in subsets((0, 1, 2))}
@@ -149,9 +116,3 @@ def test_what_is_exact_or_unknown_is_combined_as_it_is() -> None:
     both = combined(first, second)
     assert both.variance.tolist() == [0.0, 3.0, np.inf, 1.0]
     assert both.values[[0, 1, 3], 0].tolist() == [1.0, 2.0, 1.5]
-
-
-def test_a_table_of_which_nothing_is_known_has_no_variance_to_show() -> None:
-    level = ResidualsOfLevel(DOMAIN, {(): KnownResidual(np.ones((1, 1)), np.ones(1))})
-    assert np.isinf(level.variances((0,))).all()
-    np.testing.assert_allclose(level.table((0,)), 0.5)

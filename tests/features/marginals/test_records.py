@@ -9,25 +9,10 @@ import numpy as np
 import pytest
 from oracles.clique_population import Population, count
 
-from features.marginals.linear import NoisyTable, upward
 from features.marginals.records import draw_records
-from features.marginals.whole import Seed, whole_numbers
+from features.marginals.whole import Seed
 
 Make = Callable[..., Population]
-Measure = Callable[..., list[list[NoisyTable]]]
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_records_have_the_table_of_every_clique_in_every_leaf(seed: int, population: Make, measured: Measure) -> None:
-    people = population(seed)
-    tree = people.tree
-    up = upward(measured(people, seed, 9.0), people.parents, tree.domain, people.sizes)
-    leaves = whole_numbers(tree, up, people.parents, Seed(seed))[-1]
-    records = draw_records(tree, leaves, Seed(seed))
-    assert records.values.min() >= 0
-    assert (np.diff(records.leaf) >= 0).all()
-    for bag, table in zip(tree.bags, leaves, strict=True):
-        np.testing.assert_array_equal(count(records, bag, tree.domain, np.arange(7), 7), table)
 
 
 def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it(population: Make) -> None:

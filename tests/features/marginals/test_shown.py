@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,28 +13,23 @@ from xml.etree import ElementTree
 import pytest
 from releases.browser import chromium, opened
 from releases.policy import runs_its_own_scripts_alone
-from releases.small import run
-from releases.wide import ATTRIBUTES, write_wide
+from releases.wide import ATTRIBUTES, DECLARED, write_wide
 
-from features.marginals import shown
 from features.marginals.shown import MarginalsView, marginals_view
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
-DECLARED = [("age", "sex", "school"), ("school", "work"), ("work", "tenure", "car"), ("tenure", "rooms")]
-STATED = 'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
+#: In the order of the spec.
+STATED = [("age", "sex", "school"), ("school", "work"), ("work", "tenure", "car"), ("tenure", "rooms")]
 #: A ring, which is filled in.
 RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
 CHOOSE = 'choose = { share = "1/10", attributes_share = "1/20" }'
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def page(made: Callable[[str], Path]) -> Path:
     """The report of a release with two attributes that have labels."""
-    folder = tmp_path_factory.mktemp("shown")
-    labels = '[schema.labels.attributes]\nage = "Age <group>"\nrooms = "Number of rooms"\n\n[marginals]'
-    spec = write_wide(folder / "in", ("[marginals]", labels), ("replicates = 2", "replicates = 1"))
-    return RunDirectory(run(spec, folder / "out")).report
+    return RunDirectory(made("marginals")).report
 
 
 def _section(page: Path) -> ElementTree.Element:
@@ -63,48 +57,13 @@ def test_each_pair_names_the_cliques_that_have_it(page: Path) -> None:
     names = list(ATTRIBUTES)
     for one, row in zip(names, rows, strict=True):
         for other, cell in zip(names, row[1:], strict=True):
-            have = [str(number) for number, clique in enumerate(DECLARED, start=1) if {one, other} <= {*clique}]
+            have = [str(number) for number, clique in enumerate(STATED, start=1) if {one, other} <= {*clique}]
             expected = "itself" if one == other else ", ".join(have) or "·a guess"
             assert _text(cell) == expected, (one, other)
-
-
-def test_cliques_have_their_cells_and_pairs_what_they_would_need(page: Path) -> None:
-    """The product of the numbers of values; 13 of 21 pairs are guesses, each is listed once."""
-    _, cliques, needed = _tables(page)
-    sizes = {"Age <group>": 4, "school": 4, "work": 3, "Number of rooms": 5}
-
-    def cells(title: str) -> int:
-        product = 1
-        for name in title.split(" × "):
-            product *= sizes.get(name, 2)
-        return product
-
-    assert [_text(row[0]) for row in cliques[1:]] == ["1", "2", "3", "4"]
-    for table, at in ((cliques, 1), (needed, 0)):
-        for row in table[1:]:
-            assert int(_text(row[at + 1]).replace(",", "")) == cells(_text(row[at]))
-    measured = {pair for clique in DECLARED for pair in combinations(sorted(clique), 2)}
-    assert len(needed) - 1 == 21 - len(measured)
-    assert len({_text(row[0]) for row in needed[1:]}) == len(needed) - 1
-    # A pair of two neighbours closes a triangle over what they share; its table is named with its cells.
-    beyond = {_text(row[0]): _text(row[2]) for row in needed[1:]}
-    assert beyond["Age <group> × work"] == "Age <group> × school × work (48 cells)"
-    assert "without an interval" in _text(_section(page))
-    assert "exponential mechanism" not in _text(_section(page))
-
-
-def test_tables_are_read_by_their_heads(page: Path) -> None:
-    """All heads say of what they are; what scrolls is reached by the keyboard and named."""
-    section = _section(page)
-    for table in section.iter("table"):
-        assert table.find("caption") is not None
-        assert {head.get("scope") for head in table.iter("th")} == {"row", "col"}
-        for row in table.findall("tbody/tr"):
-            assert (row[0].tag, row[0].get("scope")) == ("th", "row")
-            assert all(_text(cell) for cell in row)
-    scrolled = [one for one in section.iter("div") if one.get("class") == "scroll"]
-    assert len(scrolled) == 3
-    assert all(one.get("tabindex") == "0" and one.get("aria-label") and one.get("role") for one in scrolled)
+    # 13 of 21 pairs are guesses; one of two neighbours closes a triangle over what they share.
+    needed = {_text(row[0]): [_text(cell) for cell in row[1:]] for row in _tables(page)[2][1:]}
+    assert len(needed) == 13
+    assert needed["Age <group> × work"] == ["12", "Age <group> × school × work (48 cells)"]
 
 
 @pytest.fixture
@@ -112,7 +71,7 @@ def view(tmp_path: Path) -> Callable[..., MarginalsView]:
     """The section of a spec with other cliques."""
 
     def of(cliques: str) -> MarginalsView:
-        spec = load_spec(write_wide(tmp_path / "in", (STATED, cliques)))
+        spec = load_spec(write_wide(tmp_path / "in", (DECLARED, cliques)))
         facts: Any = SimpleNamespace(spec=spec, universes=spec.universes())
         stated = next(part.marginals for part in spec.of_features if hasattr(part, "marginals"))
         found = marginals_view(stated, facts)
@@ -136,15 +95,6 @@ def test_what_is_filled_in_is_no_measurement(view: Callable[..., MarginalsView])
     assert len(found.needed) == 15
 
 
-def test_many_pairs_are_not_listed_one_by_one(
-    view: Callable[..., MarginalsView], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The matrix has them still; `query` names what any would need."""
-    monkeypatch.setattr(shown, "MOST_LISTED", 12)
-    found = view(STATED)
-    assert (found.needed, found.n_guessed) == ((), 13)
-
-
 def test_a_private_choice_states_its_parts_of_the_budget(view: Callable[..., MarginalsView]) -> None:
     """Six pairs of seven attributes; the cost is that of the mechanisms that the statement has."""
     choice = view(CHOOSE).choice
@@ -155,7 +105,7 @@ def test_a_private_choice_states_its_parts_of_the_budget(view: Callable[..., Mar
     step = Fraction(1, 2**20)
     epsilon = int(float(8 * Fraction(3, 10) / 6) ** 0.5 / step) * step
     assert choice.choices == pytest.approx(float(6 * epsilon**2 / 8 / 3), abs=1e-12)
-    assert view(STATED).choice is None
+    assert view(DECLARED).choice is None
 
 
 @pytest.mark.slow

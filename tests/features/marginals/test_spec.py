@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import copy
+import json
+import re
 import tomllib
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.wide import CLIQUES, SPEC
+from releases.wide import AMOUNTS, ATTRIBUTES, BINS, CLIQUES, DECLARED, SPEC, STATED
 
-from features.registry import slots
 from pipeline.errors import SpecError
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
-from pipeline.publishing.provenance import accepted_inputs, check_inputs, from_records
-from pipeline.publishing.public_inputs import named_inputs
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of
 
+Change = tuple[str, str]
+PURE = ('rho = "3"', 'framework = "pure"\nepsilon = "3"')
+TWO_RECORDS = ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')
+RING = ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]')
+ADD_REMOVE = ('rho = "3"', 'rho = "3"\nneighbours = "add-remove"')
+BINNED = (AMOUNTS, ("[strategy.levels]", f"{STATED}\n[strategy.levels]"))
 
-def _spec(*changes: tuple[str, str]) -> ReleaseSpec:
+
+def _spec(*changes: Change) -> ReleaseSpec:
     text = SPEC
     for old, new in changes:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     return parse_spec(text, "wide.toml")
+
+
+def _with(section: str) -> Change:
+    """A section of its own."""
+    return "[publish]", f"{section}\n[publish]"
+
+
+def _zeros(stated: str) -> Change:
+    return 'name = "wide"', f'name = "wide"\nstructural_zeros = {stated}'
+
+
+def _exact(stated: str) -> Change:
+    return _with(f"[invariants]\n{stated}")
+
+
+def _in(stated: str) -> Change:
+    """More in the section of cliques."""
+    return "[marginals]", f"[marginals]\n{stated}"
+
+
+def _choose(stated: str, share: str = "1/10") -> Change:
+    return DECLARED, f'choose = {{ share = "{share}", attributes_share = "1/10"{stated} }}'
+
+
+def _county(stated: str) -> Change:
+    return 'county = "1/4"', f"county = {stated}"
+
+
+def _input(stated: str) -> Change:
+    return 'geocode = "block"', f'geocode = "block"\n{stated}'
+
+
+def _at(stated: str) -> Change:
+    return "[strategy.levels]", f"[marginals.parts_at]\n{stated}\n[strategy.levels]"
+
+
+def _fingerprints(spec: ReleaseSpec) -> list[object]:
+    return [one.privacy_fingerprint() for one in spec.universes()]
 
 
 def test_every_clique_is_a_universe_with_its_part_of_the_budget() -> None:
@@ -36,56 +81,9 @@ def test_every_clique_is_a_universe_with_its_part_of_the_budget() -> None:
         for level in universe.strategy.levels:
             assert [(one.query.name, one.share) for one in level.queries] == [(" * ".join(clique), Fraction(1))]
     assert [one.record_attributes for one in universes[1:]] == [()] * 3
-    assert [one.name for one in universes[0].record_attributes] == [
-        "age",
-        "sex",
-        "school",
-        "work",
-        "tenure",
-        "rooms",
-        "car",
-    ]
+    assert [one.name for one in universes[0].record_attributes] == [*ATTRIBUTES]
     assert [one.own_records for one in universes] == [False, True, True, True]
-
-
-def test_other_frameworks_and_records_of_a_person_are_divided_alike() -> None:
-    pure = _spec(
-        ('rho = "3"', 'framework = "pure"\nepsilon = "2"'), ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')
-    )
-    assert {(one.budget, one.unit.records) for one in pure.universes()} == {(Fraction(1, 2), 2)}
-
-
-def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> None:
-    """By the ledger's prices; the epsilon of a choice is rounded for one record, so that for two it is another one."""
-    declared = (
-        'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
-    )
-    chosen = 'choose = { share = "1/10", attributes_share = "1/20" }'
-    universes = _spec((declared, chosen), ('name = "wide"', 'name = "wide"\nrecords_per_person = 2')).universes()
-    (earlier,) = (one.earlier for one in universes if one.earlier is not None)
-    prices = Fraction(0)
-    for one in earlier.uses:
-        query = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2)
-        prices += cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), "zcdp", "change-one")
-    assert sum(one.own_budget for one in universes) + prices == 3
-    assert {one.unit.records for one in universes} == {2}
-
-
-def test_with_fill_a_wider_table_is_estimated_from_the_cliques_inside_it() -> None:
-    ring = ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]')
-    with pytest.raises(
-        SpecError, match=r"marginals.cliques: found cliques that form no tree: .* work x tenure x rooms"
-    ) as told:
-        _spec(ring)
-    assert len(str(told.value).splitlines()) == 1
-    filled = _spec((ring[0], f"{ring[1]}\nfill = true")).universes()
-    (wide,) = (one for one in filled if one.schema.names == ("work", "tenure", "rooms"))
-    assert wide.budget == Fraction(3) * 2 / 5
-    assert [(one.query.name, one.share) for one in wide.strategy.levels[0].queries] == [
-        ("tenure * rooms", Fraction(1, 2)),
-        ("work * rooms", Fraction(1, 2)),
-    ]
-    assert sum(one.budget for one in filled) == 3
+    assert _fingerprints(_spec(_exact('block = ["total"]'))) == _fingerprints(_spec())
 
 
 def test_parts_of_the_budget_are_those_that_are_stated_and_one_of_the_others() -> None:
@@ -95,69 +93,54 @@ def test_parts_of_the_budget_are_those_that_are_stated_and_one_of_the_others() -
     assert budgets == {"": Fraction(1, 2), **dict.fromkeys(["age-sex-school", "work-tenure-car"], Fraction(1, 2))} | {
         "tenure-rooms": Fraction(3, 2)
     }
-    ring = ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "work"]]\nfill = true')
-    (wide,) = (one for one in _spec(parts, ring).universes() if one.schema.names == ("work", "tenure", "rooms"))
-    assert wide.budget == Fraction(3) * 4 / 7
+    filled = _spec(parts, (RING[0], f"{RING[1]}\nfill = true")).universes()
+    (wide,) = (one for one in filled if one.schema.names == ("work", "tenure", "rooms"))
+    assert (wide.budget, sum(one.budget for one in filled)) == (Fraction(3) * 4 / 7, 3)
     assert [(one.query.name, one.share) for one in wide.strategy.levels[0].queries] == [
         ("tenure * rooms", Fraction(3, 4)),
         ("work * rooms", Fraction(1, 4)),
     ]
-    assert _spec(parts, ('rho = "3"', 'framework = "pure"\nepsilon = "3"')).universes()[-1].budget == Fraction(3, 2)
-    even = ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 1 }')
-    assert [one.privacy_fingerprint() for one in _spec(even).universes()] == [
-        one.privacy_fingerprint() for one in _spec().universes()
-    ]
-    assert "parts" not in _spec().public_dict()["marginals"]
-
-
-def test_a_published_spec_whose_budgets_are_not_the_stated_parts_is_refused() -> None:
-    content = _spec(("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 3 }')).public_dict()
-    assert ReleaseSpec.from_public_dict(content).public_dict() == content
+    pure = _spec(parts, PURE, TWO_RECORDS).universes()
+    assert (pure[-1].budget, {one.unit.records for one in pure}) == (Fraction(3, 2), {2})
+    # Parts at levels are those of all where they say the same, or nothing.
+    same = _at('county = {}\ntract = { "tenure * rooms" = 3 }\nblock = { "tenure*rooms" = 3 }')
+    assert _fingerprints(_spec(parts, same)) == _fingerprints(_spec(parts))
+    assert _fingerprints(_spec(_in('parts = { "tenure * rooms" = 1 }'))) == _fingerprints(_spec())
+    content = _spec(parts).public_dict()
     for key, other in (("tenure * rooms", 2), ("school * work", 2)):
-        changed = copy.deepcopy(content)
-        changed["marginals"]["parts"] = [[key, other]]
+        content["marginals"]["parts"] = [[key, other]]
         with pytest.raises(SpecError, match=r"privacy\.rho: found .*; see marginals\.parts"):
-            ReleaseSpec.from_public_dict(changed)
+            ReleaseSpec.from_public_dict(content)
 
 
-#: Of seven parts at the county five, at the tract one of four, and at the block nothing.
-_AT = """
-[marginals.parts_at]
-county = { "rooms * tenure" = 5 }
-block = { "tenure * rooms" = 0, "school * work" = 3 }
-"""
-
-
-@pytest.mark.parametrize(("framework", "key"), [("zcdp", "rho"), ("pure", "epsilon")])
-def test_parts_at_a_level_divide_its_share_and_add_up_to_the_budget(framework: str, key: str) -> None:
-    pure = [('rho = "3"', 'framework = "pure"\nepsilon = "3"')] if framework == "pure" else []
-    spec = _spec(("[strategy.levels]", f"{_AT}[strategy.levels]"), *pure)
+@pytest.mark.parametrize(("framework", "key"), [((), "rho"), ((PURE,), "epsilon")])
+def test_parts_at_a_level_divide_its_share_and_add_up_to_the_budget(framework: Sequence[Change], key: str) -> None:
+    """Of eight parts at the county five, at the tract one of four, and at the block nothing."""
+    stated = 'county = { "rooms * tenure" = 5 }\nblock = { "tenure * rooms" = 0, "school * work" = 3 }'
+    spec = _spec(_at(stated), *framework)
     spent = {
         (level.level, query.query.name): one.budget * level.share * query.share
         for one in spec.universes()
         for level in one.strategy.levels
         for query in level.queries
     }
+    even = {" * ".join(clique): 1 for clique in CLIQUES}
     parts = {
-        "county": {"school * work": 1, "age * sex * school": 1, "work * tenure * car": 1, "tenure * rooms": 5},
-        "tract": {"school * work": 1, "age * sex * school": 1, "work * tenure * car": 1, "tenure * rooms": 1},
-        "block": {"school * work": 3, "age * sex * school": 1, "work * tenure * car": 1},
+        ("county", Fraction(1, 4)): {**even, "tenure * rooms": 5},
+        ("tract", Fraction(1, 4)): even,
+        ("block", Fraction(1, 2)): {"school * work": 3, "age * sex * school": 1, "work * tenure * car": 1},
     }
-    shares = {"county": Fraction(1, 4), "tract": Fraction(1, 4), "block": Fraction(1, 2)}
     assert spent == {
-        (level, clique): 3 * shares[level] * Fraction(part, sum(of.values()))
-        for level, of in parts.items()
+        (level, clique): 3 * share * Fraction(part, sum(of.values()))
+        for (level, share), of in parts.items()
         for clique, part in of.items()
     }
     assert sum(spent.values()) == sum(one.budget for one in spec.universes()) == 3
     content = spec.public_dict()
     assert ReleaseSpec.from_public_dict(content).public_dict() == content
     for place in (content["privacy"], content["companions"][2][1]["privacy"]):
-        kept = place[key]
-        place[key] = "1"
-        with pytest.raises(
-            SpecError, match=rf"marginals\.parts_at\.county: .* has another part of the {key} at county"
-        ):
+        kept, place[key] = place[key], "1"
+        with pytest.raises(SpecError, match=rf"marginals\.parts_at\.county: .* another part of the {key} at county"):
             ReleaseSpec.from_public_dict(content)
         place[key] = kept
     content["marginals"]["parts_at"][1][1][0][1] = 1
@@ -165,54 +148,22 @@ def test_parts_at_a_level_divide_its_share_and_add_up_to_the_budget(framework: s
         ReleaseSpec.from_public_dict(content)
 
 
-def test_parts_at_levels_are_those_of_all_where_they_say_the_same() -> None:
-    """And those that no level names are those of `parts`."""
-    at = '[marginals.parts_at]\ncounty = {}\ntract = { "tenure * rooms" = 3 }\nblock = { "tenure*rooms" = 3 }\n'
-    parts = ("[marginals]", '[marginals]\nparts = { "tenure * rooms" = 3 }')
-    universes = _spec(parts, ("[strategy.levels]", f"{at}[strategy.levels]")).universes()
-    assert [one.privacy_fingerprint() for one in universes] == [
-        one.privacy_fingerprint() for one in _spec(parts).universes()
-    ]
+def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> None:
+    """By the ledger's prices; the epsilon of a choice is rounded for one record, so that for two it is another one."""
+    universes = _spec(_choose(""), TWO_RECORDS).universes()
+    (earlier,) = (one.earlier for one in universes if one.earlier is not None)
+    prices = Fraction(0)
+    for one in earlier.uses:
+        query = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2)
+        prices += cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), "zcdp", "change-one")
+    assert sum(one.own_budget for one in universes) + prices == 3
+    assert {one.unit.records for one in universes} == {2}
 
 
-@pytest.mark.parametrize(
-    ("stated", "told"),
-    [
-        ('blok = { "tenure * rooms" = 0 }', ".blok: 'blok' is not a level; did you mean 'block'?"),
-        ('block = { "tenure * room" = 0 }', ".block.\"tenure * room\": found the attribute 'room'; the schema has "),
-        ('block = { "tenure * car" = 0 }', ".block.\"tenure * car\": found 'tenure * car', which is no clique; "),
-        ('block = { "tenure * rooms" = -1 }', '.block."tenure * rooms": found the number -1; at least 0 is needed'),
-        ("block = 3", ".block: found the number 3; a table is needed"),
-        (
-            'block = { "tenure * rooms" = 0, "work*tenure*car" = 0, "work * school" = 0, "age * sex * school" = 0 }',
-            ".block: no clique has a part at this level; one at least needs one",
-        ),
-        (
-            "\n".join(f'{level} = {{ "tenure * rooms" = 0 }}' for level in ("county", "tract", "block")),
-            ": tenure x rooms would be measured at no level; at one at least it needs a part",
-        ),
-    ],
-)
-def test_parts_that_nothing_can_come_of_are_refused(stated: str, told: str) -> None:
-    with pytest.raises(SpecError) as error:
-        _spec(("[strategy.levels]", f"[marginals.parts_at]\n{stated}\n[strategy.levels]"))
-    assert str(error.value).startswith(f"wide.toml: marginals.parts_at{told}")
-    assert len(str(error.value).splitlines()) == 1
-
-
-def test_a_level_without_a_share_has_nothing_to_divide() -> None:
-    with pytest.raises(SpecError, match=r"parts_at\.tract: this level has no share of the budget"):
-        _spec(
-            ('county = "1/4"', 'county = "1/2"'),
-            ('tract = "1/4"', 'tract = "0"'),
-            ("[strategy.levels]", '[marginals.parts_at]\ntract = { "tenure * rooms" = 2 }\n[strategy.levels]'),
-        )
-
-
-def test_tables_stand_with_the_clique_that_has_them() -> None:
-    tables = '[tables]\nsexes = "sex * age"\nhomes = { query = "tenure", levels = ["county"] }\n[publish]'
-    universes = {one.name: [table.name for table in one.tables] for one in _spec(("[publish]", tables)).universes()}
-    assert universes == {"": [], "age-sex-school": ["sexes"], "work-tenure-car": ["homes"], "tenure-rooms": []}
+def test_a_value_that_never_occurs_may_be_stated_before_pairs_are_chosen() -> None:
+    for universe in _spec(_zeros('[{ school = "third" }]'), _choose("")).universes():
+        per_value = universe.schema.n_cells // 4
+        assert universe.structural_zeros.sum() == (per_value if "school" in universe.schema.names else 0)
 
 
 def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_default_ones() -> None:
@@ -236,130 +187,127 @@ def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_de
     assert [dict(own.labels(one.name).tables) for one in own.universes()] == [{}, {}, {"homes": "At home"}, {}]
 
 
-def test_attributes_and_labels_of_all_universes_are_from_where_those_of_the_table_are_from() -> None:
-    others = ("age-sex-school", "work-tenure-car", "tenure-rooms")
-    stated = "[provenance]\ninputs.{KEY} = {{ source = 'records', from = 'a guess' }}\n{MORE}\n[publish]"
-    labels = "[schema.labels]\nattributes.age = 'Age'\n"
-    for key, before in (("schema", ""), ("schema", labels), ("labels", labels)):
-        for more, accepted in (("", False), (f"accept = ['{key}']", True)):
-            spec = _spec(("[publish]", before + stated.format(KEY=key, MORE=more)))
-            all_of_it = (key, *(f"companions.{name}.{key}" for name in others))
-            for one in (spec, ReleaseSpec.from_public_dict(spec.public_dict())):
-                assert from_records(one) == all_of_it
-                assert accepted_inputs(one) == (all_of_it if accepted else ())
-                origins = {named.name: named.origin(one).origin for named in named_inputs(one)}
-                assert {name for name, origin in origins.items() if origin == "a guess"} == set(all_of_it)
-            check_inputs(spec)
-    own = "inputs.'companions.tenure-rooms.schema' = { source = 'public', from = 'a book' }"
-    spec = _spec(("[publish]", stated.format(KEY="schema", MORE=own)))
-    assert from_records(spec) == ("schema", *(f"companions.{name}.schema" for name in others[:2]))
+#: What does not go with cliques, as the key that is named; all that goes with no other table of its own.
+_NOT_TOGETHER: list[tuple[str, Change]] = [
+    ("publish.draws", ("[publish]", "[publish]\ndraws = 3")),
+    ("publish.unbiased", ("[publish]", "[publish]\nunbiased = true")),
+    ("geography.bypass", ('column = "block"', 'column = "block"\nbypass = true')),
+    *(
+        (place, _with(section))
+        for place, section in (
+            ("postprocess.passes", '[postprocess]\npasses = ["age"]'),
+            ("postprocess.estimator", '[postprocess]\nestimator = "topdown"'),
+            ("postprocess.solver", '[postprocess]\nsolver = "cvxpy"'),
+            ("postprocess.complete", '[postprocess]\ncomplete = "even"'),
+            ("postprocess.shares", '[postprocess.shares.x]\nlevel = "county"'),
+            ("bounds", '[[bounds]]\nname = "x"'),
+            ("select", "[select.x]\nlevel = 1"),
+            ("join", "[[join]]\nx = 1"),
+            ("companions", '[companions.units]\nschema.attributes.a = ["1"]'),
+            ("series", "[series]\nx = 1"),
+            ("collect", "[collect]\nx = 1"),
+            ("schema.recodes", '[schema.recodes.x]\nattribute = "age"\ngroups = { a = ["old"] }'),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ('["tenure", "rooms"]]', '["tenure", "room"]]', "marginals.cliques: found the attribute 'room'; "),
-        ('["tenure", "rooms"]]', '["tenure", "car"]]', "marginals.cliques: none has the attribute 'rooms'; "),
-        ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "tenure"]]', "marginals.cliques: found tenure x "),
-        ('["tenure", "rooms"]]', '["tenure", "rooms"], ["rooms", "age"]]', "marginals.cliques: found cliques "),
-        ("[strategy.levels]", '[strategy]\nqueries = { age = "1" }\n[strategy.levels]', "strategy: with [marg"),
-        ('county = "1/4"', 'county = { share = "1/4", queries = { age = "1" } }', "strategy.levels.county: with [ma"),
-        ('rho = "3"', "", "privacy.rho: missing; the whole budget, of which each clique has a part"),
-        ('form = "microdata"', 'form = "long"', "input.form: found 'long'; with [marginals] records are \"microdata\""),
-        *(
-            ("[marginals]", f"[marginals]\nparts = {{ {parts} }}", f"marginals.parts.{told}")
-            for parts, told in (
-                ('"tenure * room" = 2', "\"tenure * room\": found the attribute 'room'; the schema has age, sex"),
-                ('"tenure * car" = 2', "\"tenure * car\": found 'tenure * car', which is no clique; allowed are "),
-                ('"total" = 2', "total: found 'total', which is no clique; allowed are age * sex * school, "),
-                ('"detailed" = 2', "detailed: found 'detailed', which is no clique; allowed are age * sex * school, "),
-                ('"tenure * rooms" = 2, "rooms*tenure" = 3', '"rooms*tenure": found a part of tenure x rooms twice'),
-                ('"tenure * rooms" = 0', '"tenure * rooms": found the number 0; at least 1 is needed'),
-                ('"tenure * rooms" = "1/2"', "\"tenure * rooms\": found "),
-            )
-        ),
-        (
-            'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]',
-            'choose = { share = "1/10", attributes_share = "1/20" }\nparts = { "age * sex" = 2 }',
-            "marginals.parts: found together with choose; pairs that are chosen have the same part each",
-        ),
-        ("[publish]", '[tables]\nx = "age * car"\n[publish]', "tables.x: age x car is no table of this release"),
-        ("[publish]", '[tables]\nx = "age * cars"\n[publish]', "tables.x: 'cars' is not an attribute;"),
-        ('county = "1/4"', 'county = "1/3"', "strategy.levels: the shares add up to 13/12"),
-        ('county = "1/4"', 'county = "1/4"\nregion = "0"', "strategy.levels.region: 'region' is not a level"),
-        ('county = "1/4"', 'county = 3', "strategy.levels.county"),
-        ('car = ["no", "yes"]', 'car = ["no", "no"]', "schema: attribute 'car' lists the value 'no' twice"),
-        ('geocode = "block"', 'geocode = "block"\nfoo = 1', "input.foo: unknown key"),
-        *(
-            ('geocode = "block"', f'geocode = "block"\n{typo}', f"input.{told}")
-            for typo, told in (
-                ('columns = { sexx = "sex_reg" }', "columns.sexx: 'sexx' is not an attribute; did you mean 'sex'?"),
-                ('values.agee = { 1 = "child" }', "values.agee: 'agee' is not an attribute; did you mean 'age'?"),
-                ('values.age = { 1 = "kid" }', "values.age.1: 'kid' is not a value of age; allowed are child"),
-            )
-        ),
-        *(
-            ("[publish]", f"[schema.labels]\n{typo}\n[publish]", f"schema.labels.{told}")
-            for typo, told in (
-                ('attributes.agee = "Age"', "attributes.agee: 'agee' is not an attribute or recode; did you mean"),
-                ('values.agee = { child = "0" }', "values.agee: 'agee' is not an attribute or recode; did you mean"),
-                ('values.age = { kid = "0" }', "values.age.kid: 'kid' is not a value of age; allowed are child"),
-                ('tables."school.sex" = "0"', "tables.\"school.sex\": 'school.sex' is not a published table; did"),
-            )
-        ),
-        (
-            "[publish]",
-            '[tables]\na = "age"\n[schema.labels]\ntables.b = "x"\n[publish]',
-            "schema.labels.tables.b: 'b' is not a published table; allowed are a",
-        ),
-        *(
-            ("[strategy.levels]", f"[strategy]\n{key} = {value}\n[strategy.levels]", f"strategy{told}")
-            for key, value, told in (
-                ("foo", "3", ".foo: unknown key; allowed here are preset, queries, levels"),
-                ("tables", "{}", ".tables: unknown key; tables = ... stands before the first [table], or as a [tab"),
-                ("preset", '""', ": with [marginals] it has the share of each level and nothing else"),
-                ("queries", "{}", ": with [marginals] it has the share of each level and nothing else"),
-            )
-        ),
-        ('[strategy.levels]', '[other]', "strategy: with [marginals] it has the share of each level"),
-        ("[publish]", "[publish]\ndraws = 3", "publish.draws: not together with [marginals] yet"),
-        ("[publish]", "[publish]\nunbiased = true", "publish.unbiased: not together with [marginals] yet"),
-        ("[publish]", '[postprocess]\npasses = ["age"]\n[publish]', "postprocess.passes: not together with"),
-        ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]', "postprocess.estimator: not together with"),
-        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]', "postprocess.solver: not together with"),
-        ("[publish]", '[postprocess]\ncomplete = "even"\n[publish]', "postprocess.complete: not together with"),
-        ("[publish]", '[[bounds]]\nname = "x"\n[publish]', "bounds: not together with [marginals] yet"),
-        ("[publish]", "[select.x]\nlevel = 1\n[publish]", "select: not together with [marginals] yet"),
-        ("[publish]", "[[join]]\nx = 1\n[publish]", "join: not together with [marginals] yet"),
-        ("[publish]", '[companions.units]\nschema.attributes.a = ["1"]\n[publish]', "companions: not together"),
-        ("[publish]", "[series]\nx = 1\n[publish]", "series: not together with [marginals] yet"),
-        ("[publish]", "[collect]\nx = 1\n[publish]", "collect: not together with [marginals] yet"),
-        ("[publish]", '[postprocess.shares.x]\nlevel = "county"\n[publish]', "postprocess.shares: not together with"),
-        ("[publish]", '[schema.recodes.x]\nattribute = "age"\ngroups = { a = ["old"] }\n[publish]', "schema.rec"),
-        ('column = "block"', 'column = "block"\nbypass = true', "geography.bypass: not together with [marginals] yet"),
-    ],
-)  # fmt: skip
-def test_what_does_not_go_with_it_is_refused_in_one_sentence(old: str, new: str, told: str) -> None:
+@pytest.mark.parametrize(("place", "change"), _NOT_TOGETHER)
+def test_what_does_not_go_with_cliques_is_refused_by_its_key(place: str, change: Change) -> None:
+    """What the defaults are may be written out."""
+    with pytest.raises(SpecError, match=rf"^wide\.toml: {re.escape(place)}.*: not together with"):
+        _spec(change)
+    stated = '[postprocess]\nestimator = "full"\nsolver = "auto"\ncomplete = "proportional"\npasses = ["total"]'
+    assert _spec(_with(stated)).public_dict() == _spec().public_dict()
+
+
+_LAST = '["tenure", "rooms"]]'
+_SHARES, _CAR = "[strategy.levels]", 'car = ["no", "yes"]'
+_EMPTY = [('county = "1/4"', 'county = "1/2"'), ('tract = "1/4"', 'tract = "0"')]
+_HOURS = f"hours = {json.dumps(BINS['hours'])}"
+_EVERY = '"tenure * rooms" = 0, "work*tenure*car" = 0, "work * school" = 0, "age * sex * school" = 0'
+_NOWHERE = "\n".join(f'{level} = {{ "tenure * rooms" = 0 }}' for level in ("county", "tract", "block"))
+
+#: The beginning of the one sentence after the file, what stands later in it, and the changes.
+_REFUSED: list[tuple[str, str, Sequence[Change]]] = [
+    ("marginals.cliques", "found the attribute 'room'; ", [(_LAST, '["tenure", "room"]]')]),
+    ("marginals.cliques", "none has the attribute 'rooms'; ", [(_LAST, '["tenure", "car"]]')]),
+    ("marginals.cliques", "found tenure x rooms", [(_LAST, f'{_LAST[:-1]}, ["rooms", "tenure"]]')]),
+    ("marginals.cliques", "form no tree: ", [RING]),
+    ("marginals.cliques", "found neither of cliques and choose", [(DECLARED, "")]),
+    ("marginals.cliques", "found both of cliques and choose", [_in(_choose("")[1])]),
+    ("marginals.cliques", "found the number 3; a list", [(DECLARED, "cliques = 3")]),
+    ("marginals.budget", "is stated by a run", [_choose(""), _in('budget = "3"')]),
+    ('marginals.parts."tenure * room"', "the schema has age, sex", [_in('parts = { "tenure * room" = 2 }')]),
+    ('marginals.parts."rooms*tenure"', "twice", [_in('parts = { "tenure * rooms" = 2, "rooms*tenure" = 3 }')]),
+    ('marginals.parts."tenure * rooms"', "at least 1 is needed", [_in('parts = { "tenure * rooms" = 0 }')]),
+    ('marginals.parts."tenure * rooms"', "found ", [_in('parts = { "tenure * rooms" = "1/2" }')]),
+    ("marginals.parts_at.blok", "did you mean 'block'?", [_at('blok = { "tenure * rooms" = 0 }')]),
+    ('marginals.parts_at.block."tenure * car"', "which is no clique", [_at('block = { "tenure * car" = 0 }')]),
+    ('marginals.parts_at.block."tenure * rooms"', "at least 0 is", [_at('block = { "tenure * rooms" = -1 }')]),
+    ("marginals.parts_at.block", "no clique has a part at this level", [_at(f"block = {{ {_EVERY} }}")]),
+    ("marginals.parts_at", "tenure x rooms would be measured at no level", [_at(_NOWHERE)]),
+    ("marginals.parts_at.tract", "this level has no share", [*_EMPTY, _at('tract = { "tenure * rooms" = 2 }')]),
+    ("marginals.choose.weights", "found 'age * colour'", [_choose(', weights = { "age * colour" = 2 }')]),
+    ("marginals.choose.weights", "twice", [_choose(', weights = { "sex*age" = 2, "age * sex" = 2 }')]),
+    ("marginals.choose.all_cells", "found without choose.further", [_choose(", all_cells = 99")]),
+    ("marginals.choose.all_cells", "found 7; ", [_choose(", further = 3, all_cells = 7")]),
+    ("marginals.choose", "the cliques need some", [_choose("", "9/10")]),
+    ("marginals.choose", "at least 2^-43 is needed", [_choose("", "1/1000000000000000")]),
+    ("tables.both", "which pairs are measured is chosen", [_choose(""), _with('[tables]\nboth = "age * sex"')]),
+    ("tables.x", "age x car is no table of this release", [_with('[tables]\nx = "age * car"')]),
+    ("privacy.rho", "missing; the whole budget", [('rho = "3"', "")]),
+    ("privacy.rho", "missing; the whole budget", [_choose(""), ('rho = "3"', "")]),
+    ("input.form", "found 'long'; with [marginals] records are", [('form = "microdata"', 'form = "long"')]),
+    ("strategy", "with [marginals]", [(_SHARES, f'[strategy]\nqueries = {{ age = "1" }}\n{_SHARES}')]),
+    ("strategy.levels.county", "with [marginals]", [_county('{ share = "1/4", queries = { age = "1" } }')]),
+    ("strategy.levels", "the shares add up to 3/4", [_choose(""), _county('"0"')]),
+    ("strategy.levels.region", "is not a level", [_county('"1/4"\nregion = "0"')]),
+    ("strategy.levels.tract.share", "found 'x'", [_choose(""), ('tract = "1/4"', 'tract = "x"')]),
+    ("schema.labels.values.age.kid", "not a value of age", [_with('[schema.labels]\nvalues.age = { kid = "0" }')]),
+    ("schema.labels.tables.b", "allowed are a", [_with('[tables]\na = "age"\n[schema.labels]\ntables.b = "x"')]),
+    ("input.values.age.1", "'kid' is not a value of age", [_input('values.age = { 1 = "kid" }')]),
+    ("structural_zeros[0]", "age x car (8 cells) would be needed", [_zeros('"age == child and car == yes"')]),
+    ("structural_zeros[0]", "'agee' is not an", [_zeros('"agee == child"')]),
+    ("structural_zeros[0].age", "'kid' is not a value of age;", [_zeros('[{ age = "kid" }]')]),
+    ("structural_zeros", "no record is possible", [_zeros('[{ sex = ["f", "m"] }]')]),
+    ("structural_zeros[0]", "found age x sex; ", [_zeros('[{ age = "old", sex = "f" }]'), _choose("")]),
+    ("invariants", "not together with [marginals.choose] yet", [_exact('block = ["total"]'), _choose("")]),
+    ("invariants.county", 'state "age * sex" there', [_exact('county = ["age", "sex"]')]),
+    ("invariants.county", "found sex of each block and age", [_exact('county = ["age"]\nblock = ["sex"]')]),
+    ("invariants.county", "the clique age x car (8 cells) would be needed", [_exact('county = ["age * car"]')]),
+    ("invariants.country", "did you mean 'county'", [_exact('country = ["age"]')]),
+    ("invariants.county", "found 'detailed'; with [marginals]", [_exact('county = ["detailed"]')]),
+    ("invariants.county", "is the same query as 'age'", [_exact('county = ["age", "age"]')]),
+    ("invariants", 'with neighbours = "add-remove"', [_exact('county = ["total"]'), ADD_REMOVE]),
+    *(
+        ("marginals.amounts.hours", told, [*BINNED, (_HOURS, f"hours = {json.dumps(bins)}")])
+        for bins, told in (
+            (["0..0", "2..9"], "found '2..9' after '0..0', a gap: 1 would be in no bin"),
+            (["0..5", "5..9"], "found '5..9' after '0..5', which overlap: 5 would be in both"),
+            (["0..5", "-2..9"], "which overlap: 0 would be in both"),
+            (["5..9", "0..4"], "found '0..4' after '5..9'; the lower bin comes first"),
+            (["0..9", "10+"], "found '10+'; a range is \"FIRST..LAST\", two whole numbers of at most 15 digits"),
+            ([], "found an empty list"),
+        )
+    ),
+    ("marginals.amounts.hours", "found in [schema.attributes], too", [*BINNED, (_CAR, f'hours = ["few"]\n{_CAR}')]),
+    ("marginals.amounts.wages", "'wages_drawn'", [*BINNED, (_CAR, f'wages_drawn = ["few"]\n{_CAR}')]),
+    ("marginals.amounts", "not with coded = true", [*BINNED, _input("coded = true")]),
+    ("marginals.cliques", "none has the attribute 'hours'", [*BINNED, (', ["wages", "hours"]', "")]),
+    ('input.values.wages.""', "is not a value of wages", [*BINNED, _with('[input.values.wages]\n"" = "nothing"\n')]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "told", "changes"), _REFUSED)
+def test_what_cannot_be_is_refused_in_one_sentence_with_its_place(
+    place: str, told: str, changes: Sequence[Change]
+) -> None:
     with pytest.raises(SpecError) as error:
-        _spec((old, new))
+        _spec(*changes)
     (line,) = str(error.value).splitlines()
-    assert line.startswith(f"wide.toml: {told}")
-
-
-def test_defaults_that_are_written_out_are_taken() -> None:
-    stated = (
-        '[postprocess]\nestimator = "full"\nsolver = "auto"\ncomplete = "proportional"\npasses = ["total"]\n[publish]'
-    )
-    assert _spec(("[publish]", stated)).public_dict() == _spec().public_dict()
-
-
-def test_what_is_wrong_by_itself_is_told_as_in_any_spec() -> None:
-    with pytest.raises(SpecError, match=r"wide\.toml: marginals\.cliques: found the number 3; a list in"):
-        _spec(("[marginals]", "[marginals]\ncliques = 3\n[other]"))
-    with pytest.raises(SpecError, match=r"wide\.toml: marginals: found the number 3; a table is needed"):
-        parse_spec("marginals = 3\n" + SPEC.replace("[marginals]", "[other]"), "wide.toml")
-    with pytest.raises(SpecError, match=r"wide\.toml: marginals\.filled: unknown key; did you mean 'fill'"):
-        _spec(("[marginals]", "[marginals]\nfilled = true"))
+    assert line.startswith(f"wide.toml: {place}: ")
+    assert told in line
 
 
 def test_anything_else_in_the_place_of_any_table_or_key_is_refused_or_read() -> None:
@@ -449,7 +397,3 @@ def test_a_published_spec_whose_universes_are_not_those_of_its_cliques_is_refuse
     change(content)  # type: ignore[operator]
     with pytest.raises(SpecError, match=told):
         ReleaseSpec.from_public_dict(content)
-
-
-def test_the_section_is_a_key_of_the_feature() -> None:
-    assert "marginals" not in slots().missing
