@@ -99,12 +99,14 @@ class Refusal:
         change: (text of the spec, what stands in its place); or what changes files in the folder with the inputs.
         told: what the one message says: the file, key, row or geounit; what was found; what is allowed.
         command: that refuses it; the case's last one where it is empty.
+        status: its exit status; 3 where the budget is not enough.
     """
 
     case: str
     change: tuple[str, str] | Callable[[Path], object]
     told: tuple[str, ...]
     command: Command = ()
+    status: int = 2
 
     @property
     def id(self) -> str:

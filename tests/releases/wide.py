@@ -189,8 +189,7 @@ def binned(table: pd.DataFrame) -> pd.DataFrame:
 def counted(table: pd.DataFrame, clique: Sequence[str], level: str) -> pd.DataFrame:
     """Counts of records by area of a level, a column for each combination of the values of a clique."""
     area = table.iloc[:, 0].astype(str).str[: LEVELS[level]]
-    own, *others = (table[name].astype(str) for name in clique)
-    labels = own.str.cat(others, sep=" * ") if others else own
+    labels = table[list(clique)].astype(str).agg(" * ".join, axis=1)
     columns = [" * ".join(one) for one in product(*(VALUES[name] for name in clique))]
     areas = sorted({leaf[: LEVELS[level]] for leaf in leaves()})
     return pd.crosstab(area, labels).reindex(index=areas, columns=columns, fill_value=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -151,10 +152,12 @@ def test_universes_that_add_up_and_disagree_are_caught_by_the_second_program(mad
 def _with_renter(table: pd.DataFrame, row: pd.Series, width: int) -> pd.DataFrame:
     table = table.astype({"geocode": str, "tenure": str, "rooms": str})
     area, rooms = row["geocode"][:width], row["rooms"]
-    counts = table.set_index(["geocode", "tenure", "rooms"])["count"].to_dict()
+    counts: Counter[tuple[str, ...]] = Counter(
+        {(str(area), str(tenure), str(room)): int(count) for area, tenure, room, count in table.to_numpy()}
+    )
     counts[area, "owner", rooms] -= 1
-    counts[area, "renter", rooms] = counts.get((area, "renter", rooms), 0) + 1
-    rows = sorted((area, tenure, rooms, count) for (area, tenure, rooms), count in counts.items() if count)
+    counts[area, "renter", rooms] += 1
+    rows = sorted((*key, count) for key, count in counts.items() if count)
     return pd.DataFrame(rows, columns=["geocode", "tenure", "rooms", "count"])
 
 

@@ -161,8 +161,8 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     areas.to_parquet(tmp_path / "off.parquet", index=False)
     areas.to_csv(tmp_path / "off.csv", index=False)
     expected = release.query("sex").over({"Old Mill (place 059)": [first, third], "tribal 7": [second]})
-    for file in ("off.parquet", "off.csv"):
-        same(frame(town, "sex", "--areas", tmp_path / file), expected)
+    for name in ("off.parquet", "off.csv"):
+        same(frame(town, "sex", "--areas", tmp_path / name), expected)
     for called in ("old mill", "place 059", "Old Mill (place 059)"):
         same(frame(town, "sex", "--areas", tmp_path / "off.csv", "--area", called), expected.iloc[:1])
     two, other = tmp_path / "two.csv", tmp_path / "other.csv"

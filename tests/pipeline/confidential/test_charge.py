@@ -61,7 +61,7 @@ def test_a_run_is_charged_once_before_it_measures_and_another_is_refused(
     with pytest.raises(BudgetRefusedError, match=r"town.* asked for rho = 2, left is 1: 2 of 3 is spent") as refused:
         run(spec, tmp_path / "elsewhere")  # its own key: other noise, another charge
     assert refused.value.exit_status == 3
-    assert (spent(ledger), spent(ledger, "town-units")) == (2, 1)
+    assert [spent(ledger), spent(ledger, "town-units")] == [2, 1]
     with Ledger.open(ledger) as opened:
         assert not opened.verify()
         assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}

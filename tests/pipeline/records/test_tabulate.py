@@ -162,7 +162,7 @@ def one_of_each(path: Path, **more: Sequence[object]) -> Path:
     ],
 )
 def test_what_a_column_may_hold(
-    tmp_path: Path, columns: dict[str, Sequence[object]], more: dict[str, object], people: list[str] | None
+    tmp_path: Path, columns: dict[str, Sequence[object]], more: dict[str, Any], people: list[str] | None
 ) -> None:
     """Other names, blanks that mean something, codes of any type, and geocodes as text or numbers."""
     path = one_of_each(tmp_path / "a.parquet", **columns)
