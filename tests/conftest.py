@@ -13,7 +13,7 @@ from pathlib import Path
 import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
-from oracles.how_many import OF_A_VERSION, turns
+from oracles.how_many import OF_A_VERSION
 
 from pipeline.execution.threads import limit_threads
 from pipeline.privacy.keys import MasterKey
@@ -49,22 +49,6 @@ pytest_plugins = ["releases.fixtures"]
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 PROJECT = Path(__file__).resolve().parent.parent
-
-
-#: "first" or "second": the slow tests of this half of their files; see `.ci/run`.
-HALF = os.environ.get("SPINEWISE_TEST_HALF")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the files with slow tests only a half, if one is asked for; each file is of the other with the next commit."""
-    if HALF is None:
-        return
-    slow = {item for item in items if item.get_closest_marker("slow")}
-    files = sorted({item.path for item in slow})
-    first = set(turns(files, 2))
-    asked = first if HALF == "first" else set(files) - first
-    config.hook.pytest_deselected(items=[item for item in items if item in slow and item.path not in asked])
-    items[:] = [item for item in items if item not in slow or item.path in asked]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,14 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from oracles.how_many import turns
 from project.conftest import PACKAGES
 from project.documents import PROJECT
 from releases.command import forks
@@ -92,11 +91,12 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if getattr(finder, "__nam
 """
 
 
-def _copy_without(feature: Feature, target: Path) -> Path:
-    """The packages without the feature's folder; what Python has compiled of the rest is of use there, too."""
+def _copy_without(features: Sequence[Feature], target: Path) -> Path:
+    """The packages without the folders of features; what Python has compiled of the rest is of use there, too."""
     for package in PACKAGES:
         shutil.copytree(PROJECT / package, target / package)
-    shutil.rmtree(target / "features" / feature.name)
+    for feature in features:
+        shutil.rmtree(target / "features" / feature.name)
     (target / "sitecustomize.py").write_text(_NOT_EDITABLE)
     return target
 
@@ -204,10 +204,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", turns(FEATURES, 2), ids=lambda feature: feature.name)
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
 def test_the_program_runs_without_it(tmp_path: Path, feature: Feature, whole: Whole) -> None:
     """Help lists all commands but the feature's, which are refused; a release has the same bytes."""
-    without = _copy_without(feature, tmp_path / "copy")
+    without = _copy_without([feature], tmp_path / "copy")
     assert whole.commands - _commands(without) == set(feature.commands)
     for name in feature.commands:
         assert f"Error: No such command '{name}'." in _command(without, name, "anything", status=2)
@@ -296,20 +296,18 @@ def types_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "feature", turns((one for one in FEATURES if one.keys or one.pages), 2), ids=lambda feature: feature.name
-)
-def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_of_it(
-    tmp_path: Path, feature: Feature, types_cache: Path
-) -> None:
+def test_types_and_tests_of_the_core_pass_without_any_of_them(tmp_path: Path, types_cache: Path) -> None:
+    """But for those that tests of the core use. As no feature imports another, this holds without each of them."""
     pytest.importorskip("mypy")
-    without = _copy_without(feature, tmp_path / "copy")
+    gone = [feature for feature in FEATURES if feature.name not in _USED_BY_TESTS]
+    without = _copy_without(gone, tmp_path / "copy")
     for name in ("tests", "docs", "examples", "benchmarks", "pyproject.toml"):
         copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy
         copy(PROJECT / name, without / name)
-    shutil.rmtree(without / "tests" / "features" / feature.name)
-    for name in _HELPERS.get(feature.name, ()):
-        (without / name).unlink()
+    for feature in gone:
+        shutil.rmtree(without / "tests" / "features" / feature.name)
+        for name in _HELPERS.get(feature.name, ()):
+            (without / name).unlink()
     commands = [
         [sys.executable, "-m", "mypy", "--cache-dir", str(types_cache), *PACKAGES, "tests"],
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "not slow", *_OF_SPECS],
@@ -326,7 +324,7 @@ def test_types_and_tests_of_the_core_pass_without_what_a_spec_or_a_release_has_o
 @pytest.mark.parametrize("feature", [one for one in FEATURES if one.name in _NAMES], ids=lambda feature: feature.name)
 def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Feature, types_cache: Path) -> None:
     pytest.importorskip("mypy")
-    without = _copy_without(feature, tmp_path / "copy")
+    without = _copy_without([feature], tmp_path / "copy")
     shutil.copy(PROJECT / "pyproject.toml", without)
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(types_cache), *sorted(_NAMES[feature.name])]
     done = subprocess.run(command, cwd=without, capture_output=True, text=True, timeout=600, check=False)

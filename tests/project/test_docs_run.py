@@ -18,7 +18,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from oracles.how_many import turns
 from project.documents import PROJECT, CodeBlock, code_blocks
 from releases.command import environment
 
@@ -148,7 +147,7 @@ def test_which_pages_are_walked() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", turns(PAGES, 2), ids=lambda page: str(page.relative_to(PROJECT)))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
 def test_page(
     page: Path, commands: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
