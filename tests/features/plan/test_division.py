@@ -11,14 +11,7 @@ import pytest
 import scipy.linalg
 import scipy.optimize
 
-from features.plan.division import (
-    LEAST_SHARE,
-    Objective,
-    check_objective,
-    descend,
-    equal_shares,
-    own_shares,
-)
+from features.plan.division import LEAST_SHARE, Objective, check_objective, descend, equal_shares, own_shares
 from features.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation

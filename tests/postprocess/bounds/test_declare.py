@@ -17,14 +17,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.bounds import declare as declare_module
 from postprocess.bounds import set_bounds
-from postprocess.bounds.declare import (
-    NO_COLUMN,
-    UNBOUNDED,
-    FacilityBounds,
-    declare,
-    propagate,
-    propagation,
-)
+from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.bounds.set_bounds import SetBounds
 from postprocess.marginal import Marginal
@@ -45,15 +38,6 @@ def test_impossible_numbers_of_facilities_are_refused(count: int, lower: int) ->
     counts[2, 1] = count
     with pytest.raises(InputError, match=f"bounds 'gq': {count:,} facilities in block 121; allowed are 0 to"):
         declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, lower, 100)])
-
-
-def test_where_a_county_has_nobody_its_blocks_have_nobody() -> None:
-    upper = np.full((2, 4), UNBOUNDED)
-    upper[1, 2] = 0
-    carried = propagate(SPINE, ((), (GroupBounds("none", FIRST, 0 * upper, upper),), ()))
-    assert [len(level) for level in carried] == [0, 1, 1]
-    assert (carried[2][0].upper == 0).tolist() == [[False] * 4] * 2 + [[False, False, True, False]] * 2
-    assert (carried[2][0].upper[carried[2][0].upper > 0] == UNBOUNDED).all()
 
 
 def test_a_total_limits_each_group_above() -> None:

@@ -253,15 +253,6 @@ def test_a_small_table_makes_do_with_fewer_errors() -> None:
     assert held[FEWER // CELLS - 1] > 0.97
 
 
-def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
-    _, published, intervals = world
-    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
-    for rows in (slice(0, 7), slice(7, 5000), slice(5000, N)):
-        part = intervals.ends(BASIS, variances(6.0), published[rows], rows)
-        assert np.array_equal(part[0], low[rows])
-        assert np.array_equal(part[1], high[rows])
-
-
 def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
     """Truths about 2.4 standard errors, few beyond 4.2: what is released as these is mostly from smaller ones."""
     standard, rng = 100.0, np.random.default_rng(31)
