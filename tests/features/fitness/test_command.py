@@ -1,4 +1,4 @@
-"""`spinewise fitness`, from public files and against the truth: as pandas finds it, in any language; what stays secret."""
+"""`spinewise fitness`, from public files or against the truth: as pandas finds it, in any language; what is secret."""
 
 from __future__ import annotations
 

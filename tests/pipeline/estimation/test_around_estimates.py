@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.sent import Sent
-from releases.small import public_bytes, run
+from releases.small import public_bytes, run, write_spec
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, Around, LargeAround, is_compared, is_spread, measured_within
 from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.margins import Margins
+from pipeline.model.universe import Universe
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
@@ -257,12 +259,14 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     assert 0.85 < np.concatenate(inside).mean() < 0.97
 
 
-class _Rule:
-    """Intervals of four numbers: exact, not known, and two others."""
+@dataclass(frozen=True)
+class _Simulated:
+    """Intervals that reach so far to either side, as of simulated runs."""
 
-    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        assert rows == slice(1, 2)
-        return counts + np.array([[0.0, np.nan, -3.0, -3.0]]), counts + np.array([[0.0, np.nan, 3.0, 3.0]])
+    reach: float | np.ndarray = 3.0
+
+    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
+        return np.maximum(counts - self.reach, 0.0), counts + self.reach
 
     def large(self, counts: np.ndarray, rows: slice) -> np.ndarray:
         raise NotImplementedError
@@ -273,7 +277,9 @@ def test_exact_and_unknown_numbers_stay_so() -> None:
     standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
     estimates = np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]])
     around = Around(estimates, standard, np.full((2, 4), 0.5), MovedErrors.of(Distances.none()))
-    low, high = AllAround(_Rule(), around).ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
+    low, high = AllAround(_Simulated(np.array([[0.0, np.nan, 3.0, 3.0]])), around).ends(
+        np.array([[7, 7, 52, 7]]), slice(1, 2)
+    )
     np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
@@ -409,30 +415,13 @@ def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_ru
     assert changed == {"public/tables/kept/leaf.parquet"}
 
 
-class _LargeRule:
-    """Intervals of six numbers: exact, not known, large, small, small with a large estimate, without an estimate."""
-
-    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        assert rows == slice(1, 2)
-        reach = np.array([[0.0, np.nan, 3.0, 3.0, 3.0, 3.0]])
-        return counts - reach, counts + reach
-
-    def large(self, counts: np.ndarray, rows: slice) -> np.ndarray:
-        raise NotImplementedError
-
-
-class _Simulated(_LargeRule):
-    """Intervals of three persons to each side."""
-
-    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
-        return np.maximum(counts - 3.0, 0.0), counts + 3.0
-
-
 def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
+    """Exact, not known, large, small, small with a large estimate, without an estimate."""
     estimates = np.array([[0.0] * 6, [50.0, 50.0, 60.2, 9.3, 40.3, 0.0]])
     standard = np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]])
     around = Around(estimates, standard, np.full((2, 6), 0.5), MovedErrors.of(Distances.none()))
-    low, high = LargeAround(_LargeRule(), around, MOVED_TOO).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
+    known = _Simulated(np.array([[0.0, np.nan, 3.0, 3.0, 3.0, 3.0]]))
+    low, high = LargeAround(known, around, MOVED_TOO).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
     np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
 
@@ -448,6 +437,11 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
 
 
+def universe_of(folder: Path, *changes: tuple[str, str]) -> Universe:
+    text = write_spread_town(folder, 1).read_text("utf-8")
+    return load_spec(write_spec(folder, text, changes)).universes()[0]
+
+
 @pytest.mark.parametrize(
     ("queries", "values", "expected"),
     [
@@ -459,20 +453,15 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     ],
 )
 def test_which_tables_are_compared(tmp_path: Path, queries: str, values: int, expected: bool) -> None:
-    text = write_spread_town(tmp_path, 1).read_text("utf-8").replace('detailed = "1"', queries)
-    text = text.replace(f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(values))}]")
-    (tmp_path / "release.toml").write_text(text, "utf-8")
-    universe = load_spec(tmp_path / "release.toml").universes()[0]
+    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(values))}]"
+    universe = universe_of(tmp_path, ('detailed = "1"', queries), groups)
     assert is_compared(universe, "full", universe.tables[0].query, 2) is expected
 
 
 @pytest.mark.parametrize(("queries", "expected"), [('detailed = "1"', False), ('detailed = "1/2"\nkind = "1/2"', True)])
 def test_which_numbers_are_spread(tmp_path: Path, queries: str, expected: bool) -> None:
     """A kind is the sum of 40 answers of the detail; with 40 groups instead of 20, of 80."""
-    text = write_spread_town(tmp_path, 1).read_text("utf-8").replace('detailed = "1"', queries)
-    text = text.replace('kept = "kind * age"', 'kept = "kind"')
-    if expected:
-        text = text.replace(f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(2 * RARE))}]")
-    (tmp_path / "release.toml").write_text(text, "utf-8")
-    universe = load_spec(tmp_path / "release.toml").universes()[0]
+    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(RARE * (2 if expected else 1)))}]"
+    kept = ('kept = "kind * age"', 'kept = "kind"')
+    universe = universe_of(tmp_path, ('detailed = "1"', queries), kept, groups)
     assert is_spread(universe, "full", universe.tables[0].query, 2) is expected

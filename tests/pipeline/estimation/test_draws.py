@@ -125,23 +125,6 @@ def estimates(root: Path, level: str, column: str) -> np.ndarray:
     return np.stack(frame.sort_values("geocode")[column].tolist())
 
 
-def truth(root: Path, level: str) -> np.ndarray:
-    frame = pd.read_parquet(RunDirectory(root).main.true_histogram(level))
-    return frame.groupby("geocode", observed=False)["count"].sum().sort_index().to_numpy()
-
-
-def test_estimates_add_up_and_keep_invariants(town: Path) -> None:
-    root = town
-    blocks = pd.read_parquet(RunDirectory(root).main.estimates("block"))["geocode"].sort_values()
-    for level, length in (("tract", 3), ("county", 1)):
-        parents = np.unique(blocks.str[:length], return_inverse=True)[1]
-        summed = np.zeros_like(estimates(root, level, "detail"))
-        np.add.at(summed, parents, estimates(root, "block", "detail"))
-        assert np.abs(summed - estimates(root, level, "detail")).max() < 0.02  # rounded to 0.001 in each block
-    assert np.array_equal(estimates(root, "county", "total")[:, 0], truth(root, "county"))
-    assert (estimates(root, "county", "total:variance") == 0).all()
-
-
 @pytest.mark.slow
 def test_errors_have_the_variance_that_is_stated(tmp_path: Path) -> None:
     scores = []

@@ -15,7 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, bypassed, level_sums, random_problem, released
 
-from geography.spine import Level, Spine
+from geography.build import spine_from_prefixes
+from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagate
@@ -329,17 +330,6 @@ DETAIL = marginal("age * sex", [0, 1], [0, 1])
 AGE, SEX, TOTAL = marginal("age", [0, 1], [0, 0]), marginal("sex", [0, 0], [0, 1]), marginal("total", [0, 0], [0, 0])
 
 
-def spine_of(codes: list[str], lengths: list[int]) -> Spine:
-    """Levels by the first characters of sorted codes."""
-    levels: list[Level] = []
-    for depth, length in enumerate(lengths):
-        units = np.array(sorted({code[:length] for code in codes}))
-        above = [unit[: lengths[depth - 1]] for unit in units]
-        parents = np.searchsorted(levels[-1].geocodes, above) if levels else np.full(len(units), -1)
-        levels.append(Level(f"level{depth}", units, parents.astype(np.int64)))
-    return Spine(tuple(levels))
-
-
 def measured_problem(
     spine: Spine, leaves: np.ndarray, shape: tuple[int, ...], queries: list[list[Marginal]], variance: float = 1e-6
 ) -> Problem:
@@ -358,7 +348,7 @@ def measured_problem(
 def test_detail_that_is_proportional_is_released_exactly() -> None:
     """The state measures age by sex, counties age and sex: each county has the state's odds ratio, and 4,000 people."""
     leaves = np.array([[400, 1200, 1800, 600], [800, 2400, 3600, 1200], [200, 600, 900, 300]])
-    spine = spine_of(["1001", "1002", "1003"], [1, 4])
+    spine = spine_from_prefixes(["1001", "1002", "1003"], {"state": 1, "county": 4})
     problem = measured_problem(spine, leaves, (2, 2), [[DETAIL], [AGE, SEX]])
     assert np.array_equal(released(problem)[0][1], leaves)
     even = released(replace(problem, completed=()))[0][1]
@@ -440,7 +430,7 @@ def test_ages_of_block_groups_are_closer_than_an_even_split() -> None:
     table = pq.read_table(DATA / "us_2000_block_groups.parquet").to_pandas()
     table = table[table["block_group"].str.startswith("51")].sort_values("block_group")
     leaves = table[[name for name in table.columns if name.startswith("age_")]].to_numpy(np.int64)
-    spine = spine_of(table["block_group"].tolist(), [2, 5, 11, 12])
+    spine = spine_from_prefixes(table["block_group"].tolist(), {"state": 2, "county": 5, "tract": 11, "group": 12})
     detail, bands = marginal("ages", list(range(8))), marginal("bands", [0, 0, 1, 1, 1, 1, 2, 2])
     problem = measured_problem(spine, leaves, (8,), [[detail], [detail], [bands], [bands]], variance=9.0)
     truth = level_sums(spine, leaves)

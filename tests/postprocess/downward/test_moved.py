@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -34,62 +34,35 @@ def released(noisy: np.ndarray) -> np.ndarray:
     return np.rint(np.maximum(noisy + middle, 0)).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Towns:
+class Towns(NamedTuple):
     """Areas of ten groups of sixteen cells, in few of which somebody is; the detail is measured, and the total held."""
 
-    seed: int
-
-    @cached_property
-    def cells(self) -> np.ndarray:
-        rng = np.random.default_rng([self.seed, 1])
-        of_groups = rng.gamma(0.7, 120 / np.arange(1, ANSWERS + 1), (AREAS, ANSWERS))
-        shares = rng.dirichlet(np.full(CELLS, 0.05), (AREAS, ANSWERS))
-        return rng.poisson(of_groups[:, :, None] * shares).reshape(AREAS, -1)
-
-    @cached_property
-    def noisy(self) -> np.ndarray:
-        return self.cells + np.random.default_rng([self.seed, 2]).normal(0, NOISE, self.cells.shape)
-
-    @cached_property
-    def release(self) -> sp.csr_array:
-        return sp.csr_array(released(self.noisy))
-
-    @property
-    def truth(self) -> np.ndarray:
-        return GROUP.answer(self.cells)
-
-    @property
-    def counts(self) -> np.ndarray:
-        return GROUP.answer_csr(self.release)
-
-    @property
-    def estimates(self) -> np.ndarray:
-        return GROUP.answer(self.noisy)
-
-    @property
-    def standard(self) -> np.ndarray:
-        return np.full(self.counts.shape, NOISE * np.sqrt(CELLS))
-
-    @cached_property
-    def taken(self) -> np.ndarray:
-        return taken(GROUP, [MEASURED], self.release)
+    truth: np.ndarray
+    counts: np.ndarray
+    estimates: np.ndarray
+    standard: np.ndarray
+    taken: np.ndarray
 
 
-TOWNS = Towns(1)
+@cache
+def towns() -> Towns:
+    rng = np.random.default_rng([1, 1])
+    of_groups = rng.gamma(0.7, 120 / np.arange(1, ANSWERS + 1), (AREAS, ANSWERS))
+    shares = rng.dirichlet(np.full(CELLS, 0.05), (AREAS, ANSWERS))
+    cells = rng.poisson(of_groups[:, :, None] * shares).reshape(AREAS, -1)
+    noisy = cells + np.random.default_rng([1, 2]).normal(0, NOISE, cells.shape)
+    release = sp.csr_array(released(noisy))
+    counts, standard = GROUP.answer_csr(release), np.full((AREAS, ANSWERS), NOISE * np.sqrt(CELLS))
+    return Towns(GROUP.answer(cells), counts, GROUP.answer(noisy), standard, taken(GROUP, [MEASURED], release))
 
 
-def ends(towns: Towns, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    known = towns.counts, towns.estimates, towns.standard, g
-    return MovedErrors.of(Distances.of(*known)).ends(*known)
-
-
-def held(towns: Towns, g: np.ndarray) -> dict[str, tuple[float, float]]:
+def held(g: np.ndarray) -> dict[str, tuple[float, float]]:
     """By true and by released size: the share that is held, and the mean width, of numbers that are learned from."""
-    low, high = ends(towns, g)
-    inside, known = (low <= towns.truth) & (towns.truth <= high), ~np.isnan(low)
+    truth, counts, estimates, standard, _ = towns()
+    low, high = MovedErrors.of(Distances.of(counts, estimates, standard, g)).ends(counts, estimates, standard, g)
+    inside, known = (low <= truth) & (truth <= high), ~np.isnan(low)
     found = {}
-    for name, by in (("true", towns.truth), ("released", towns.counts)):
+    for name, by in (("true", truth), ("released", counts)):
         for least, most in ((50, 99), (100, 10**9)):
             some = known & (by >= least) & (by <= most)
             found[f"{name} {least}"] = float(inside[some].mean()), float((high - low)[some].mean())
@@ -99,32 +72,32 @@ def held(towns: Towns, g: np.ndarray) -> dict[str, tuple[float, float]]:
 def test_steins_lemma_gives_what_non_negativity_takes() -> None:
     """E (u - t) h(r - u) = -E g S^2 h'(r - u), of h that is bounded, so that few large distances do not decide."""
     error, distance = (
-        each / TOWNS.standard for each in (TOWNS.estimates - TOWNS.truth, TOWNS.counts - TOWNS.estimates)
+        each / towns().standard for each in (towns().estimates - towns().truth, towns().counts - towns().estimates)
     )
     shares = []
     for least, most in ((0, 0), (1, 19), (20, 99), (100, 10**9)):
-        some = (least <= TOWNS.truth) & (TOWNS.truth <= most)
+        some = (least <= towns().truth) & (towns().truth <= most)
         product = np.mean((error * np.clip(distance, -2, 2))[some])
-        shares.append(float(np.mean((TOWNS.taken * (np.abs(distance) < 2))[some])))
+        shares.append(float(np.mean((towns().taken * (np.abs(distance) < 2))[some])))
         assert -product == pytest.approx(shares[-1], abs=0.05)
     assert shares[0] > shares[-1] + 0.15
 
 
 def test_intervals_hold_the_truth_nine_times_in_ten_and_are_shorter() -> None:
     """Classes of 650 to 1,100 numbers; if all is said to be taken they hold half, if nothing is they are as long."""
-    found = held(TOWNS, TOWNS.taken)
+    found = held(towns().taken)
     assert all(0.86 < share < 0.94 for share, _ in found.values()), found
     around = 2 * NORMAL_QUANTILE * NOISE * np.sqrt(CELLS)
     assert all(width < 0.8 * around for _, width in found.values()), found
-    all_taken = held(TOWNS, np.full(TOWNS.counts.shape, 0.95))
+    all_taken = held(np.full(towns().counts.shape, 0.95))
     assert all(share < 0.6 for share, _ in all_taken.values()), all_taken
-    nothing_taken = held(TOWNS, np.full(TOWNS.counts.shape, 0.05))
+    nothing_taken = held(np.full(towns().counts.shape, 0.05))
     assert all(width > 0.97 * around for _, width in nothing_taken.values()), nothing_taken
 
 
 def test_a_model_in_which_nothing_is_moved_holds_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moved, "SCALES", np.zeros(1))
-    found = held(TOWNS, TOWNS.taken)
+    found = held(towns().taken)
     assert found["true 100"][0] < 0.8
     assert found["released 100"][0] < 0.85
 
@@ -163,14 +136,14 @@ def test_what_is_taken_by_hand() -> None:
 
 
 def test_distances_of_parts_add_up() -> None:
-    known = TOWNS.counts, TOWNS.estimates, TOWNS.standard, TOWNS.taken
+    known = towns().counts, towns().estimates, towns().standard, towns().taken
     whole = Distances.of(*known)
     halves = [Distances.of(*(each[rows] for each in known)) for rows in (slice(0, 700), slice(700, None))]
     for parts in (halves, [Distances.none(), *halves]):
         summed = sum(parts[1:], parts[0])
         np.testing.assert_array_equal(summed.places, whole.places)
         np.testing.assert_array_equal(summed.times, whole.times)
-    assert whole.times.sum() == is_learned(TOWNS.counts, TOWNS.standard, TOWNS.taken).sum()
+    assert whole.times.sum() == is_learned(towns().counts, towns().standard, towns().taken).sum()
 
 
 def test_which_numbers_are_learned_from() -> None:

@@ -70,29 +70,9 @@ FAULTY: dict[str, Any] = {
 
 
 # What one geounit measures, or knows exactly, decides nothing of another: below, other parts did so once.
-@example(
-    seed=65630,
-    zeros=True,
-    invariants=False,
-    complete=False,
-    estimator="full",
-    level=1,
-    bypass=False,
-    some_totals=False,
-    completed=False,
-)
+@example(**FAULTY, seed=65630, bypass=False, some_totals=False)
 # All that a pass states is known of some geounits, which is no precision of 1e16.
-@example(
-    seed=834557,
-    zeros=True,
-    invariants=False,
-    complete=False,
-    estimator="full",
-    level=1,
-    bypass=True,
-    some_totals=True,
-    completed=False,
-)
+@example(**FAULTY, seed=834557, bypass=True, some_totals=True)
 @settings(max_examples=5)
 @given(
     **KINDS,

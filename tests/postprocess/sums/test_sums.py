@@ -64,7 +64,7 @@ def on_cells(known: Known, level: int, row: int) -> tuple[FloatArray, FloatArray
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
     """Every level, with groups of which the values are more than the pieces; one wrong weight shows."""
-    problem = world(seed).problem
+    problem = world(seed)
     known, expected = Known(problem, most=MOST), dense(problem)
     assert known.first == 2
     for level, of_level in enumerate(expected):
@@ -79,7 +79,7 @@ def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
 
 
 def test_topdown_uses_own_answers_alone() -> None:
-    problem = replace(world(1).problem, estimator="topdown")
+    problem = replace(world(1), estimator="topdown")
     levels = Known(problem, most=MOST).levels
     for level in range(2):
         assert not levels[level].joint.any()
@@ -89,8 +89,8 @@ def test_topdown_uses_own_answers_alone() -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(seed: int) -> None:
     """All families are solved again by another solver; below the first level as the parent's cells are."""
-    made = world(seed + 1)
-    known = Known(made.problem, most=MOST)
+    problem = world(seed + 1)
+    known = Known(problem, most=MOST)
     counts: list[sp.csr_array] = []
     for level in range(4):
         everyone = np.ones(COUNTS[max(level - 1, 0)], dtype=bool)
@@ -99,12 +99,12 @@ def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(see
         assert report.public()["dual_residual_at_most"] == 1e-6
         counts.append(found)
         assert found.min() >= 0
-    parents = [level.parents for level in made.problem.spine.levels]
+    parents = [level.parents for level in problem.spine.levels]
     for level in range(1, 4):
         summed = np.zeros(counts[level - 1].shape)
         np.add.at(summed, parents[level], counts[level].toarray())
         assert np.array_equal(summed, counts[level - 1].toarray())
-    solved, size = answers_of(known.space.cells, np.arange(made.problem.n_cells)), known.space.cells.size
+    solved, size = answers_of(known.space.cells, np.arange(problem.n_cells)), known.space.cells.size
     for child, parent in enumerate(parents[2]):
         own, above = counts[2].toarray()[child], counts[1].toarray()[parent]
         share = np.bincount(solved, own, minlength=size) / np.maximum(np.bincount(solved, above, minlength=size), 1)
@@ -112,7 +112,7 @@ def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(see
 
 
 def test_batches_hold_whole_families_and_a_space_knows_what_its_sums_determine() -> None:
-    problem = world(1).problem
+    problem = world(1)
     parents = sp.csr_array(np.ones((5, problem.n_cells), dtype=np.int64))
     tasks = sums_tasks(Known(problem, most=MOST), 3, parents, np.zeros(5, dtype=bool))
     assert sum(len(task.offsets) - 1 for task in tasks) == 5
@@ -123,7 +123,7 @@ def test_batches_hold_whole_families_and_a_space_knows_what_its_sums_determine()
 
 
 def test_what_cannot_be_estimated_so_is_named() -> None:
-    problem = world(1).problem
+    problem = world(1)
     levels = [(f"l{i}", [m.marginal for m in measured]) for i, measured in enumerate(problem.measured)]
     assert not unfit(problem.shape, levels, problem.passes)[1:]
     without = [(name, [query for query in queries if query.size < problem.n_cells]) for name, queries in levels]
@@ -278,7 +278,7 @@ def test_what_is_not_solved_to_this_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert solve_on_sums(below) is None
     monkeypatch.setattr(downward, "solve_on_sums", lambda *_: None)
     monkeypatch.setattr(downward, "distance", lambda *_: 2e-5)
-    problem = world(1).problem
+    problem = world(1)
     with pytest.raises(SolverError, match=r"l0 00: a cell may be 2e-05 persons from the exact solution; allowed"):
         downward_sums(Known(problem, most=MOST), 0, None, np.zeros(1, dtype=bool))
     monkeypatch.setattr(downward, "MOST_IN_MATRICES", 10)
