@@ -40,7 +40,7 @@ from postprocess.statistics import MEAN_ABSOLUTE
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spec_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The town's spec; the records are gone, since a plan reads none."""
     spec = write_town(tmp_path_factory.mktemp("town"))
     for name in ("persons.csv", "units.csv"):
@@ -52,10 +52,10 @@ def invoke(*arguments: object) -> str:
     return printed("plan", *arguments)
 
 
-def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shows_what_json_has(spec_alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few lines, or with --details every level and query, the promise, what is exact and the cost; of no records."""
-    lines = invoke(town).splitlines()
-    data = json.loads(invoke(town, "--json"))
+    lines = invoke(spec_alone).splitlines()
+    data = json.loads(invoke(spec_alone, "--json"))
     assert len(lines) == 8, "six, and two of the companion"
     assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
     for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
@@ -64,7 +64,7 @@ def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> 
             f"{row['level']} {'exact' if not row['per_number'] else format(row['per_number'], ',.2f')}" for row in rows
         ]
         assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
-    shown = " ".join(invoke(town, "--details").split())
+    shown = " ".join(invoke(spec_alone, "--details").split())
     for part in (
         "county 2, tract 6, block",
         "Published exactly (not protected): total of every county.",
@@ -73,13 +73,13 @@ def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert part in shown
     assert re.search(r"epsilon = [0-9.]+ at delta = 1e-10", shown)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
-    assert "with 1 worker; run would refuse it." in " ".join(invoke(town, "--workers", "2").split())
-    assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
+    assert "with 1 worker; run would refuse it." in " ".join(invoke(spec_alone, "--workers", "2").split())
+    assert json.loads(invoke(spec_alone, "--json"))["here"]["fits"] is False
 
 
-def test_it_says_what_a_division_makes_worse(town: Path) -> None:
+def test_it_says_what_a_division_makes_worse(spec_alone: Path) -> None:
     """Compared with the errors of the two plans in JSON."""
-    arguments = (town, "--rho", "2", "--weights", "tract: total = 1")
+    arguments = (spec_alone, "--rho", "2", "--weights", "tract: total = 1")
     said = " ".join(invoke(*arguments).split())
     data = json.loads(invoke(*arguments, "--json"))
     own = {(row["level"], row["query"]): row["per_number"] for row in data["universes"][0]["expected"]}
@@ -119,13 +119,13 @@ def test_json_against_the_measured_problem(tmp_path_factory: pytest.TempPathFact
         assert stated["privacy"]["budget"] == str(universe.budget)
 
 
-def test_found_division_runs(town: Path, tmp_path: Path) -> None:
+def test_found_division_runs(spec_alone: Path, tmp_path: Path) -> None:
     """What is written is a spec: exact shares, the same files from another folder, comments kept, targets met."""
     (tmp_path / "elsewhere").mkdir()
     target = tmp_path / "elsewhere" / "better.toml"
     aims = "tract: grown * sex <= 6; block: total <= 2"
-    found = json.loads(invoke(town, "--target", aims, "--write", target, "--json"))["best"]
-    written, before = load_spec(target), load_spec(town)
+    found = json.loads(invoke(spec_alone, "--target", aims, "--write", target, "--json"))["best"]
+    written, before = load_spec(target), load_spec(spec_alone)
     universe, own = written.universes()[0], before.universes()[0]
     assert str(universe.budget) == str(Fraction(found["rho"]))
     assert sum(level.share for level in universe.strategy.levels) == 1
@@ -146,12 +146,20 @@ def test_found_division_runs(town: Path, tmp_path: Path) -> None:
     assert needed["found"] < needed["equal"]
 
 
-def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
+def test_a_companion_and_a_given_budget(spec_alone: Path, tmp_path: Path) -> None:
     """--universe and --weights: the companion's budget is divided, the release's own stays; nothing is overwritten."""
     target = tmp_path / "better.toml"
-    arguments = (town, "--universe", "units", "--rho", "3/7", "--weights", "tract: status = 2; block: status = 1")
+    arguments = (
+        spec_alone,
+        "--universe",
+        "units",
+        "--rho",
+        "3/7",
+        "--weights",
+        "tract: status = 2; block: status = 1",
+    )
     assert "Best division of the companion units: rho = 3/7" in invoke(*arguments, "--write", target)
-    written, before = load_spec(target).universes(), load_spec(town).universes()
+    written, before = load_spec(target).universes(), load_spec(spec_alone).universes()
     assert written[1].budget == Fraction(3, 7)
     assert written[0].privacy_fingerprint() == before[0].privacy_fingerprint()
     target.write_text("mine")
@@ -173,9 +181,9 @@ def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
         (["--target", "tract: total <= 1", "--least", "0.5"], "measured queries cannot have 0.5 of the budget each"),
     ],
 )
-def test_refusals(town: Path, arguments: list[str], told: str) -> None:
+def test_refusals(spec_alone: Path, arguments: list[str], told: str) -> None:
     with pytest.raises(SpinewiseError) as caught:
-        invoke(town, *arguments)
+        invoke(spec_alone, *arguments)
     assert told in str(caught.value)
     assert caught.value.exit_status == 2
 
