@@ -281,7 +281,6 @@ _OF_SPECS = (
     "tests/pipeline/metadata/test_products.py",
     "tests/pipeline/publishing/test_public_inputs.py",
     "tests/pipeline/publishing/test_published_products.py",
-    "tests/pipeline/estimation/test_known.py",
     "tests/pipeline/runs/test_within.py",
 )
 

@@ -1,18 +1,223 @@
-"""The spine's order, offsets, ancestors and slices, against brute force over the paths from the top to each leaf."""
+"""Spines: three builders agree and name what is no tree; order, slices and parts are those of paths to the leaves."""
 
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path as FilePath
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.spine_paths import Path, brute_levels, paths, table_of
 
-from geography.build import spine_from_table
+from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table, spine_within
 from geography.errors import SpineError
-from geography.spine import Level, Spine
+from geography.spine import LeftOut, Level, Spine
+
+#: The codes of a leaf's ancestors, top first, and its own.
+Path = tuple[str, ...]
+
+_LETTERS = st.characters(codec="utf-8", exclude_categories=["C", "Z"])
+
+
+@st.composite
+def paths(draw: st.DrawFn, *, prefix: bool = False, most_levels: int = 4) -> list[Path]:
+    """Leaves at equal depth in any order, any fan-out, single children included.
+
+    Codes are prefixes of their children's with `prefix`, else any text that is unique in its level.
+    """
+    n_levels = draw(st.integers(1, most_levels))
+    level: list[Path] = [()]
+    for number in range(n_levels):
+        fan_out = [draw(st.integers(1, 4 if number else 2)) for _ in level]
+        if prefix:
+            width = draw(st.integers(1, 2))
+            steps = [
+                draw(st.lists(st.text(_LETTERS, min_size=width, max_size=width), min_size=n, max_size=n, unique=True))
+                for n in fan_out
+            ]
+            codes = [
+                [(path[-1] if path else "") + step for step in own] for path, own in zip(level, steps, strict=True)
+            ]
+        else:
+            total = sum(fan_out)
+            flat = draw(
+                st.lists(st.text(_LETTERS, min_size=1, max_size=3), min_size=total, max_size=total, unique=True)
+            )
+            ends = [sum(fan_out[: i + 1]) for i in range(len(fan_out))]
+            codes = [flat[end - n : end] for end, n in zip(ends, fan_out, strict=True)]
+        level = [(*path, code) for path, own in zip(level, codes, strict=True) for code in own]
+    return draw(st.permutations(level))
+
+
+@st.composite
+def ragged_paths(draw: st.DrawFn) -> tuple[list[Path], int]:
+    """Leaves at unequal depth under codes that are unique in the whole tree, and the number of levels."""
+    n_levels = draw(st.integers(2, 4))
+    serial = iter(draw(st.permutations(range(1000, 1100))))
+    leaves: list[Path] = []
+    level: list[Path] = [(str(next(serial)),) for _ in range(draw(st.integers(1, 2)))]
+    for _ in range(1, n_levels):
+        # One geounit at each depth is always divided, so that every level has a code of its own.
+        divided = [i == 0 or draw(st.booleans()) for i in range(len(level))]
+        leaves += [path for path, d in zip(level, divided, strict=True) if not d]
+        level = [
+            (*path, str(next(serial)))
+            for path, d in zip(level, divided, strict=True)
+            if d
+            for _ in range(draw(st.integers(1, 2)))
+        ]
+    return draw(st.permutations(leaves + level)), n_levels
+
+
+def brute_levels(tree: list[Path]) -> list[list[Path]]:
+    """The geounits of each level, as paths, in canonical order."""
+    return [sorted({path[: depth + 1] for path in tree}) for depth in range(len(tree[0]))]
+
+
+def table_of(tree: list[Path], names: list[str]) -> pa.Table:
+    """One row a leaf, one column a level, null where the path has ended."""
+    columns = [[path[i] if i < len(path) else None for path in tree] for i in range(len(names))]
+    return pa.table({name: pa.array(c, pa.string()) for name, c in zip(names, columns, strict=True)})
+
+
+def pairs_of(tree: list[Path]) -> tuple[list[str], list[str]]:
+    """Children and parents; codes are told apart by their depth, as pairs need codes unique in the whole tree."""
+    geounits = sorted({path[: depth + 1] for path in tree for depth in range(len(path))})
+    return [path[-1] for path in geounits], [path[-2] if len(path) > 1 else "" for path in geounits]
+
+
+CENSUS = {"state": 2, "county": 5, "tract": 11, "block_group": 12, "block": 15}
+
+
+def as_paths(spine: Spine) -> list[list[Path]]:
+    """Each level's geounits as paths, read off codes and parents alone."""
+    levels: list[list[Path]] = []
+    for level in spine.levels:
+        above = levels[-1] if levels else []
+        levels.append(
+            [
+                (*(above[p] if p >= 0 else ()), c)
+                for c, p in zip(level.geocodes.tolist(), level.parents.tolist(), strict=True)
+            ]
+        )
+    return levels
+
+
+@given(paths())
+@settings(max_examples=40)
+def test_a_table_gives_the_levels_in_canonical_order(tree: list[Path]) -> None:
+    names = [f"L{i}" for i in range(len(tree[0]))]
+    spine = spine_from_table(table_of(tree, names), names)
+    assert as_paths(spine) == brute_levels(tree)
+    assert spine.level_names == tuple(names)
+
+
+@given(paths(prefix=True))
+@settings(max_examples=40)
+def test_three_builders_agree_whatever_the_order(tree: list[Path]) -> None:
+    names = [f"L{i}" for i in range(len(tree[0]))]
+    lengths = {name: len(code) for name, code in zip(names, tree[0], strict=True)}
+    by_prefix = spine_from_prefixes([path[-1] for path in tree], lengths)
+    by_table = spine_from_table(table_of(tree, names), names)
+    by_pairs = spine_from_pairs(*pairs_of(tree), names)
+    assert as_paths(by_prefix) == brute_levels(tree)
+    assert by_prefix.fingerprint() == by_table.fingerprint() == by_pairs.fingerprint()
+
+
+@given(ragged_paths(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_a_branch_that_ends_early_is_repeated_as_its_own_single_child(
+    ragged: tuple[list[Path], int], random: object
+) -> None:
+    tree, n_levels = ragged
+    names = [f"L{i}" for i in range(n_levels)]
+    padded = [path + (path[-1],) * (n_levels - len(path)) for path in tree]
+    by_table = spine_from_table(table_of(tree, names), names)
+    assert as_paths(by_table) == brute_levels(padded)
+    children, parents = pairs_of(tree)
+    order = list(range(len(children)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    by_pairs = spine_from_pairs([children[i] for i in order], [parents[i] or None for i in order], names)
+    assert by_pairs.fingerprint() == by_table.fingerprint()
+
+
+LEVELS = {"s": 2, "b": 4}
+
+
+def of_columns(s: object, b: object) -> Spine:
+    return spine_from_table(pa.table({"s": s, "b": b}), ["s", "b"])
+
+
+def of_pairs(*pairs: tuple[str, str]) -> Spine:
+    children, parents = zip(*pairs, strict=True)
+    return spine_from_pairs(children, parents, ["n", "s", "b"])
+
+
+US, A, B = ("US", ""), ("A", "US"), ("B", "US")
+
+
+@pytest.mark.parametrize(
+    ("build", "given", "told"),
+    [
+        (spine_from_prefixes, (["4401", "4402", "4401"], LEVELS), "level 'b': codes given twice: '4401'"),
+        (spine_from_prefixes, (["4401", "440"], LEVELS), "'440' (3); each must have 4 characters; was a leading zero"),
+        (spine_from_prefixes, (["4401", "44012"], LEVELS), "wrong length: '44012' (5); each must have 4 characters"),
+        (spine_from_prefixes, (["4401", ""], LEVELS), "leaf codes: 1 empty, in row 2"),
+        (spine_from_prefixes, ([], LEVELS), "leaf codes: the list is empty"),
+        (spine_from_prefixes, (["4401", 4402], LEVELS), "leaf codes: 1 not text: 4402"),
+        (spine_from_prefixes, (np.array([4401]), LEVELS), "leaf codes: 1 not text: 4401"),
+        (spine_from_prefixes, (["4401"], {"s": 4, "b": 4}), "found the prefix lengths s = 4, b = 4; they must be"),
+        (spine_from_prefixes, (["4401"], {"s": 0, "b": 4}), "found the prefix lengths s = 0, b = 4; they must be"),
+        (spine_from_prefixes, (["4401"], [("s", 2), ("s", 4)]), "levels: the name 's' occurs twice in s, s"),
+        (spine_from_prefixes, (["4401"], {}), "no levels are named; at least one is needed"),
+        (spine_from_prefixes, (["4401"], {" ": 4}), "level 1 is named ' '"),
+        (of_columns, (["A", "B"], ["1", "1"]), "level 'b': 1 code with several parents: 1 under A and B"),
+        (of_columns, (["A", "A"], ["1", "1"]), "level 'b': codes given twice: '1'; give each leaf once"),
+        (of_columns, (["A", None], ["1", "2"]), "level 's': no code in row 2"),
+        (of_columns, (["A", "B"], ["", None]), "level 'b': no geounit has a code of its own at this level"),
+        (of_columns, (["A", "A"], ["", "1"]), "s 'A' has rows without a code at this level and rows with one ('1')"),
+        (of_columns, (["A"], [1.5]), "level 'b': the column holds double; codes must be text or whole numbers"),
+        (of_columns, (pa.array([], pa.string()), pa.array([], pa.string())), "the list of leaves is empty"),
+        (spine_from_table, (pa.table({"s": ["A"], "x": ["1"]}), ["s", "b"]), "the columns are s, x"),
+        (of_pairs, (US, A, B, ("1", "A"), ("1", "B"), ("2", "B")), "1 child with several parents: 1 under A and B"),
+        (of_pairs, (US, A, ("1", "A"), ("1", "A")), "children given twice: '1'; give each pair once"),
+        (of_pairs, (US, A, ("1", "A"), ("2", "Z")), "a parent that has no row of its own: 2 (parent Z)"),
+        (of_pairs, (US, A, ("1", "A"), ("X", "Z"), ("Y", "X"), ("Z", "Y")), "form a cycle: X -> Z -> Y -> X"),
+        (of_pairs, (("A", "A"), ("1", "A")), "the pairs form a cycle: A -> A"),
+        (of_pairs, (US, A, ("1", "A"), ("x", "1")), "codes below the last level 'b': 'x'"),
+        (of_pairs, (US, A), "level 'b': no geounit has a code of its own at this level"),
+        (of_pairs, (US, ("", "US")), "children: 1 empty, in row 2"),
+        (spine_from_pairs, (["1", "2"], ["A"], ["n"]), "found 2 children and 1 parents"),
+    ],
+)
+def test_what_is_no_spine_is_named(build: Callable[..., Spine], given: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(SpineError) as error:
+        build(*given)
+    assert told in str(error.value)
+
+
+def test_rhode_island_has_its_published_numbers(shared_data: FilePath) -> None:
+    table = pq.read_table(shared_data / "ri_2010_blocks.parquet", columns=list(CENSUS))
+    codes = np.array(table["block"].to_pylist())
+    start = time.process_time()
+    spine = spine_from_prefixes(codes, CENSUS)
+    assert time.process_time() - start < 0.5  # 0.02 s on an idle core
+    assert [len(level) for level in spine.levels] == [1, 5, 244, 815, 25_181]
+    assert spine.fingerprint() == spine_from_table(table, list(CENSUS)).fingerprint()
+
+
+def test_the_united_states_are_a_spine_without_prefixes(shared_data: FilePath) -> None:
+    names = ["region", "division", "state", "county", "leaf"]
+    spine = spine_from_table(pq.read_table(shared_data / "us_2010_national_leaves.parquet", columns=names), names)
+    assert [len(level) for level in spine.levels] == [4, 9, 51, 3_143, 187_023]
+    codes = spine.leaf_level.geocodes
+    assert spine.find_leaves(codes[::-1]).tolist() == list(range(len(codes)))[::-1]
 
 
 @given(paths())
@@ -91,15 +296,6 @@ def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) ->
     assert len({spine.fingerprint() for spine in [two_states, *others]}) == 5
 
 
-def test_levels_are_looked_up_by_name(two_states: Spine) -> None:
-    assert two_states.index_of("block") == 1
-    assert two_states.level("block") is two_states.leaf_level
-    with pytest.raises(SpineError, match="level 'tract' is not in the spine; its levels are state, block"):
-        two_states.index_of("tract")
-    with pytest.raises(SpineError, match="level 'tract'"):
-        two_states.level("tract")
-
-
 @pytest.mark.parametrize(
     ("codes", "parents", "message"),
     [
@@ -123,3 +319,37 @@ def test_an_order_that_is_not_canonical_is_refused(codes: list[str], parents: li
 def two_states() -> Spine:
     top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))
     return Spine((top, Level("block", np.array(["a1", "a2", "b1"]), np.array([0, 0, 1]))))
+
+
+LEAVES = ["1101", "1102", "1201", "2101", "2201", "2202", "3101"]
+WHOLE = spine_from_prefixes(LEAVES, {"state": 1, "county": 2, "block": 4})
+
+
+def test_it_is_the_spine_of_the_leaves_in_the_areas() -> None:
+    found = spine_within(WHOLE, {"state": ["3"], "county": ["21", "22"]})
+    expected = spine_from_prefixes(LEAVES[3:], {"state": 1, "county": 2, "block": 4})
+    assert found.fingerprint() == expected.fingerprint()
+    assert found.left_out is not None
+    assert found.left_out.codes is not None
+    assert [codes.tolist() for codes in found.left_out.codes] == [["1"], ["11", "12"], LEAVES[:3]]
+
+
+def test_the_codes_left_out_are_told_from_those_that_are_unknown() -> None:
+    left_out = spine_within(WHOLE, {"state": ["2"]}).down_to("county").left_out
+    assert left_out is not None
+    assert left_out.has(1, np.array(["11", "31", "99", ""])).tolist() == [True, True, False, False]
+    assert LeftOut().has(1, np.array(["99", ""])).tolist() == [True, False]  # nothing more is known of a release
+
+
+@pytest.mark.parametrize(
+    ("areas", "message"),
+    [
+        ({"state": ["2", "9"]}, "within.state: the list has no state '9'; it has 3: '1', '2', '3'"),
+        ({"county": ["11"]}, "within: 1 geounit of level 'state' would be left in part: '1'; name all areas below it"),
+        ({"region": ["1"]}, "level 'region' is not in the spine"),
+    ],
+)
+def test_what_is_refused(areas: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(SpineError) as error:
+        spine_within(WHOLE, areas)
+    assert message in str(error.value)

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from geography.bypass import last_levels
 from geography.spine import Level, Spine
+from postprocess.downward.level import downward_level
+from postprocess.downward.report import SolverReport
+from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
@@ -115,6 +118,18 @@ def random_problem(
         estimator=estimator,
     )
     return problem, truth
+
+
+def released(problem: Problem, *, checked: bool = True) -> tuple[list[np.ndarray], list[SolverReport]]:
+    """The whole numbers of every level, and what is told of each; not `checked`: without a second solver's opinion."""
+    basis = basis_of(problem)
+    above, counts, told = None, [], []
+    for level, estimate in enumerate(upward_pass(problem, basis)):
+        unchecked = None if checked else np.zeros(len(problem.spine.levels[max(level - 1, 0)]), dtype=bool)
+        above, report = downward_level(problem, basis, level, estimate, above, checked=unchecked)
+        counts.append(above.toarray())
+        told.append(report)
+    return counts, told
 
 
 def bypassed(problem: Problem) -> Problem:

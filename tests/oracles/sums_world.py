@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -23,21 +21,13 @@ COUNTS, MOST = (1, 3, 5, 12), 60
 PARENTS = ([-1], [0, 0, 0], [0, 0, 1, 2, 2], [0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
 
 
-@dataclass(frozen=True)
-class World:
-    """A made-up problem, and the true counts of each level."""
-
-    problem: Problem
-    true: tuple[IntArray, ...]
-
-
 def grouped(rng: np.random.Generator, n: int, size: int) -> IntArray:
     """A grouping of n values into so many groups, none of them empty."""
     group = np.concatenate([np.arange(size), rng.integers(0, size, n - size)])
     return np.asarray(rng.permutation(group), dtype=np.int64)
 
 
-def world(seed: int, *, equal: bool = False) -> World:
+def world(seed: int) -> Problem:
     """Two attributes with groups that do not nest, and two without; wide queries at the two upper levels."""
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(4, 7)), 2, int(rng.integers(5, 8)), 3)
@@ -58,8 +48,6 @@ def world(seed: int, *, equal: bool = False) -> World:
     )
     queries = ((detail_of(shape), *wide, narrow[0]), (detail_of(shape), wide[0], narrow[1]), narrow, narrow)
     parents = [np.array(one) for one in PARENTS]
-    if equal:  # two levels above the lower ones whose areas have equally many children
-        parents[2] = np.array([0, 0, 1, 1, 2])
     levels = tuple(
         Level(f"l{i}", np.array([f"{k:02d}" for k in range(n)]), one)
         for i, (n, one) in enumerate(zip(COUNTS, parents, strict=True))
@@ -79,8 +67,7 @@ def world(seed: int, *, equal: bool = False) -> World:
             own.append(Measured(query, query.answer(true[level]) + noise.astype(np.int64), deviation**2))
         measured.append(tuple(own))
     constraints = Constraints(np.zeros(cells, dtype=bool), ((),) * 4)
-    problem = Problem(Spine(levels), shape, tuple(measured), constraints, (total,), completed=narrow)
-    return World(problem, tuple(true))
+    return Problem(Spine(levels), shape, tuple(measured), constraints, (total,), completed=narrow)
 
 
 def solved(seed: int) -> list[tuple[Family, FloatArray]]:
@@ -93,7 +80,7 @@ def solved(seed: int) -> list[tuple[Family, FloatArray]]:
             found.append((family, exact.x))
         return exact
 
-    known, parents = Known(world(seed).problem, most=MOST), None
+    known, parents = Known(world(seed), most=MOST), None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(downward, "solve_on_sums", noted)
         for level in range(4):

@@ -1,4 +1,4 @@
-"""Intervals cover a known truth as often as they say, with wrong variances they do not."""
+"""Intervals, ranks, differences and targets: against definitions, by hand, and where the truth is known."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from postprocess.differences import DifferenceSums, largest, outside
+from postprocess.largest_group import Target, TargetSums, fits
 from postprocess.statistics import (
     NORMAL_QUANTILE,
+    Counted,
     Moments,
     half_widths,
     median_interval,
@@ -112,6 +115,13 @@ def test_the_median_is_covered(near: int) -> None:
         assert ((low <= true_median) & (true_median <= high)).mean() < 0.85
 
 
+def test_quantities_without_steps_reach_half_a_step_further_but_not_beyond_a_limit() -> None:
+    counted = Counted.of_whole(np.array([5, 5, 5]), np.array([3.0, 5.0, 5.0]), np.array([7.0, 7.0, 5.0]))
+    assert counted.lows is not None
+    assert counted.highs is not None
+    assert (counted.lows.tolist(), counted.highs.tolist()) == ([2.5, 5, 5], [7.5, 7.5, 5])
+
+
 def test_medians_by_hand() -> None:
     counts = np.array([[4, 1, 5], [5, 0, 5], [0, 0, 0], [0, 3, 0]])
     exact = np.zeros(counts.shape)
@@ -176,3 +186,97 @@ def test_quantiles_are_the_least_that_so_many_do_not_exceed() -> None:
             assert quantile_of(np.append(values.astype(float), np.nan), percent) == expected
     assert quantile_class(np.zeros(3, dtype=np.int64), 50) is None
     assert quantile_of(np.full(2, np.nan), 50) is None
+
+
+def test_sums_of_parts_are_those_of_all_numbers() -> None:
+    rng = np.random.default_rng(5)
+    first, second = rng.integers(0, 1000, (2, 60, 3))
+    second[::4] = first[::4]
+    sums, rest = DifferenceSums(3), DifferenceSums(3)
+    sums.add(first[:20], second[:20])
+    rest.add(first[20:], second[20:])
+    sums.merge(rest)
+    pairs = [(int(a), int(b)) for a, b in zip(first[:, 1], second[:, 1], strict=True)]
+    assert sums.signed[1] == sum(a - b for a, b in pairs)
+    assert sums.absolute[1] == sum(abs(a - b) for a, b in pairs)
+    assert sums.squared[1] == sum((a - b) ** 2 for a, b in pairs)
+    assert sums.numbers.tolist() == [60, 60, 60]
+    assert sums.equal == sum(int(a) == int(b) for a, b in zip(first.flat, second.flat, strict=True))
+    assert sums.largest == max(abs(int(a) - int(b)) for a, b in zip(first.flat, second.flat, strict=True))
+    assert sums.mean(sums.signed) == pytest.approx(np.mean(first - second))
+    assert DifferenceSums(3).mean(np.zeros(3)) == 0
+
+
+def test_a_difference_between_large_numbers_is_exact() -> None:
+    sums = DifferenceSums(1)
+    sums.add(np.array([[2**53 - 1]]), np.array([[2**53 - 2]]))
+    assert (sums.signed.tolist(), sums.largest, sums.equal) == ([1.0], 1.0, 0)
+
+
+def test_outside_counts_intervals_that_miss_and_leaves_out_numbers_without_one() -> None:
+    low, high = np.array([1.0, 1.0, 1.0, np.nan]), np.array([3.0, 3.0, 3.0, np.nan])
+    assert outside(np.array([1, 4, 0, 9]), low, high) == (2, 3)
+
+
+@pytest.mark.parametrize("n", [1, 5, 40])
+def test_the_largest_are_those_of_a_full_sort(n: int) -> None:
+    """With many ties, which go by place, and numbers that are 0, which are never listed."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        sizes = rng.integers(0, 4, (6, 4))
+        first = rng.integers(0, 3, (6, 4)).astype(np.float64) * (sizes > 0)
+        places = [(row, column) for row in range(6) for column in range(4) if sizes[row, column]]
+        assert largest(sizes, n) == sorted(places, key=lambda place: -sizes[place])[:n]
+        assert largest(sizes, n, first) == sorted(places, key=lambda place: (-first[place], -sizes[place]))[:n]
+    assert largest(np.zeros((2, 3), dtype=np.int64), n) == []
+
+
+def target_of(people: list[int], fit: list[bool]) -> Target:
+    sums = TargetSums()
+    sums.add(np.array(people), np.array(fit))
+    found = sums.target()
+    assert found is not None
+    return found
+
+
+def test_which_areas_fit() -> None:
+    """The group that is truly the largest, wherever the published one is; five points are still within."""
+    truth = np.array([[60, 40, 0], [50, 45, 5], [20, 0, 0], [40, 60, 0]])
+    published = np.array([[65, 35, 0], [44, 50, 6], [0, 0, 0], [46, 54, 0]])
+    assert fits(published, truth).tolist() == [True, False, False, False]
+
+
+def test_every_area_is_counted_as_by_hand() -> None:
+    rng = np.random.default_rng(2)
+    truth = rng.poisson(rng.uniform(0, 700, (300, 1)) * [0.5, 0.3, 0.2])
+    published = np.maximum(truth + rng.integers(-25, 26, truth.shape), 0)
+    fit = []
+    for own, true in zip(published.tolist(), truth.tolist(), strict=True):
+        group = true.index(max(true))
+        there = abs(own[group] / max(1, sum(own)) - true[group] / max(1, sum(true))) <= 0.05 + 1e-12
+        fit.append(there)
+    assert fits(published, truth).tolist() == fit
+    assert 0.2 < np.mean(fit) < 0.95
+    people = truth.sum(axis=1)
+    found = target_of(people.tolist(), fit)
+    large = people >= 500
+    assert (found.areas, found.fit) == (large.sum(), np.array(fit)[large].sum())
+    assert (found.all_areas, found.all_fit) == ((people > 0).sum(), np.array(fit)[people > 0].sum())
+    assert found.share == pytest.approx(np.array(fit)[large].mean())
+
+
+@pytest.mark.parametrize(
+    ("people", "fit", "met", "reliable"),
+    [
+        ([10, 460, 460, 510], [False, True, True, True], True, 50),
+        ([10, 460, 460, 510], [False, True, False, True], True, 500),
+        ([10, 5000], [True, False], False, None),
+        ([10, 60], [True, True], None, 0),
+        ([499, 500], [False, True], True, 500),
+        ([600] * 20, [False] + [True] * 19, True, 0),
+        ([600] * 20, [False] * 2 + [True] * 18, False, None),
+    ],
+)
+def test_reliability(people: list[int], fit: list[bool], met: bool | None, reliable: int | None) -> None:
+    found = target_of(people, fit)
+    assert (found.met, found.reliable_from) == (met, reliable)

@@ -10,44 +10,21 @@ import pandas as pd
 AGES, GROUPS, SEXES = tuple(f"a{age}" for age in range(70)), tuple(f"g{group}" for group in range(15)), ("f", "m")
 SPEC = f"""
 name = "long"
-
-[privacy]
-rho = "4"
-key = "insecure-test:5"
-
+privacy = {{ rho = "4", key = "insecure-test:5" }}
+input = {{ file = "persons.csv", form = "microdata", geocode = "tract" }}
+tables = {{ total = "total", all = "detailed" }}
 [geography]
 file = "tracts.csv"
 column = "tract"
 levels = {{ county = 1, tract = 3 }}
-
-[geography.names.tract]
-file = "names.csv"
-code = "tract"
-name = "name"
-
+names.tract = {{ file = "names.csv", code = "tract", name = "name" }}
 [schema.attributes]
 age = [{", ".join(f'"{age}"' for age in AGES)}]
 sex = ["f", "m"]
 group = [{", ".join(f'"{group}"' for group in GROUPS)}]
-
-[strategy.queries]
-total = "1/4"
-"sex * age" = "1/4"
-detailed = "1/2"
-
-[strategy.levels]
-county = "1/2"
-tract = "1/2"
-
-[input]
-file = "persons.csv"
-form = "microdata"
-geocode = "tract"
-
-[tables]
-total = "total"
-all = "detailed"
-
+[strategy]
+queries = {{ total = "1/4", "sex * age" = "1/4", detailed = "1/2" }}
+levels = {{ county = "1/2", tract = "1/2" }}
 [publish]
 replicates = 2
 """

@@ -120,10 +120,7 @@ SHAPES: tuple[PlanShape, ...] = (
     PlanShape(_of("redistricting-margins", (1, 5, 60), (7, 9, 32), margins=4)),
     PlanShape(_of("most-cells", (1, 5, 20, 100), (19, 7, 26)), publish="", workers=1),
     PlanShape(_of("eleven-queries", (1, 10, 100, 600), (2, 3, 4, 5), margins=20), queries=11),
-    PlanShape(
-        _of("few-tables", (1, 10, 100, 1500), (2, 8, 10), margins=20),
-        tables=(("total", 4), ("a0 * a1", 2)),
-    ),
+    PlanShape(_of("few-tables", (1, 10, 100, 1500), (2, 8, 10), margins=20), tables=(("total", 4), ("a0 * a1", 2))),
     PlanShape(_of("units", (1, 10, 100, 800), (2, 8), margins=20), more="units"),
     PlanShape(_of("wages", (1, 5, 50, 200), (2, 5), margins=20), more="wages"),
     PlanShape(_of("homes", (1, 4, 30, 300), (2, 2), margins=20), more="homes", publish=""),
@@ -144,10 +141,7 @@ BOUNDED: tuple[PlanShape, ...] = (
     PlanShape(_of("ages-300", (1, 5, 50, 300), (91,), groups=19, people=200.0)),
     PlanShape(_of("microdata", (1, 10, 100, 2000), (4, 4), people=100.0), publish=""),
     PlanShape(_of("homes-150", (1, 4, 20, 150), (2, 2), margins=4), more="homes", publish=""),
-    PlanShape(
-        _of("draws-800", (1, 10, 100, 800), (2, 8), unbiased=True),
-        publish="microdata = true\ndraws = 20",
-    ),
+    PlanShape(_of("draws-800", (1, 10, 100, 800), (2, 8), unbiased=True), publish="microdata = true\ndraws = 20"),
 )
 
 

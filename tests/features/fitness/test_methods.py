@@ -18,24 +18,16 @@ from pipeline.spec.release_spec import parse_spec
 
 SPEC = """
 name = "made-up"
+tables = { age = "age", detail = { query = "detailed", levels = ["block"] } }
+invariants.state = ["total"]
+geography = { file = "none.csv", column = "block", levels = { state = 1, county = 2, block = 4 } }
+schema.attributes = { age = ["child", "adult", "old"], sex = ["f", "m"] }
 [privacy]
 rho = "1/2"
 key = "insecure-test:1"
-[geography]
-file = "none.csv"
-column = "block"
-levels = { state = 1, county = 2, block = 4 }
-[schema.attributes]
-age = ["child", "adult", "old"]
-sex = ["f", "m"]
 [strategy]
 queries = { total = "1/2", detailed = "1/2" }
 levels = { state = "1/4", county = "1/4", block = "1/2" }
-[tables]
-age = "age"
-detail = { query = "detailed", levels = ["block"] }
-[invariants]
-state = ["total"]
 """
 COUNTIES, BLOCKS = 4, 200
 

@@ -1,13 +1,16 @@
-"""`spinewise plan` as a user meets it: table, JSON, a copy of the spec that runs, and what is refused."""
+"""`spinewise plan` as a user meets it: table, JSON, sizes, a copy of the spec that runs, and what is refused."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from project.documents import PROJECT
 from releases.command import printed
@@ -17,6 +20,8 @@ from releases.small import write_town
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
+from geography.off_spine import OffSpineAreas, off_spine_distances
+from pipeline.errors import InputError
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
@@ -24,6 +29,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
+from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
@@ -34,7 +40,7 @@ from postprocess.statistics import MEAN_ABSOLUTE
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def spec_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The town's spec; the records are gone, since a plan reads none."""
     spec = write_town(tmp_path_factory.mktemp("town"))
     for name in ("persons.csv", "units.csv"):
@@ -46,10 +52,10 @@ def invoke(*arguments: object) -> str:
     return printed("plan", *arguments)
 
 
-def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shows_what_json_has(spec_alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few lines, or with --details every level and query, the promise, what is exact and the cost; of no records."""
-    lines = invoke(town).splitlines()
-    data = json.loads(invoke(town, "--json"))
+    lines = invoke(spec_alone).splitlines()
+    data = json.loads(invoke(spec_alone, "--json"))
     assert len(lines) == 8, "six, and two of the companion"
     assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
     for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
@@ -58,7 +64,7 @@ def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> 
             f"{row['level']} {'exact' if not row['per_number'] else format(row['per_number'], ',.2f')}" for row in rows
         ]
         assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
-    shown = " ".join(invoke(town, "--details").split())
+    shown = " ".join(invoke(spec_alone, "--details").split())
     for part in (
         "county 2, tract 6, block",
         "Published exactly (not protected): total of every county.",
@@ -67,13 +73,13 @@ def test_it_shows_what_json_has(town: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert part in shown
     assert re.search(r"epsilon = [0-9.]+ at delta = 1e-10", shown)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
-    assert "with 1 worker; run would refuse it." in " ".join(invoke(town, "--workers", "2").split())
-    assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
+    assert "with 1 worker; run would refuse it." in " ".join(invoke(spec_alone, "--workers", "2").split())
+    assert json.loads(invoke(spec_alone, "--json"))["here"]["fits"] is False
 
 
-def test_it_says_what_a_division_makes_worse(town: Path) -> None:
+def test_it_says_what_a_division_makes_worse(spec_alone: Path) -> None:
     """Compared with the errors of the two plans in JSON."""
-    arguments = (town, "--rho", "2", "--weights", "tract: total = 1")
+    arguments = (spec_alone, "--rho", "2", "--weights", "tract: total = 1")
     said = " ".join(invoke(*arguments).split())
     data = json.loads(invoke(*arguments, "--json"))
     own = {(row["level"], row["query"]): row["per_number"] for row in data["universes"][0]["expected"]}
@@ -113,13 +119,13 @@ def test_json_against_the_measured_problem(tmp_path_factory: pytest.TempPathFact
         assert stated["privacy"]["budget"] == str(universe.budget)
 
 
-def test_found_division_runs(town: Path, tmp_path: Path) -> None:
+def test_found_division_runs(spec_alone: Path, tmp_path: Path) -> None:
     """What is written is a spec: exact shares, the same files from another folder, comments kept, targets met."""
     (tmp_path / "elsewhere").mkdir()
     target = tmp_path / "elsewhere" / "better.toml"
     aims = "tract: grown * sex <= 6; block: total <= 2"
-    found = json.loads(invoke(town, "--target", aims, "--write", target, "--json"))["best"]
-    written, before = load_spec(target), load_spec(town)
+    found = json.loads(invoke(spec_alone, "--target", aims, "--write", target, "--json"))["best"]
+    written, before = load_spec(target), load_spec(spec_alone)
     universe, own = written.universes()[0], before.universes()[0]
     assert str(universe.budget) == str(Fraction(found["rho"]))
     assert sum(level.share for level in universe.strategy.levels) == 1
@@ -140,12 +146,20 @@ def test_found_division_runs(town: Path, tmp_path: Path) -> None:
     assert needed["found"] < needed["equal"]
 
 
-def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
+def test_a_companion_and_a_given_budget(spec_alone: Path, tmp_path: Path) -> None:
     """--universe and --weights: the companion's budget is divided, the release's own stays; nothing is overwritten."""
     target = tmp_path / "better.toml"
-    arguments = (town, "--universe", "units", "--rho", "3/7", "--weights", "tract: status = 2; block: status = 1")
+    arguments = (
+        spec_alone,
+        "--universe",
+        "units",
+        "--rho",
+        "3/7",
+        "--weights",
+        "tract: status = 2; block: status = 1",
+    )
     assert "Best division of the companion units: rho = 3/7" in invoke(*arguments, "--write", target)
-    written, before = load_spec(target).universes(), load_spec(town).universes()
+    written, before = load_spec(target).universes(), load_spec(spec_alone).universes()
     assert written[1].budget == Fraction(3, 7)
     assert written[0].privacy_fingerprint() == before[0].privacy_fingerprint()
     target.write_text("mine")
@@ -167,9 +181,9 @@ def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
         (["--target", "tract: total <= 1", "--least", "0.5"], "measured queries cannot have 0.5 of the budget each"),
     ],
 )
-def test_refusals(town: Path, arguments: list[str], told: str) -> None:
+def test_refusals(spec_alone: Path, arguments: list[str], told: str) -> None:
     with pytest.raises(SpinewiseError) as caught:
-        invoke(town, *arguments)
+        invoke(spec_alone, *arguments)
     assert told in str(caught.value)
     assert caught.value.exit_status == 2
 
@@ -229,6 +243,30 @@ code = "tract"
     assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
 
 
+def test_the_spine_is_shown_with_its_areas_off_it_and_written(tmp_path: Path) -> None:
+    """Distances of areas from the listed spine and the regrouped one; areas as the release will have them."""
+    levels = "levels = { county = 1, tract = 3, block = 5 }"
+    spec = write_town(tmp_path, (levels, f'{levels}\nregroup = {{ file = "areas.csv" }}'))
+    blocks = pd.read_csv(tmp_path / "blocks.csv", dtype=str)["block"]
+    pd.DataFrame({"kind": "place", "code": "1", "geocode": blocks[3:9]}).to_csv(tmp_path / "areas.csv", index=False)
+    geography = load_spec(spec).geography
+    listed, spine = read_listed_spine(geography), read_spine(geography)
+    areas = OffSpineAreas.of(listed, ["place"] * 6, ["1"] * 6, blocks[3:9].tolist())
+    (before,), (after,) = off_spine_distances(listed, areas), off_spine_distances(spine, areas.moved(listed, spine))
+    assert after < before
+    for name in ("areas.parquet", "spine.csv"):
+        rows = [line.split() for line in invoke(spec, "--spine", "--write", tmp_path / name).splitlines()]
+        assert ["place", "1", f"{before:.2f}", str(before), f"{after:.2f}", str(after)] in rows
+        sizes = np.diff(spine.child_offsets(1))
+        tract = ["tract", len(spine.levels[1]), sizes.min(), f"{np.median(sizes):.0f}", sizes.max()]
+        assert next(row for row in rows if row[:1] == ["tract"])[:5] == list(map(str, tract))
+    written = pd.read_csv(tmp_path / "spine.csv", dtype=str)
+    assert written["block"].tolist() == spine.leaf_level.geocodes.tolist()
+    for name, told in (("spine.csv", "exists already"), ("spine.txt", r"\.csv and \.parquet are allowed")):
+        with pytest.raises(SpinewiseError, match=told):
+            invoke(spec, "--spine", "--write", tmp_path / name)
+
+
 def test_a_preset_is_written_out(tmp_path: Path) -> None:
     """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
     text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
@@ -255,3 +293,69 @@ def test_parts_add_up(seed: int) -> None:
     assert min(parts) >= Fraction(1, PARTS)
     assert max(abs(float(part) - weight) for part, weight in zip(parts, weights, strict=True)) <= 20 / PARTS
     assert (rounded_up(1.76404), rounded_up(0.000123401)) == (Fraction("1.765"), Fraction("0.0001235"))
+
+
+def planned(spec: Path, *options: object) -> dict[str, Any]:
+    found = json.loads(printed("plan", spec, *options, "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
+def class_of(people: int) -> str:
+    limits = ((0, "empty"), (49, "1 to 49"), (499, "50 to 499"), (999, "500 to 999"))
+    return next(name for most, name in limits if people <= most)
+
+
+def test_sizes_are_those_of_the_earlier_release(town: Path, town_spec: Path) -> None:
+    rows = [row for row in planned(town_spec, "--like", town)["by_size"] if not row["universe"]]
+    for level in ("tract", "block"):
+        people = pd.read_parquet(RunDirectory(town).main.table("total", level))["total"]
+        counted = people.map(class_of).value_counts().to_dict()
+        assert {
+            row["size"]: row["areas"] for row in rows if (row["table"], row["level"]) == ("total", level)
+        } == counted
+        for row in rows:
+            if (row["table"], row["level"]) == ("total", level) and row["relative"] is not None:
+                own = people[people.map(class_of) == row["size"]]
+                assert row["relative"] == pytest.approx(100 * row["per_number"] * len(own) / own.sum())
+
+
+def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: Path) -> None:
+    data = planned(town_spec, "--like", town)
+    for universe in data["universes"]:
+        whole = {(row["level"], frozenset(row["query"].split(" * "))): row for row in universe["expected"]}
+        release = open_reader(town)
+        release = release.companion(universe["universe"]) if universe["universe"] else release
+        queries = {table.name: frozenset(table.query.name.split(" * ")) for table in release.universe.tables}
+        own = [row for row in data["by_size"] if row["universe"] == universe["universe"]]
+        assert own
+        for table, level in {(row["table"], row["level"]) for row in own}:
+            rows = [row for row in own if (row["table"], row["level"]) == (table, level)]
+            areas = sum(row["areas"] for row in rows)
+            expected = whole[level, queries[table]]
+            assert areas == expected["geounits"]
+            assert sum(row["areas"] * row["per_number"] for row in rows) / areas == pytest.approx(
+                expected["per_number"]
+            )
+            squared = sum(row["areas"] * row["rmse"] ** 2 for row in rows) / areas
+            assert math.sqrt(squared) == pytest.approx(expected["rmse"])
+    # Areas without anybody have fewer numbers that are not certain: the classes differ.
+    empty, large = (
+        next(row for row in data["by_size"] if (row["table"], row["level"], row["size"]) == ("detail", "block", size))
+        for size in ("empty", "50 to 499")
+    )
+    assert empty["per_number"] < large["per_number"]
+
+
+def test_an_earlier_release_of_other_areas_is_refused(
+    town_spec: Path, named_town: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any, the plan says what is missing."""
+    assert "by_size" not in planned(town_spec)
+    assert "name an earlier release of the same areas with --like" in " ".join(
+        printed("plan", town_spec, "--details").split()
+    )
+    nowhere = lambda expectation, _, level: np.full(len(expectation.spine.level(level)), -1)  # noqa: E731
+    monkeypatch.setattr("features.plan.sizes._people", nowhere)
+    with pytest.raises(InputError, match="has none of the areas"):
+        printed("plan", town_spec, "--like", named_town, "--json")

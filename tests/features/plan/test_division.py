@@ -11,14 +11,7 @@ import pytest
 import scipy.linalg
 import scipy.optimize
 
-from features.plan.division import (
-    LEAST_SHARE,
-    Objective,
-    check_objective,
-    descend,
-    equal_shares,
-    own_shares,
-)
+from features.plan.division import LEAST_SHARE, Objective, check_objective, descend, equal_shares, own_shares
 from features.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
@@ -137,31 +130,6 @@ def test_no_random_division_is_better(tmp_path: Path, estimator: str, goal: Lite
         value = objective.value(objective.terms(kept / kept.sum())[0])
         assert value > found.value * (1 - 1e-9)
         assert value > found.bound
-
-
-def test_gradients_are_those_of_differences(tmp_path: Path) -> None:
-    """Of a query with a recode and of one with none, each share moved a little."""
-    expectation = little(tmp_path)
-    aims = parse_targets("tract: age * sex <= 2 each; block: grown <= 9", expectation.universe)
-    objective, shares = Objective(expectation, aims, "largest"), own_shares(expectation)
-    values, gradients = objective.terms(shares)
-    assert (values > 0).all()
-    for place in range(len(shares)):
-        step = np.zeros(len(shares))
-        step[place] = 1e-5
-        after, before = objective.terms(shares + step)[0], objective.terms(shares - step)[0]
-        assert (after - before) / 2e-5 == pytest.approx(gradients[:, place], rel=1e-3, abs=1e-6)
-
-
-def test_a_division_for_one_number_spends_on_it(tmp_path: Path) -> None:
-    """With one target at the leaves of a flat spine, nearly all goes to the query itself: known in closed form."""
-    expectation = little(tmp_path, ('invariants = { county = ["total"] }\n', ""))
-    objective = Objective(expectation, parse_targets("county: total <= 1", expectation.universe), "largest")
-    found = descend(objective, least=1e-5)
-    shares = dict(zip(expectation.measured, found.shares, strict=True))
-    assert shares["county", "total"] > 0.999
-    # One number with variance 1 / rho: an expected absolute error of sqrt(2 / pi) at rho = 1.
-    assert found.value == pytest.approx(np.sqrt(2 / np.pi), rel=1e-3)
 
 
 def test_what_cannot_be_divided(tmp_path: Path) -> None:

@@ -20,26 +20,14 @@ from pipeline.spec.release_spec import load_spec
 
 SPEC = """
 name = "plan"
-[privacy]
-rho = "2"
-key = "insecure-test:1"
-[geography]
-file = "blocks.csv"
-levels = LEVELS
-[schema.attributes]
-residence = ["household", "quarters"]
-[strategy]
-queries = { residence = "1" }
-levels = SHARES
-[input]
-file = "persons.csv"
-form = "microdata"
-geocode = "block"
-[publish]
-margins = false
-microdata = false
-[postprocess]
-solver = "batched"
+privacy = { rho = "2", key = "insecure-test:1" }
+geography = { file = "blocks.csv", levels = LEVELS }
+schema.attributes.residence = ["household", "quarters"]
+strategy = { queries = { residence = "1" }, levels = SHARES }
+input = { file = "persons.csv", form = "microdata", geocode = "block" }
+publish = { margins = false, microdata = false }
+postprocess.solver = "batched"
+TABLES
 [companions.homes]
 privacy = { rho = "2" }
 schema.attributes = { size = [SIZES], tenure = ["own", "rent"] }
@@ -78,7 +66,7 @@ def _written(folder: Path, texts: dict[str, str], more: str = "") -> Path:
     areas = pd.DataFrame([("c", *code) for code in codes], columns=["city", "tract", "block"])
     areas.to_csv(folder / "blocks.csv", index=False)
     text = SPEC
-    for old, new in texts.items():
+    for old, new in ({"TABLES": ""} | texts).items():
         text = text.replace(old, new)
     path = folder / "plan.toml"
     path.write_text(text + more)
@@ -112,9 +100,9 @@ def test_sizes_without_one_number_of_members_tell_nothing_at_the_top(tmp_path: P
 
 
 def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
-    path = _written(tmp_path, THREE)
-    text = path.read_text().replace("queries = { residence", "queries = { total")
-    path.write_text(text.replace("[strategy]", "[tables]\nx = 'residence'\n[strategy]"))
+    path = _written(
+        tmp_path, THREE | {"TABLES": "tables.x = 'residence'", "queries = { residence": "queries = { total"}
+    )
     for row in plan_release(path, 1).joined:
         assert row.persons is None
         assert row.households == pytest.approx(row.households_apart, rel=1e-6)
@@ -123,8 +111,7 @@ def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
 def test_it_says_where_averages_are_published(tmp_path: Path) -> None:
     path = _written(tmp_path, THREE)
     assert "Average household size of homes: published for city, tract, block." in printed("plan", path, "--details")
-    table = '[tables]\nx = { query = "residence", levels = ["tract"] }\n[publish]'
-    path.write_text(path.read_text().replace("[publish]", table))
+    path = _written(tmp_path, THREE | {"TABLES": 'tables.x = { query = "residence", levels = ["tract"] }'})
     assert "published for tract; for city, block no table has the persons" in printed("plan", path, "--details")
     data = json.loads(printed("plan", path, "--json"))
     assert data["average_household_sizes"] == {"homes": ["tract"]}

@@ -1,7 +1,9 @@
-"""Numbers that are sums of many measured answers have intervals around unbiased estimates, which hold 90 %."""
+"""Sums of many measured answers, and large numbers that are moved, have intervals around unbiased estimates."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +11,103 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.sent import Sent
-from releases.small import public_bytes, run
-from releases.spread import codes_of_leaves, covered, numbers, quoted, write_spread
+from releases.small import public_bytes, run, write_spec
 
 from pipeline.estimation import around_estimates, subtree_answers
-from pipeline.estimation.around_estimates import AllAround, Around, measured_within
-from pipeline.execution.batch_store import Batches
+from pipeline.estimation.around_estimates import AllAround, Around, LargeAround, is_compared, is_spread, measured_within
+from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.margins import Margins
+from pipeline.model.universe import Universe
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
-from postprocess.arrays import Arrays
+from postprocess.downward import compared
+from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
+from postprocess.downward.simulated_margins import PublishedTable
+
+SPEC = """name = "spread-town"
+privacy = {{ rho = "{rho}", key = "insecure-test:{key}" }}
+geography = {{ file = "leaves.csv", column = "leaf", levels = {{ country = 1, area = 2, leaf = 5 }} }}
+input = {{ file = "persons.csv", form = "long", geocode = "leaf", count = "count" }}
+publish = {{ replicates = 4, unbiased = true, microdata = false }}
+[schema.attributes]
+{attributes}
+{recodes}
+[strategy.queries]
+detailed = "1"
+[strategy.levels]
+country = "1/3"
+area = "1/3"
+leaf = "1/3"
+[tables]
+{tables}
+"""
+
+
+def codes_of_leaves(leaves: int) -> list[str]:
+    """So many leaves in three areas."""
+    return [f"{area:02d}{leaf:03d}" for area in range(3) for leaf in range(leaves // 3)]
+
+
+def write_spread(
+    folder: Path, persons: pd.DataFrame, attributes: Mapping[str, Sequence[str]], texts: Mapping[str, str]
+) -> Path:
+    """Write a town to `folder`; its spec.
+
+    Args:
+        folder: made where it is not there.
+        persons: leaf, attributes and count.
+        attributes: values of each.
+        texts: rho, key, tables and recodes of the spec.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    persons[["leaf"]].drop_duplicates().to_csv(folder / "leaves.csv", index=False)
+    persons.to_csv(folder / "persons.csv", index=False)
+    schema = "\n".join(f"{name} = [{quoted(values)}]" for name, values in attributes.items())
+    path = folder / "release.toml"
+    path.write_text(SPEC.format(attributes=schema, **texts), "utf-8")
+    return path
+
+
+def quoted(values: Sequence[object]) -> str:
+    """Values as a list in a spec has them."""
+    return ", ".join(f'"{value}"' for value in values)
+
+
+def numbers(root: Path, level: str, table: str, attributes: Sequence[str]) -> pd.DataFrame:
+    """Of each number of a table, a product of attributes: released, low, high, true, estimate and standard error.
+
+    Geounit by geounit, in the order of the table.
+    """
+    files = RunDirectory(root).main
+    found = pd.read_parquet(files.table(table, level)).set_index("geocode").sort_index()
+    unbiased = pd.read_parquet(files.estimates(level)).set_index("geocode").sort_index()
+    true = pd.read_parquet(files.true_histogram(level))
+    label = true[list(attributes)].astype(str).agg(" * ".join, axis=1)
+    true = true.groupby(["geocode", label], observed=False)["count"].sum().unstack(fill_value=0)
+    labels = [name for name in found.columns if f"{name}:low90" in found.columns and ":" not in name]
+    columns: dict[str, pd.DataFrame] = {
+        "released": found[labels],
+        "low": found[[f"{name}:low90" for name in labels]],
+        "high": found[[f"{name}:high90" for name in labels]],
+        "true": true.reindex(index=found.index, columns=labels, fill_value=0),
+        "estimate": pd.DataFrame(unbiased[table].tolist()),
+        "standard": pd.DataFrame(np.sqrt(unbiased[f"{table}:variance"].tolist())),
+    }
+    return pd.DataFrame({name: frame.to_numpy().ravel().astype(float) for name, frame in columns.items()})
+
+
+def covered(found: pd.DataFrame, sizes: Sequence[int]) -> pd.Series:
+    """The share of numbers in their intervals, by the size of the true and of the released one; as "true 10"."""
+    inside = (found["low"] <= found["true"]) & (found["true"] <= found["high"])
+    classes = [
+        pd.cut(found[by], [*(n - 1 for n in sizes), np.inf], labels=[f"{by} {n}" for n in sizes])
+        for by in ("true", "released")
+    ]
+    return pd.concat([inside.groupby(own, observed=True).mean() for own in classes])
+
 
 AGES, GROUPS, LEAVES = 100, 6, 60
 THIRDS = {"young": range(20), "middle": range(20, 50), "old": range(50, AGES)}
@@ -129,28 +216,11 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
 ) -> None:
     """As a cluster sends its parts back; and one that is not, whose estimates are worked out family by family."""
     monkeypatch.setattr(subtree_answers, "PIECE_NUMBERS", 1)
-    estimated = []
-    honest = subtree_answers.estimate_answers
-
-    def seen(task: subtree_answers.AnswersTask) -> object:
-        estimated.append(task.number)
-        return honest(task)
-
-    monkeypatch.setattr(subtree_answers, "estimate_answers", seen)
-    pieces: list[tuple[str, str]] = []
-    keep = Batches.put
-
-    def put(batches: Batches, step: str, batch: str, arrays: Arrays) -> None:
-        pieces.append((step, batch))
-        keep(batches, step, batch, arrays)
-
-    monkeypatch.setattr(Batches, "put", put)
-    with computed_again(wide_town, tmp_path, most=most, part=1, workers=Sent()) as job:
+    workers = Sent()
+    with computed_again(wide_town, tmp_path, most=most, part=1, workers=workers) as job:
         perform_public_steps(job, last=False)
-    assert estimated == ([0, 1, 2] if most == 1 else []), "an area is a part"
-    found = [piece for step, piece in pieces if step.startswith("estimates ")]
-    # An area's leaves are a family.
-    assert found == ["0-0", "1-0", "2-0", "2-1", "2-2"]
+    answers = [task for task, _ in workers.sent if isinstance(task, subtree_answers.AnswersTask)]
+    assert len(answers) == (3 if most == 1 else 0), "an area is a part"
     whole, cut = public_bytes(wide_town), public_bytes(tmp_path)
     for level in ("area", "leaf"):
         for folder in ("tables/groups", "tables/thirds", "cumulative/groups", "cumulative/thirds"):
@@ -189,12 +259,14 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
     assert 0.85 < np.concatenate(inside).mean() < 0.97
 
 
-class _Rule:
-    """Intervals of four numbers: exact, not known, and two others."""
+@dataclass(frozen=True)
+class _Simulated:
+    """Intervals that reach so far to either side, as of simulated runs."""
 
-    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        assert rows == slice(1, 2)
-        return counts + np.array([[0.0, np.nan, -3.0, -3.0]]), counts + np.array([[0.0, np.nan, 3.0, 3.0]])
+    reach: float | np.ndarray = 3.0
+
+    def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
+        return np.maximum(counts - self.reach, 0.0), counts + self.reach
 
     def large(self, counts: np.ndarray, rows: slice) -> np.ndarray:
         raise NotImplementedError
@@ -205,7 +277,9 @@ def test_exact_and_unknown_numbers_stay_so() -> None:
     standard = np.array([[9.0] * 4, [9.0, 9.0, 10.0, np.inf]])
     estimates = np.array([[0.0] * 4, [50.0, 50.0, 30.2, 30.2]])
     around = Around(estimates, standard, np.full((2, 4), 0.5), MovedErrors.of(Distances.none()))
-    low, high = AllAround(_Rule(), around).ends(np.array([[7, 7, 52, 7]]), slice(1, 2))
+    low, high = AllAround(_Simulated(np.array([[0.0, np.nan, 3.0, 3.0]])), around).ends(
+        np.array([[7, 7, 52, 7]]), slice(1, 2)
+    )
     np.testing.assert_array_equal(low, [[7.0, np.nan, 14.0, np.nan]])
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
@@ -237,3 +311,157 @@ def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_town: Path
     half = np.rint(QUANTILE * np.sqrt((published["standard"] ** 2).groupby(rows).sum().to_numpy()))
     assert np.abs(found["total:low90"] - np.minimum(estimate - half, released - 1)).max() <= 1
     assert np.abs(found["total:high90"] - np.maximum(estimate + half, released + 1)).max() <= 1
+
+
+KINDS, RARE, FEW_LEAVES = 12, 20, 45
+TWO_AGES = ("young", "old")
+ATTRIBUTES = ("kind", "age")
+#: Small numbers that are moved, and nothing else.
+MOVED_TOO = SmallNumbers(moved=True, informative=True, longer=False, spread=False)
+
+
+def write_spread_town(folder: Path, key: int) -> Path:
+    """Leaves of some hundreds of persons, nearly all of one kind, of a few frequent and many rare groups."""
+    rng = np.random.default_rng(5)
+    of_kinds = np.array([0.93] + [0.07 / (KINDS - 1)] * (KINDS - 1))
+    of_groups = 1 / np.arange(1, RARE + 1) ** 1.5
+    parts = []
+    for code in codes_of_leaves(FEW_LEAVES):
+        own = rng.gamma(20 * of_groups / of_groups.sum())
+        shares = np.einsum("k,a,g->kag", of_kinds, [0.25, 0.75], own / own.sum())
+        counts = rng.poisson(rng.integers(300, 1800) * shares)
+        kind, age, group = np.nonzero(counts)
+        columns = {"leaf": code, "kind": kind, "age": np.take(TWO_AGES, age), "group": group}
+        parts.append(pd.DataFrame(columns | {"count": counts[kind, age, group]}))
+    values = {"kind": list(map(str, range(KINDS))), "age": TWO_AGES, "group": list(map(str, range(RARE)))}
+    texts = {"rho": "1/2", "key": str(key), "recodes": "", "tables": 'kept = "kind * age"'}
+    return write_spread(folder, pd.concat(parts), values, texts)
+
+
+def made(folder: Path, patch: pytest.MonkeyPatch) -> tuple[Path, list[int]]:
+    """The town, and the levels that were narrowed by all cells together."""
+    levels: list[int] = []
+    original = Margins._of_pooled
+
+    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
+        levels.append(table.level)
+        return original(margins, table)
+
+    patch.setattr(Margins, "_of_pooled", recorded)
+    return run(write_spread_town(folder / "in", 3), folder / "out"), levels
+
+
+@pytest.fixture(scope="module")
+def spread_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        town, pooled = made(tmp_path_factory.mktemp("spread"), patch)
+    assert not pooled
+    return town
+
+
+@pytest.fixture(scope="module")
+def not_moved_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with the fault that all intervals are those of simulated runs."""
+    folder = tmp_path_factory.mktemp("simulated")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compared, "MOVED", np.inf)
+        return run(write_spread_town(folder / "in", 3), folder / "out")
+
+
+@pytest.fixture(scope="module")
+def told_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, where few small numbers are enough to tell whether they are moved: they are not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compared, "TOLD", 0)
+        town, pooled = made(tmp_path_factory.mktemp("told"), patch)
+    assert set(pooled) == {0, 1, 2}
+    return town
+
+
+def of_leaves(town: Path) -> pd.DataFrame:
+    return numbers(town, "leaf", "kept", ATTRIBUTES)
+
+
+def test_large_numbers_hold_the_truth_nine_times_in_ten(spread_town: Path, not_moved_town: Path) -> None:
+    """Classes of 41 to 569 numbers, key and noise fixed; of the 86 of 100 and more simulated runs hold 76 %."""
+    found, faulty = (covered(of_leaves(town), (0, 1, 5, 10, 100)) for town in (spread_town, not_moved_town))
+    assert (found > 0.87).all()
+    assert faulty[["true 100", "released 100"]].max() < 0.8
+    assert faulty["released 10"] < 0.87
+
+
+def test_small_numbers_that_are_not_moved_are_simulated_and_narrowed_by_all_cells_together(
+    spread_town: Path, not_moved_town: Path, told_town: Path
+) -> None:
+    """Where it is told: the 50 small numbers of a level are too few for it; where they are enough, all levels are.
+
+    From two standard errors on they reach further down; large ones are as where small ones are moved, too.
+    """
+    told, moved_too, simulated = (of_leaves(town) for town in (told_town, spread_town, not_moved_town))
+    small, large = (told["released"] < 1.9 * told["standard"]), (told["released"] > 3.1 * told["standard"])
+    for end in ("low", "high"):
+        assert told[end][large].equals(moved_too[end][large])
+        assert told[end][small].equals(simulated[end][small])
+    assert (told["low"] > moved_too["low"])[small].mean() > 0.1
+    nearly = ~small & ~large & (told["released"] > 2.1 * told["standard"])
+    assert (told["low"] <= simulated["low"])[nearly].all()
+
+
+def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_runs(
+    spread_town: Path, not_moved_town: Path
+) -> None:
+    own, other = public_bytes(spread_town), public_bytes(not_moved_town)
+    changed = {name for name, data in own.items() if name.startswith("public/tables/") and data != other[name]}
+    assert changed == {"public/tables/kept/leaf.parquet"}
+
+
+def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
+    """Exact, not known, large, small, small with a large estimate, without an estimate."""
+    estimates = np.array([[0.0] * 6, [50.0, 50.0, 60.2, 9.3, 40.3, 0.0]])
+    standard = np.array([[9.0] * 6, [10.0, 10.0, 10.0, 10.0, 10.0, np.inf]])
+    around = Around(estimates, standard, np.full((2, 6), 0.5), MovedErrors.of(Distances.none()))
+    known = _Simulated(np.array([[0.0, np.nan, 3.0, 3.0, 3.0, 3.0]]))
+    low, high = LargeAround(known, around, MOVED_TOO).ends(np.array([[7, 7, 52, 7, 20, 7]]), slice(1, 2))
+    np.testing.assert_array_equal(low, [[7.0, np.nan, 44.0, 0.0, 17.0, 4.0]])
+    np.testing.assert_array_equal(high, [[7.0, np.nan, 76.0, 10.0, 56.0, 10.0]])
+
+
+def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow() -> None:
+    """From an estimate of one standard error on; large ones, which are around estimates, do so anyway."""
+    estimates, standard = np.array([[9.0, 11.0, 29.0, 50.0, 70.0]]), np.full((1, 5), 10.0)
+    around = Around(estimates, standard, np.full((1, 5), 0.5), MovedErrors.of(Distances.none()))
+    counts = np.array([[1, 1, 1, 1, 60]])
+    small = SmallNumbers(moved=True, informative=True, longer=False, spread=True)
+    low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
+    np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
+    np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
+
+
+def universe_of(folder: Path, *changes: tuple[str, str]) -> Universe:
+    text = write_spread_town(folder, 1).read_text("utf-8")
+    return load_spec(write_spec(folder, text, changes)).universes()[0]
+
+
+@pytest.mark.parametrize(
+    ("queries", "values", "expected"),
+    [
+        ('detailed = "1"', 20, True),  # no query of few answers
+        ('detailed = "1"', 2, False),
+        ('total = "1/2"\ndetailed = "1/2"', 20, False),
+        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 20, False),
+        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 100, True),  # a wide schema
+    ],
+)
+def test_which_tables_are_compared(tmp_path: Path, queries: str, values: int, expected: bool) -> None:
+    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(values))}]"
+    universe = universe_of(tmp_path, ('detailed = "1"', queries), groups)
+    assert is_compared(universe, "full", universe.tables[0].query, 2) is expected
+
+
+@pytest.mark.parametrize(("queries", "expected"), [('detailed = "1"', False), ('detailed = "1/2"\nkind = "1/2"', True)])
+def test_which_numbers_are_spread(tmp_path: Path, queries: str, expected: bool) -> None:
+    """A kind is the sum of 40 answers of the detail; with 40 groups instead of 20, of 80."""
+    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(RARE * (2 if expected else 1)))}]"
+    kept = ('kept = "kind * age"', 'kept = "kind"')
+    universe = universe_of(tmp_path, ('detailed = "1"', queries), kept, groups)
+    assert is_spread(universe, "full", universe.tables[0].query, 2) is expected

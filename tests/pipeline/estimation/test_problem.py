@@ -1,26 +1,36 @@
-"""The problem is read from public files alone, exactly, and only where they are what the spec says."""
+"""The problem is read from public files alone, exactly, and once; simulated noise comes from public things alone."""
 
 from __future__ import annotations
 
+import gc
 import shutil
+import weakref
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import pipeline.estimation.computed
 from pipeline.errors import ReleaseError
 from pipeline.estimation.computed import Computed
+from pipeline.estimation.margins import PublicNoise
 from pipeline.estimation.measurement_files import read_compact
 from pipeline.estimation.problem import measurement_files
+from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
+from pipeline.privacy.budget import NoiseSpec
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
+from postprocess.algebra import Basis
+from postprocess.linear.upward import LevelEstimate, upward_pass
+from postprocess.problem import Problem
 
 
 def job_of(root: Path, spec_path: Path) -> Job:
@@ -103,3 +113,64 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
         writer.write(stored.geocodes, stored.values)
     with pytest.raises(ReleaseError, match="its scale is"):
         _ = Computed(job, job.universes[0]).problem
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_was_computed_is_freed_with_the_block(
+    town: Path, town_spec: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """At once, and not when cycles are collected: the arrays of a country are large."""
+    job = job_of(town, town_spec)
+    passes: list[int] = []
+
+    def counted(problem: Problem, basis: Basis) -> list[LevelEstimate]:
+        passes.append(1)
+        return upward_pass(problem, basis)
+
+    monkeypatch.setattr(pipeline.estimation.computed, "upward_pass", counted)
+    estimation = Estimation(job, job.universes[0])
+    gc.disable()
+    try:
+        with suppress(KeyboardInterrupt), estimation:
+            estimation.combine()
+            assert estimation.problem is not None
+            kept = [weakref.ref(each) for each in (estimation.problem, estimation.upward[0], estimation.known)]
+            if fails:
+                raise KeyboardInterrupt
+        assert [one() for one in kept] == [None] * 3
+    finally:
+        gc.enable()
+    assert len(passes) == 1
+    assert estimation.problem is not None, "computed again where it is asked for"
+
+
+def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> None:
+    spec = NoiseSpec("discrete_gaussian", Fraction(25))
+    noise = PublicNoise(3, "", (((spec,), (spec,)),), (None,))
+    drawn = noise.draw(0, 0, 0, 0, (400, 50))
+    assert np.array_equal(drawn, noise.draw(0, 0, 0, 0, (400, 50)))
+    assert drawn.std() == pytest.approx(5, rel=0.03)
+    others = [noise.draw(1, 0, 0, 0, (400, 50)), noise.draw(0, 0, 1, 0, (400, 50))]
+    others += [
+        PublicNoise(s, u, (((spec,),),), (None,)).draw(0, 0, 0, 0, (400, 50)) for s, u in ((4, ""), (3, "units"))
+    ]
+    for other in others:
+        assert abs(np.corrcoef(drawn.ravel(), other.ravel())[0, 1]) < 0.04
+
+
+def test_simulated_noise_follows_the_kinds_of_geounits() -> None:
+    kinds = np.array([0, 1, -1, 1] * 100, dtype=np.int8)
+    specs = (NoiseSpec("discrete_gaussian", Fraction(25)), NoiseSpec("discrete_gaussian", Fraction(4)))
+    drawn = PublicNoise(3, "", ((specs,),), (kinds,)).draw(0, 0, 0, 0, (400, 50))
+    assert drawn[kinds == 0].std() == pytest.approx(5, rel=0.04)
+    assert drawn[kinds == 1].std() == pytest.approx(2, rel=0.04)
+
+
+@pytest.mark.parametrize("kinds", [None, np.array([0, 1, -1, 1] * 100, dtype=np.int8)])
+def test_simulated_noise_does_not_depend_on_how_much_is_drawn_at_a_time(kinds: np.ndarray | None) -> None:
+    specs = (NoiseSpec("discrete_gaussian", Fraction(25)), NoiseSpec("discrete_gaussian", Fraction(4)))
+    noise = PublicNoise(3, "", ((specs,),), (kinds,))
+    whole = noise.draw(0, 0, 0, 0, (400, 7))
+    parts = [noise.draw(0, 0, 0, first, (min(33, 400 - first), 7)) for first in range(0, 400, 33)]
+    assert np.array_equal(whole, np.concatenate(parts))
+    assert not np.array_equal(parts[0], parts[1])

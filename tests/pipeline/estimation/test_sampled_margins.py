@@ -1,24 +1,20 @@
-"""Margins from a sample: the same bytes whole or cut, killed or not, and they cover the truth."""
+"""Margins from a sample cover the truth, and those of a level of only children are of the level above."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.small import public_bytes, run
+from releases.small import run
 
 from pipeline.estimation import margins
-from pipeline.execution.progress import Silent
-from pipeline.execution.workers import Workers
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from postprocess.downward.samples import Rates
 
-WHOLE = (1 << 28, 1 << 26)
 #: Of three runs, each simulates some of the tracts.
 RATES = Rates(3, (3.0, 3.0, 1.3), 1)
 
@@ -33,49 +29,11 @@ def for_a_town(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("pipeline.estimation.margins.GROUP_CELLS", 1)
 
 
-def computed(town: Path, root: Path, cut: tuple[int, int]) -> dict[str, bytes]:
-    with computed_again(town, root, *cut) as job:
+def computed(town: Path, root: Path) -> Path:
+    """The release computed again in parts of some villages."""
+    with computed_again(town, root, 1, 500) as job:
         perform_public_steps(job, last=False)
-    return public_bytes(root)
-
-
-@pytest.mark.slow
-def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whole(
-    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And what it is computed of next is cut, which does not show."""
-    for_a_town(monkeypatch)
-    whole = computed(town, tmp_path / "whole", WHOLE)
-    assert any("estimates" in name for name in whole)
-    simulated: list[int] = []
-    honest = margins.run_simulation
-
-    def killed(task: margins.Simulation) -> object:
-        if len(simulated) == 2:
-            raise KeyboardInterrupt
-        simulated.append(task.run.replicate)
-        return honest(task)
-
-    monkeypatch.setattr(margins, "run_simulation", killed)
-    root = tmp_path / "killed"
-    with computed_again(town, root, *WHOLE) as job:
-        with pytest.raises(KeyboardInterrupt):
-            perform_public_steps(job, last=False)
-        monkeypatch.setattr(margins, "run_simulation", honest)
-        again: list[str] = []
-
-        class Counted(Workers):
-            def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
-                tasks = [*tasks]
-                again.extend(function.__name__ for _ in tasks)
-                return super().run(function, tasks, done)
-
-        other = replace(job, workers=Counted(1), most_cells=1, part_cells=1, progress=Silent())
-        perform_public_steps(other, last=False)
-    assert simulated == [0, 1]
-    # The last of the people's runs, and the three of the housing units.
-    assert again.count("run_simulation") == 1 + 3
-    assert public_bytes(root) == whole
+    return root
 
 
 def write_villages(folder: Path) -> tuple[Path, pd.DataFrame]:
@@ -94,36 +52,14 @@ def write_villages(folder: Path) -> tuple[Path, pd.DataFrame]:
 
 VILLAGES = """
 name = "villages"
-
-[privacy]
-rho = "0.5"
-key = "insecure-test:1"
-
-[geography]
-file = "blocks.csv"
-column = "block"
-levels = { district = 1, village = 3, block = 5 }
-
-[schema.attributes]
-kind = ["a", "b", "c", "d"]
-
-[strategy.queries]
-total = "1/3"
-detailed = "2/3"
-
-[strategy.levels]
-district = "1/4"
-village = "1/4"
-block = "1/2"
-
-[input]
-file = "blocks.csv"
-form = "wide"
-geocode = "block"
-cells = [ { counts = "{kind}" } ]
-
-[tables]
-kind = "kind"
+privacy = { rho = "0.5", key = "insecure-test:1" }
+geography = { file = "blocks.csv", column = "block", levels = { district = 1, village = 3, block = 5 } }
+schema.attributes.kind = ["a", "b", "c", "d"]
+input = { file = "blocks.csv", form = "wide", geocode = "block", cells = [ { counts = "{kind}" } ] }
+tables.kind = "kind"
+[strategy]
+queries = { total = "1/3", detailed = "2/3" }
+levels = { district = "1/4", village = "1/4", block = "1/2" }
 """
 
 
@@ -143,49 +79,30 @@ def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pyt
     spec, truth = write_villages(tmp_path / "in")
     released = run(spec, tmp_path / "out")
     monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(8, (8.0, 8.0, 1.5), 1))
-    computed(released, tmp_path / "cut", (1, 500))
+    cut = computed(released, tmp_path / "cut")
     for level, length in (("village", 3), ("block", 5)):
-        assert share_covered(tmp_path / "cut", truth, level, length) >= 0.87
-    right = share_covered(tmp_path / "cut", truth, "block", 5, least=3)
+        assert share_covered(cut, truth, level, length) >= 0.87
+    right = share_covered(cut, truth, "block", 5, least=3)
     assert right >= 0.87
     # Power: without noise in what is simulated, they do not.
     monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
-    computed(released, tmp_path / "silent", (1, 500))
-    assert share_covered(tmp_path / "silent", truth, "block", 5, least=3) < right - 0.05
+    assert share_covered(computed(released, tmp_path / "silent"), truth, "block", 5, least=3) < right - 0.05
 
 
 #: Counties of one district of one ward each.
 PADDED = """
 name = "padded"
-
-[privacy]
-framework = "zcdp"
-rho = "1/8"
-delta = "1e-10"
-key = "insecure-test:3"
-
+privacy = { framework = "zcdp", rho = "1/8", delta = "1e-10", key = "insecure-test:3" }
+input = { file = "areas.csv", form = "wide", geocode = "block", cells = [{ counts = "{age}" }] }
+schema.attributes.age = ["child", "adult", "old"]
+tables = { total = "total", age = "age", ends = { query = "age", levels = ["county", "ward"] } }
 [geography]
 file = "areas.csv"
 column = "block"
 levels = { state = 1, county = 3, district = 4, ward = 5, block = 7 }
-
-[schema.attributes]
-age = ["child", "adult", "old"]
-
 [strategy]
 queries = { total = "1/4", age = "3/4" }
 levels = { state = "1/4", county = "1/4", district = "0", ward = "1/4", block = "1/4" }
-
-[input]
-file = "areas.csv"
-form = "wide"
-geocode = "block"
-cells = [{ counts = "{age}" }]
-
-[tables]
-total = "total"
-age = "age"
-ends = { query = "age", levels = ["county", "ward"] }
 """
 
 

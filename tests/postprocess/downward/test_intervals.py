@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -38,17 +41,25 @@ def population(seed: int, n: int = N) -> np.ndarray:
     return rng.poisson(rng.gamma(0.08, 400.0, (n, 1)) * rng.dirichlet(np.full(CELLS, 0.4), n)).astype(np.int64)
 
 
-def release(truth: np.ndarray, seed: int, standard: float = 6.0) -> np.ndarray:
+def release(truth: np.ndarray, seed: int, standard: float | np.ndarray = 6.0) -> np.ndarray:
     """A stand-in for noise and post-processing: whole, never negative, and what is lost in the noise becomes 0."""
     noisy = truth + np.random.default_rng(seed).normal(0, standard, truth.shape)
     return np.where(noisy < 1.5 * standard, 0, np.rint(noisy)).astype(np.int64)
 
 
-def errors_of(truth: np.ndarray, standard: float = 6.0, runs: int = 6) -> ErrorCounts:
-    counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
-    for run in range(runs):
-        again = release(truth, 100 + run, standard)
-        counts += count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(again))
+def errors_of(
+    truth: np.ndarray,
+    standard: float | np.ndarray = 6.0,
+    *,
+    runs: Sequence[int] = range(100, 106),
+    released: Callable[[np.ndarray, int], np.ndarray] | None = None,
+) -> ErrorCounts:
+    """What runs err, each with a seed; they release as `release` does, or by a rule of their own."""
+    known = variances(standard, len(truth))
+    counts = ErrorCounts.empty(TABLE, BASIS, known)
+    for seed in runs:
+        again = release(truth, seed, standard) if released is None else released(truth, seed)
+        counts += count_errors(TABLE, BASIS, known, sp.csr_array(truth), sp.csr_array(again))
     return counts
 
 
@@ -111,10 +122,7 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
         return np.rint(counts + np.random.default_rng(seed).normal(6.0, 6.0, counts.shape)).astype(np.int64)
 
     published = raised(truth, 16)
-    counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
-    for run in range(3):
-        again = sp.csr_array(raised(published, 17 + run))
-        counts += count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again)
+    counts = errors_of(published, runs=range(17, 20), released=raised)
     low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
     assert coverage(low, high, truth, truth)[100] == pytest.approx(LARGE_COVERAGE, abs=0.01)
     assert (published - low).mean() == pytest.approx(6.0 + 1.7 * 6.0, abs=0.8)
@@ -133,10 +141,7 @@ def test_large_counts_that_err_by_many_standard_errors() -> None:
 
     for times, held in ((8.0, LARGE_COVERAGE), (30.0, 0.5)):  # the second is beyond all classes of errors
         published = published_of(truth, 26, times)
-        counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
-        for run in range(3):
-            again = sp.csr_array(published_of(published, 27 + run, times))
-            counts += count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again)
+        counts = errors_of(published, runs=range(27, 30), released=partial(published_of, times=times))
         low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
         found = ((low <= truth) & (truth <= high)).mean()
         assert found == pytest.approx(held, abs=0.01) if times < 20 else found > held
@@ -222,8 +227,7 @@ def test_what_is_certain_alone_has_no_width() -> None:
     """With hardly any noise no simulated run errs; even so, only what is known has an interval of no width."""
     truth = population(8)
     standard = np.array([0.02, 0.0, 0.02, np.nan, 0.02, 0.02])
-    counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
-    counts += count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(truth))
+    counts = errors_of(truth, standard, runs=[0], released=lambda counts, _: counts)
     low, high = Intervals(TABLE, counts).ends(BASIS, variances(standard), truth, slice(None))
     assert np.array_equal(low[:, 1], truth[:, 1])
     assert np.array_equal(high[:, 1], truth[:, 1])
@@ -244,8 +248,7 @@ def test_a_small_table_makes_do_with_fewer_errors() -> None:
     published = published_of(truth, 32)
     held = {}
     for areas in (FEWER // CELLS + 1, FEWER // CELLS - 1):  # each with an error of each cell
-        some, again = (sp.csr_array(counts[:areas]) for counts in (published, published_of(published, 33)))
-        errors = count_errors(TABLE, BASIS, variances(10.0, areas), some, again)
+        errors = errors_of(published[:areas], 10.0, runs=[33], released=published_of)
         low, high = Intervals(TABLE, errors).ends(BASIS, variances(10.0), published, slice(None))
         held[areas] = ((low <= truth) & (truth <= high)).mean()
     assert held[FEWER // CELLS + 1] == pytest.approx(SIMULATED_COVERAGE, abs=0.04)
@@ -253,27 +256,16 @@ def test_a_small_table_makes_do_with_fewer_errors() -> None:
     assert held[FEWER // CELLS - 1] > 0.97
 
 
-def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
-    _, published, intervals = world
-    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
-    for rows in (slice(0, 7), slice(7, 5000), slice(5000, N)):
-        part = intervals.ends(BASIS, variances(6.0), published[rows], rows)
-        assert np.array_equal(part[0], low[rows])
-        assert np.array_equal(part[1], high[rows])
-
-
 def test_the_largest_sums_of_a_table_of_small_ones_are_held_too() -> None:
     """Truths about 2.4 standard errors, few beyond 4.2: what is released as these is mostly from smaller ones."""
     standard, rng = 100.0, np.random.default_rng(31)
 
-    def released(truth: np.ndarray) -> np.ndarray:
+    def released(truth: np.ndarray, _: int = 0) -> np.ndarray:
         return np.maximum(np.rint(truth + rng.normal(0, standard, truth.shape)), 0).astype(np.int64)
 
     truth = np.maximum(np.rint(rng.normal(240, 75, (6_000, CELLS))), 0).astype(np.int64)
     known, found = variances(standard, len(truth)), released(truth)
-    errors = ErrorCounts.empty(TABLE, BASIS, known)
-    for _ in range(4):
-        errors += count_errors(TABLE, BASIS, known, sp.csr_array(found), sp.csr_array(released(found)))
+    errors = errors_of(found, standard, runs=range(4), released=released)
     shares = {}
     for of_sums in (False, True):
         low, high = Intervals(TABLE, errors, of_sums).ends(BASIS, known, found, slice(None))

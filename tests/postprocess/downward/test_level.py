@@ -1,40 +1,45 @@
-"""The released whole numbers keep every constraint, whatever the problem, solver, batches and cuts."""
+"""A release keeps every constraint, with the same numbers whichever solver, batch or form; sums below 0, too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem
+from oracles.random_problems import ESTIMATORS, KINDS, bypassed, level_sums, random_problem, released
 
+from geography.build import spine_from_prefixes
+from geography.spine import Spine
+from postprocess.algebra import Basis
+from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagate
 from postprocess.bounds.feasibility import check_feasible
+from postprocess.downward import assembly, tasks
 from postprocess.downward import level as downward
 from postprocess.downward import tasks as level_task
-from postprocess.downward.level import downward_level
+from postprocess.downward.completion import Sums, determined, fitted
+from postprocess.downward.origin import Clipped, only_below, origin_of
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
-from postprocess.families import active_set, solve
+from postprocess.families import active_set, solve, stack, wide
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again
-from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import Problem
+from postprocess.marginal import Marginal, detail_of
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 
 def release(problem: Problem) -> tuple[list[np.ndarray], SolverReport]:
-    basis = basis_of(problem)
-    released, report, above = [], SolverReport(), None
-    for level, estimate in enumerate(upward_pass(problem, basis)):
-        above, one = downward_level(problem, basis, level, estimate, above)
-        released.append(above.toarray())
-        report += one
-    return released, report
+    """The whole numbers of every level, and what is told of all of it."""
+    counts, told = released(problem)
+    return counts, sum(told, SolverReport())
 
 
 def assert_kept(problem: Problem, released: list[np.ndarray]) -> None:
@@ -64,13 +69,7 @@ def test_every_constraint_is_kept(
     And where single children are measured once, and where what nothing measures is completed from the parent.
     """
     problem, _ = random_problem(
-        seed,
-        zeros=zeros,
-        invariants=invariants,
-        complete=complete,
-        estimator=estimator,
-        roots=roots,
-        shape=(3, 2, 2),
+        seed, zeros=zeros, invariants=invariants, complete=complete, estimator=estimator, roots=roots, shape=(3, 2, 2)
     )
     stated = problem.constraints
     check_feasible(problem.spine, problem.shape, stated)
@@ -178,3 +177,265 @@ def test_a_wrong_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     of_family = r"level\d [\w.]+ \(its level\d children\): the batched solver and cvxpy/CLARABEL differ"
     with pytest.raises(SolverError, match=of_family):
         release(MANY)
+
+
+def counting(patch: pytest.MonkeyPatch, module: object, name: str) -> list[str]:
+    """Count the calls of a function or class."""
+    calls, real = list[str](), getattr(module, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        calls.append(name)
+        return real(*given, **named)
+
+    patch.setattr(module, name, call)
+    return calls
+
+
+def by_projection(patch: pytest.MonkeyPatch) -> list[str]:
+    """All families that can be, on few sums."""
+    patch.setattr(assembly, "is_projected", lambda *_, **__: True)
+    patch.setattr(assembly, "MOST_SUMS", 10.0)
+    return counting(patch, solve, "solve_by_projection")
+
+
+def wide_at_the_top(patch: pytest.MonkeyPatch) -> list[str]:
+    """As if the schema had too many cells for matrices."""
+    patch.setattr(tasks, "WIDE", 0)
+    patch.setattr(assembly, "WIDE", 0)
+    return counting(patch, assembly, "positive_cells")
+
+
+def in_blocks(patch: pytest.MonkeyPatch, widest: int) -> list[str]:
+    """Families leave their precisions in blocks and count as large."""
+    patch.setattr(tasks, "WIDE", widest)
+    patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
+    patch.setattr(stack, "ALONE", 0)
+    patch.setattr(stack, "LARGE_NUMBERS", 0)
+    return counting(patch, assembly, "InBlocks")
+
+
+WAYS: list[Callable[[pytest.MonkeyPatch], list[str]]] = [
+    by_projection,
+    wide_at_the_top,
+    lambda patch: in_blocks(patch, 0),  # of a wide schema, and of one whose other families have matrices
+    lambda patch: in_blocks(patch, wide.WIDE),
+]
+
+
+@settings(max_examples=5)
+@example(seed=1, zeros=False, invariants=False, complete=True, estimator="full", roots=1)
+@example(seed=2, zeros=False, invariants=True, complete=True, estimator="topdown", roots=2)
+@given(**KINDS, estimator=ESTIMATORS, roots=st.integers(1, 2))
+def test_a_release_has_the_same_numbers(
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int
+) -> None:
+    problem, _ = random_problem(
+        seed,
+        zeros=zeros,
+        invariants=invariants,
+        complete=complete,
+        estimator=estimator,
+        roots=roots,
+        shape=(3, 4, 5),
+        mean=1.0,
+    )
+    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
+    expected, _ = released(problem, checked=False)
+    for way in WAYS:
+        with pytest.MonkeyPatch.context() as patch:
+            used, (found, _) = way(patch), released(problem, checked=False)
+        assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
+        assert used or zeros or not complete  # impossible cells can leave nothing to solve
+
+
+LEAST, MOST = -3, 5
+
+
+def bounded(problem: Problem, counts: list[IntArray], least: int, most: int) -> Problem:
+    cells = detail_of(problem.shape)
+    bounds = tuple((GroupBounds("records", cells, least * n, most * n),) for n in counts)
+    return replace(problem, joined=bounds, further=(cells,))
+
+
+def signed(seed: int, estimator: str, *, above_least: bool) -> tuple[Problem, list[IntArray]]:
+    """A problem whose truth counts records, measured as sums of -3 to 5 each; or as those above -3 each, by hand."""
+    problem, counts = random_problem(seed, estimator=estimator, roots=1)
+    rng = np.random.default_rng(seed)
+    measured = []
+    for level, n in zip(problem.measured, counts, strict=True):
+        sums = rng.integers(LEAST * n, MOST * n + 1)  # each level's own: estimates have to agree, data need not
+        noisy = [one.marginal.answer(sums) + rng.integers(-9, 10, (len(n), one.marginal.size)) for one in level]
+        least = [one.marginal.answer(LEAST * n) if above_least else 0 for one in level]
+        measured.append(tuple(replace(one, values=y - low) for one, y, low in zip(level, noisy, least, strict=True)))
+    problem = replace(problem, measured=tuple(measured))
+    if above_least:
+        return bounded(problem, counts, 0, MOST - LEAST), counts
+    return bounded(problem, counts, LEAST, MOST), counts
+
+
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_below_0_are_those_of_the_problem_stated_above_their_least(seed: int, estimator: str) -> None:
+    problem, counts = signed(seed, estimator, above_least=False)
+    by_hand, _ = signed(seed, estimator, above_least=True)
+    found, expected = released(problem)[0], released(by_hand)[0]
+    for sums, above, n in zip(found, expected, counts, strict=True):
+        assert (sums == above + LEAST * n).all()
+        assert ((sums >= LEAST * n) & (sums <= MOST * n)).all()
+    assert any((sums < 0).any() for sums in found)
+    for level in range(1, len(found)):
+        sums = np.zeros_like(found[level - 1])
+        np.add.at(sums, problem.spine.levels[level].parents, found[level])
+        assert (sums == found[level - 1]).all()
+
+
+def test_bounds_from_0_on_have_no_origin() -> None:
+    problem, _ = signed(1, "full", above_least=True)
+    assert all(origin_of(problem, level) is None for level in range(problem.spine.n_levels))
+
+
+def test_nothing_is_below_parents_that_are_not_solved() -> None:
+    problem, _ = signed(2, "full", above_least=False)
+    solved = np.arange(len(problem.spine.levels[1])) % 2 == 0
+    (bound,) = only_below(problem, 2, solved).joined[2]
+    (whole,) = problem.joined[2]
+    kept = solved[problem.spine.levels[2].parents]
+    assert (bound.lower[kept] == whole.lower[kept]).all()
+    assert (bound.upper[kept] == whole.upper[kept]).all()
+    assert not bound.lower[~kept].any()
+    assert not bound.upper[~kept].any()
+
+
+def test_ends_are_wider_by_what_a_wrong_number_of_records_does_where_the_clip_binds() -> None:
+    """Sums of 10 records of -3 to 5 each: near the least, far from both ends, near the most."""
+    sums = np.array([[-30, 10, 48]])
+    tens = np.full((1, 3), 10)
+    records = Clipped(tens, tens - 4.0, tens + 2.0, LEAST, MOST)
+    free = (np.array([[False, True, True]]), np.array([[True, True, False]]))
+    low, high = records.widened(sums, (sums - 8.0, sums + 5.0), free)
+    # Two records more make the least 6 less; four fewer make it 12 more, and the most 20 less.
+    assert low.tolist() == [[-30 - 10, 10 - 8, 48 - np.ceil(np.hypot(8, 20))]]
+    assert high.tolist() == [[-30 + np.hypot(5, 12), 10 + 5, 48 + np.ceil(np.hypot(5, 10))]]
+
+
+DATA = Path(__file__).resolve().parents[4] / "shared/data"
+
+
+def marginal(name: str, *groups: list[int]) -> Marginal:
+    return Marginal(name, tuple(np.array(group, dtype=np.int64) for group in groups))
+
+
+DETAIL = marginal("age * sex", [0, 1], [0, 1])
+AGE, SEX, TOTAL = marginal("age", [0, 1], [0, 0]), marginal("sex", [0, 0], [0, 1]), marginal("total", [0, 0], [0, 0])
+
+
+def measured_problem(
+    spine: Spine, leaves: np.ndarray, shape: tuple[int, ...], queries: list[list[Marginal]], variance: float = 1e-6
+) -> Problem:
+    """The queries of each level, answered without an error."""
+    truth = level_sums(spine, leaves)
+    measured = tuple(
+        tuple(Measured(query, query.answer(counts), variance) for query in own)
+        for own, counts in zip(queries, truth, strict=True)
+    )
+    none = Constraints(np.zeros(leaves.shape[1], dtype=bool), tuple(() for _ in queries))
+    total = Marginal("total", tuple(np.zeros(n, dtype=np.int64) for n in shape))
+    completed = tuple(query for own in queries for query in own)
+    return Problem(spine, shape, measured, none, (total,), completed=completed)
+
+
+def test_detail_that_is_proportional_is_released_exactly() -> None:
+    """The state measures age by sex, counties age and sex: each county has the state's odds ratio, and 4,000 people."""
+    leaves = np.array([[400, 1200, 1800, 600], [800, 2400, 3600, 1200], [200, 600, 900, 300]])
+    spine = spine_from_prefixes(["1001", "1002", "1003"], {"state": 1, "county": 4})
+    problem = measured_problem(spine, leaves, (2, 2), [[DETAIL], [AGE, SEX]])
+    assert np.array_equal(released(problem)[0][1], leaves)
+    even = released(replace(problem, completed=()))[0][1]
+    assert np.abs(even - leaves).sum() > 1000
+    assert even[2].tolist() == [0, 850, 1150, 0]
+
+
+def test_nothing_is_completed_where_everything_is_measured() -> None:
+    for seed in range(3):
+        problem, _ = random_problem(seed, complete=True)
+        queries = tuple(one.marginal for level in problem.measured for one in level)
+        for ours, before in zip(released(replace(problem, completed=queries))[0], released(problem)[0], strict=True):
+            assert ours.tobytes() == before.tobytes()
+
+
+def family(seed: int, n_children: int = 3) -> tuple[np.ndarray, list[Sums]]:
+    """Tables 3 x 2 x 2 of children, and sums of theirs that cross: first by second, second by third, first."""
+    rng = np.random.default_rng(seed)
+    leaves = rng.integers(1, 40, (n_children, 12))
+    queries = [
+        marginal("ab", [0, 1, 2], [0, 1], [0, 0]),
+        marginal("bc", [0, 0, 0], [0, 1], [0, 1]),
+        marginal("c", [0, 0, 0], [0, 0], [0, 1]),
+    ]
+    given = np.ones(n_children, dtype=bool)
+    return leaves, [Sums(query, query.answer(leaves).astype(float), given) for query in queries]
+
+
+def most_entropy(leaves: np.ndarray, sums: list[Sums]) -> np.ndarray:
+    """Of all tables with these sums and this parent the one of most entropy, by a conic solver."""
+    x = cp.Variable(leaves.shape)
+    limits = [cp.sum(x, axis=0) == leaves.sum(axis=0)]
+    for one in sums:
+        indicator = np.eye(one.marginal.size)[one.marginal.cell_answer]
+        limits.append(x @ indicator == one.values)
+    cp.Problem(cp.Maximize(cp.sum(cp.entr(x))), limits).solve(solver="CLARABEL")
+    return np.asarray(x.value)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_is_the_completion_of_maximum_entropy(seed: int) -> None:
+    leaves, sums = family(seed)
+    possible = np.ones((len(leaves), 1), dtype=bool)
+    parents = sp.csr_array(leaves.sum(axis=0)[None, :])
+    tables = fitted(parents, np.array([0, len(leaves)]), sums, possible, np.zeros(12, dtype=np.int64))
+    oracle = most_entropy(leaves, sums)
+    assert np.abs(tables - oracle).max() < 0.01
+    assert np.abs(tables - leaves.sum(axis=0) / 3).max() > 1.0  # the oracle tells it from an even split
+    np.testing.assert_allclose(tables.sum(axis=0), leaves.sum(axis=0), rtol=1e-12)
+    for one in sums:
+        np.testing.assert_allclose(one.marginal.answer(tables), one.values, atol=0.01)
+
+
+def test_which_queries_are_determined() -> None:
+    """Those whose answers are in the row space of what is measured, and only the finest."""
+    bands = marginal("bands", [0, 0, 1, 2], [0, 0])
+    halves, sex = marginal("halves", [0, 0, 1, 1], [0, 0]), marginal("sex", [0, 0, 0, 0], [0, 1])
+    detail = marginal("detail", [0, 1, 2, 3], [0, 1])
+    queries = [bands, halves, sex, detail]
+    basis = Basis.of((4, 2), queries)
+    rows = np.concatenate([np.eye(one.size)[one.cell_answer].T for one in (bands, sex)])
+    # The dense projector on what these two do not see, against the one of the blocks.
+    dense = np.eye(8) - np.linalg.pinv(rows) @ rows
+    blocks = basis.precision([(bands, 1.0), (sex, 1.0)])
+    values, vectors = np.linalg.eigh(blocks)
+    unmeasured = (vectors * (values < 1e-9)[:, None, :]) @ np.swapaxes(vectors, -1, -2)
+    np.testing.assert_allclose(basis.restricted(unmeasured[None], np.arange(8))[0], dense, atol=1e-9)
+    assert determined(basis, unmeasured[None], queries).tolist() == [[True, False, True, False]]
+    same = marginal("the same bands", [2, 2, 0, 1], [0, 0])
+    assert determined(basis, unmeasured[None], [bands, same, sex]).tolist() == [[True, False, True]]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
+def test_ages_of_block_groups_are_closer_than_an_even_split() -> None:
+    """Virginia in 2000: eight ages are measured of counties, three bands of tracts and block groups."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(DATA / "us_2000_block_groups.parquet").to_pandas()
+    table = table[table["block_group"].str.startswith("51")].sort_values("block_group")
+    leaves = table[[name for name in table.columns if name.startswith("age_")]].to_numpy(np.int64)
+    spine = spine_from_prefixes(table["block_group"].tolist(), {"state": 2, "county": 5, "tract": 11, "group": 12})
+    detail, bands = marginal("ages", list(range(8))), marginal("bands", [0, 0, 1, 1, 1, 1, 2, 2])
+    problem = measured_problem(spine, leaves, (8,), [[detail], [detail], [bands], [bands]], variance=9.0)
+    truth = level_sums(spine, leaves)
+    (ours, _), (even, _) = released(problem), released(replace(problem, completed=()))
+    for level in (2, 3):
+        ratio = np.abs(ours[level] - truth[level]).sum() / np.abs(even[level] - truth[level]).sum()
+        assert ratio < 0.75
+    assert np.array_equal(ours[1], even[1])

@@ -1,4 +1,4 @@
-"""Precisions in any form say the same as the matrices of their queries; few sums are few where they can be."""
+"""Precisions in any form say the same as the matrices of their queries; few sums are few; factors are SciPy's."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.dense import query_matrix
 from oracles.random_problems import random_marginals
+from scipy.linalg import lapack
 
 from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.families import few_sums
+from postprocess.families.cholesky import factor, inverse_of_factored, solve_factored
 from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.in_blocks import InBlocks
 from postprocess.families.precisions import LARGE, Dense, Precisions
@@ -145,3 +147,34 @@ def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(mon
     monkeypatch.setattr(few_sums, "_classes_of_forms", lambda forms, _: np.zeros(forms.shape[1], dtype=np.int64))
     wrong = FewSums.of(basis, table)
     assert wrong is None or np.abs(wrong.matrices() - found.matrices()).max() > 1e-3
+
+
+ROUTINES = {"d": (lapack.dpotrf, lapack.dpotri, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotri, lapack.spotrs)}
+
+
+def definite(n: int, precision: str) -> np.ndarray:
+    """A random matrix with eigenvalues from 1 on."""
+    root = np.random.default_rng(n).normal(size=(n, n // 2))
+    return (root @ root.T + np.eye(n)).astype(precision)
+
+
+@pytest.mark.parametrize("precision", ["d", "f"])
+@pytest.mark.parametrize("n", [1, 70, 301])
+def test_numbers_are_those_of_scipy(n: int, precision: str) -> None:
+    matrix, right = definite(n, precision), np.arange(n, dtype=np.float64)
+    factored, inverted, solved = ROUTINES[precision]
+    expected, _ = factored(matrix.T, lower=1, clean=0)
+    own = matrix.copy()
+    assert factor(own)
+    assert np.array_equal(own, expected.T)
+    assert np.array_equal(solve_factored(own, right), solved(expected, right.astype(precision), lower=1)[0])
+    assert inverse_of_factored(own)
+    assert np.array_equal(own, inverted(expected, lower=1)[0].T)
+    assert np.allclose(np.triu(own), np.triu(np.linalg.inv(matrix.astype(np.float64))), atol=1e-3)
+
+
+def test_what_is_not_definite_has_no_factor() -> None:
+    assert not factor(np.diag([1.0, -1.0]))
+    assert not inverse_of_factored(np.diag([1.0, 0.0]))
+    with pytest.raises(ValueError, match=r"potrf: found a matrix \(2, 3\)"):
+        factor(np.ones((2, 3)))

@@ -3,20 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import pytest
 from oracles.families import as_large, measured_family, random_area
-from oracles.stops import after_each_stop
 from oracles.sums_world import solved
 
+from postprocess.arrays import Arrays
 from postprocess.families import progress
 from postprocess.families.large import guesses
-from postprocess.families.progress import Watch, listening
+from postprocess.families.progress import Watch, kept_in, listening
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.wide import positive_cells
 from postprocess.sums.solution import solve_on_sums
+
+Result = TypeVar("Result")
+
+#: Stops that are tried of one solution.
+STOPS = 6
+
+
+class Memory:
+    """A store that remembers all that was ever put."""
+
+    def __init__(self, kept: dict[str, Arrays]) -> None:
+        self.kept = kept
+        self.put_so_far: list[tuple[str, Arrays]] = []
+
+    def get(self, step: str, batch: str) -> Arrays | None:
+        """What it was made with."""
+        assert step == progress.STEP
+        return self.kept.get(batch)
+
+    def put(self, step: str, batch: str, arrays: Arrays) -> None:
+        """Remember copies."""
+        assert step == progress.STEP
+        self.put_so_far.append((batch, {name: array.copy() for name, array in arrays.items()}))
+
+
+def after_each_stop(solve: Callable[[], Result]) -> Iterator[Result]:
+    """Results of `solve`, each gone on with after a stop at another of its steps, from the first to the last."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "WHILE", 0.0)
+        with kept_in(whole := Memory({})):
+            solve()
+    stops = whole.put_so_far
+    assert len(stops) > 1
+    for number in sorted({round(i * (len(stops) - 1) / (STOPS - 1)) for i in range(STOPS)}):
+        store = Memory(dict([stops[number]]))
+        with kept_in(store):
+            yield solve()
+        assert not store.put_so_far
+
 
 LARGE = measured_family(9, 4, kinds=3, held=1)
 FEW_SUMS = measured_family(8, 5, kinds=2, held=1, form="few sums")

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.families import FORMS, RANDOM, as_large, measured_family, off, random_family, times_as_many
+from oracles.families import FORMS, RANDOM, as_large, measured_family, off, random_area, random_family, times_as_many
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families import equalities, projected, reference_solvers, solve, stack
-from postprocess.families.active_set import Exact, Guess, solve_exactly
+from postprocess.families import equalities, projected, reference_solvers, solve, stack, wide
+from postprocess.families.active_set import Exact, Guess
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
-from postprocess.families.large import guesses
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.solve import finished, solve_batched, solve_by_admm, solve_families
+from postprocess.families.wide import positive_cells
 
 
 def by_admm(family: Family) -> FloatArray | None:
@@ -181,19 +181,6 @@ def test_the_batch_does_not_matter() -> None:
         assert alone.iterations == solution.iterations
 
 
-@pytest.mark.parametrize(("kinds", "held"), [(1, 0), (3, 0), (2, 1)])
-def test_the_exact_method_begins_near_its_end_where_a_family_is_large(kinds: int, held: int) -> None:
-    """From all cells free it takes more rounds, the first with all cells of all children in its matrices."""
-    family = measured_family(1, 8, shape=(20, 2, 5), kinds=kinds, held=held)
-    *_, last = guesses(family)
-    (whole,), (near,) = solve_exactly([family]), solve_exactly([family], [last])
-    assert isinstance(whole, Exact)
-    assert isinstance(near, Exact)
-    assert near.rounds < whole.rounds
-    assert near.rounds <= 3
-    assert np.abs(near.x - whole.x).max() < 1e-7
-
-
 def unsolved(*_: Any, **__: Any) -> None:
     """Stands in for a method that does not find the solution."""
 
@@ -280,3 +267,40 @@ def test_where_all_fail_the_run_stops_with_the_parent_named(monkeypatch: pytest.
     monkeypatch.setattr(solve, "TRY_AT", (1,))
     with pytest.raises(SolverError, match=r"^county 1: the batched solver did not converge"):
         solve_families([family], "batched")
+
+
+SHAPE = (4, 3, 9, 2)
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(0, 10**6), held=st.booleans(), ranges=st.booleans(), zeros=st.booleans())
+def test_the_solution_is_that_of_all_cells(seed: int, held: bool, ranges: bool, zeros: bool) -> None:
+    """On the positive cells it is cvxpy's on all possible ones, and meets the conditions of optimality in all."""
+    area = random_area(seed, SHAPE, held=held, ranges=ranges, zeros=zeros)
+    table = area.basis.pattern_table(area.blocks[None])
+    cells, possible = positive_cells(area), np.flatnonzero(area.upper)
+    (own,) = solve_families([area.on(cells, table)], "batched")
+    x = np.zeros(len(area.linear))
+    x[cells] = own.x[0]
+    whole = area.on(possible, table)
+    reference = solve_with_cvxpy(whole, once=True)
+    assert violation(whole, x[None, possible]) < 1e-5
+    assert np.abs(x[possible] - reference.x[0]).max() < 1e-3
+    assert objective(whole, x[None, possible]) <= objective(whole, reference.x) + 1e-6 * np.abs(area.linear).max()
+    if not area.sums:
+        gradient = (whole.times(x[None, possible]) - whole.linear)[0] / np.diagonal(whole.matrices[0])
+        assert np.abs(np.minimum(x[possible], gradient)).max() < 1e-5
+
+
+def test_cells_that_the_first_guess_lacks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wide, "MOST_MISSING", 10.0)
+    area = random_area(3, SHAPE, held=False, ranges=False, zeros=False)
+    cells = positive_cells(area)
+    guess = np.zeros(len(area.linear))
+    guess[cells[: -len(cells) // 5]] = 1.0
+    monkeypatch.setattr(wide, "_iterates", lambda _: iter([guess]))
+    assert np.array_equal(positive_cells(area), cells)
+    monkeypatch.setattr(wide, "_proved", lambda *_: None)
+    monkeypatch.setattr(wide, "TRY_AT", (2, 4))
+    with pytest.raises(SolverError, match=r"area 3: .* in 4 iterations"):
+        positive_cells(area)

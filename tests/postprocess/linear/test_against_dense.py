@@ -409,9 +409,3 @@ def test_the_gradient_is_that_of_differences(seed: int, estimator: str) -> None:
                 changed[number] = (*queries[:i], other, *queries[i + 1 :])
                 moved.append(value(replace(problem, measured=tuple(changed))))
             assert ours == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=2e-4, abs=1e-6)
-
-
-def test_alike_geounits_share_a_class() -> None:
-    made = World(random_problem(3, n_levels=2, shape=(2, 2))[0])
-    assert len(made.classes[1].own) == 1
-    assert made.classes[1].sizes.tolist() == [len(made.problem.spine.levels[1])]

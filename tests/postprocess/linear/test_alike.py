@@ -1,4 +1,4 @@
-"""Parents in classes: each has the sums of its own children, and single years of age need few matrices."""
+"""Parents in classes have the sums of their own children; what rounding leaves of a precision says nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from oracles.random_problems import level_sums, random_problem
 
 from geography.spine import Level, Spine
 from postprocess import algebra
-from postprocess.linear import information, upward
+from postprocess.linear import information as information_module
+from postprocess.linear import upward
 from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.downward import variances_of
+from postprocess.linear.information import information, range_projector
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, Measured, Problem
@@ -80,7 +82,7 @@ def test_single_years_of_age_take_a_few_matrices_and_little_memory() -> None:
 def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, _ = random_problem(5, n_levels=4, zeros=True, invariants=True)
     whole = upward_pass(problem, basis_of(problem))
-    for module in (algebra, information):
+    for module in (algebra, information_module):
         monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
     for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
         assert np.array_equal(one.info.covariance, other.info.covariance)
@@ -103,3 +105,37 @@ def test_sums_of_runs_of_rows_are_those_of_python(
         ends = [*starts[1:].tolist(), 30]
         for own, first, last in zip(found.tolist(), starts.tolist(), ends, strict=True):
             assert own == [sum(values[row, column].item() for row in order[first:last]) for column in range(3)]
+
+
+def turned(size: int, seed: int) -> np.ndarray:
+    """A projector on a direction that no cell has alone."""
+    direction = np.random.default_rng(seed).normal(size=size)
+    direction /= np.linalg.norm(direction)
+    return np.outer(direction, direction)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
+@pytest.mark.parametrize("size", [3, 40])
+def test_all_that_is_measured_is_known(size: int, scale: float) -> None:
+    """The rest is unmeasured, all of it, and no variance is found in what rounding left."""
+    known = np.stack([turned(size, seed) for seed in range(200)])[:, None]
+    found = information(scale * known, known, own_is_full=False)
+    assert np.allclose(np.trace(found.unmeasured, axis1=-2, axis2=-1), size - 1)
+    assert np.allclose(found.unmeasured, np.eye(size) - known, atol=1e-8)
+    assert not np.abs(found.covariance).max() > 1e-9 / scale
+
+
+@pytest.mark.parametrize("ratio", [1e-3, 1e-9, 1e-11])
+def test_a_small_precision_beside_a_large_one_is_measured(ratio: float) -> None:
+    """A known direction of great precision does not hide what little was spent on another."""
+    known = np.diag([1.0, 0.0, 0.0])[None, None]
+    found = information(np.diag([1.0, ratio, 0.0])[None, None], known, own_is_full=False)
+    assert np.allclose(found.unmeasured[0, 0], np.diag([0.0, 0.0, 1.0]))
+    assert np.isclose(found.covariance[0, 0, 1, 1], 1 / ratio)
+
+
+def test_the_range_of_rounding_is_empty() -> None:
+    """Of a product of projectors that leaves nothing but rounding."""
+    projectors = np.stack([turned(40, seed) for seed in range(200)])
+    kept = np.eye(40) - projectors
+    assert not range_projector(kept @ projectors @ kept).any()

@@ -12,7 +12,6 @@ from oracles.dense import dense_covariance, leaves_below, query_matrix
 from oracles.random_problems import bypassed, random_marginals, random_problem
 
 from geography.spine import Level, Spine
-from pipeline.reading.rubin import rubin
 from postprocess.algebra import Basis
 from postprocess.linear.downward import unbiased_estimates
 from postprocess.linear.draws import (
@@ -227,37 +226,6 @@ def test_intervals_cover_nine_tenths_of_large_counts(wider: float, holds: bool) 
     assert (0.88 <= covered <= 0.92) == holds
 
 
-def slopes(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and its squared standard error of y on x, by least squares along the last axis."""
-    n = x.shape[-1]
-    dx = x - x.mean(axis=-1, keepdims=True)
-    dy = y - y.mean(axis=-1, keepdims=True)
-    sxx = (dx**2).sum(axis=-1)
-    slope = (dx * dy).sum(axis=-1) / sxx
-    rest = ((dy - slope[..., None] * dx) ** 2).sum(axis=-1)
-    return slope, rest / (n - 2) / sxx
-
-
-@pytest.mark.parametrize(("wider", "holds"), [(1.0, True), (1.6, False), (0.3, False)])
-def test_a_regression_of_tract_counts_covers_as_rubins_rules_say(wider: float, holds: bool) -> None:
-    """700 counties with 25 tracts each: the slope of the true counts, and that of the process behind them."""
-    rng = np.random.default_rng(8)
-    n, tracts, slope = 700, 25, 3.0
-    x = rng.uniform(0, 20, (n, tracts))
-    totals = np.maximum(np.rint(60 + slope * x + rng.normal(0, 12, x.shape)), 0).astype(np.int64)
-    truth = rng.multinomial(totals.ravel(), [0.4, 0.3, 0.2, 0.1]).astype(np.int64)
-    problem = measured_counties(counties(n, tracts), truth, rng)
-    drawn = tract_draws(problem, 20, rng, wider=wider).sum(axis=2).reshape(20, n, tracts)
-    found, squared = slopes(np.broadcast_to(x, drawn.shape), drawn)
-    exact, _ = slopes(x, totals.astype(float))
-    of_census = rubin(list(found), list(np.zeros_like(found)))
-    of_process = rubin(list(found), list(squared))
-    census = float(((of_census.low <= exact) & (exact <= of_census.high)).mean())
-    process = float(((of_process.low <= slope) & (slope <= of_process.high)).mean())
-    # The flat prior does not know of the line, so that Rubin's rules are on the safe side for the process.
-    assert (0.87 <= census <= 0.93 and 0.87 <= process <= 0.95) == holds, (census, process)
-
-
 # On the grid of a draw children add up exactly, known answers are whole persons, nothing moves by more than a little.
 
 
@@ -290,14 +258,6 @@ def test_families_add_up_and_known_answers_stay(seed: int) -> None:
     assert np.array_equal(persons(steps)[known], np.rint(answers)[known])
     assert np.array_equal(persons(top)[above_known], np.rint(above)[above_known])
     assert np.abs(steps / STEPS - answers).max() < 2.5 / STEPS
-
-
-def test_an_only_child_is_its_parent() -> None:
-    offsets = np.arange(4)
-    top = np.array([[5], [-7], [1000]])
-    answers = top / STEPS + 0.001
-    false = np.zeros((3, 1), dtype=bool)
-    assert np.array_equal(within_families(answers, false, false, top, false, offsets), top)
 
 
 def test_a_family_with_an_unknown_answer_is_rounded_one_by_one() -> None:

@@ -45,12 +45,7 @@ def one_more(seed: int, problem: Problem, truth: list[np.ndarray], variance: flo
 def test_equals_dense_least_squares(seed: int, bypass: bool) -> None:
     """With zeros, invariants, levels that are not measured, and only children that are not."""
     problem, truth = random_problem(
-        seed,
-        shape=(3, 2, 2),
-        zeros=seed % 3 == 0,
-        invariants=seed % 4 < 2,
-        roots=1 + seed % 2,
-        complete=seed % 5 != 0,
+        seed, shape=(3, 2, 2), zeros=seed % 3 == 0, invariants=seed % 4 < 2, roots=1 + seed % 2, complete=seed % 5 != 0
     )
     together, level, query = one_more(seed, bypassed(problem) if bypass else problem, truth, 3.0)
     found = linear_answers(together, level, query)
