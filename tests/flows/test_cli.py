@@ -45,15 +45,6 @@ def test_help_is_there_before_anything_slow_is_imported() -> None:
     assert found.stderr == "[]"
 
 
-def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
-    shown = spinewise("example", tmp_path / "demo", "--people", 500, "--seed", 3)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == f"{tmp_path / 'demo' / 'release.toml'}\n"
-    again = spinewise("example", tmp_path / "demo")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert "give one that is new or empty" in again.stderr
-
-
 #: What a user types wrongly, and what is told of it.
 SLIPS = (
     (("run", "nothing.toml"), "Error: nothing.toml: no such file"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -135,14 +134,6 @@ def test_missing_and_damaged_files_are_problems(copy: Path) -> None:
         assert [file for file in files if not any(file in problem for problem in problems)] == []
     (copy / "public" / "spine.parquet").unlink()
     assert any("spine.parquet" in problem for problem in check_release(copy))
-
-
-def test_the_spec_is_read_from_the_manifest_alone(copy: Path) -> None:
-    manifest = copy / "public" / "manifest.json"
-    content = json.loads(manifest.read_text(encoding="utf-8"))
-    content["spec"]["invariants"] = {"block": ["total"]}
-    manifest.write_text(json.dumps(content), encoding="utf-8")
-    assert any("invariants/block/total.parquet" in problem for problem in check_release(copy))
 
 
 def test_without_a_finished_release_the_message_says_so(tmp_path: Path) -> None:

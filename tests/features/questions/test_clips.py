@@ -99,14 +99,6 @@ def _put(manifest: dict[str, Any], stated: dict[str, object]) -> None:
         at[last] = value
 
 
-def test_a_clip_of_a_column_whose_name_needs_quotes(tmp_path: Path) -> None:
-    spec = write_workers(tmp_path, ("questions.wages]", "questions.sum]"))
-    with ledger_of(tmp_path):
-        stated = read_answer(RunDirectory(ask(spec, 'clip "sum" among -0.000001, 1000000000000000 above 9')))
-    assert stated.ends is not None
-    assert (stated.ends.name, stated.ends.listed) == ("sum", ("-1/1000000", "1000000000000000"))
-
-
 #: With rho = 1/2 the noise on a count has sigma^2 = 2.
 TEXT, RHO, FAR = "count by tract, sex where wages > 60000", "1/2", 6
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from releases.asked import PURE, ask, checked, drawn_again, forge, ledger_of, public_files, spent, truth, write_workers
+from releases.asked import PURE, ask, checked, forge, ledger_of, spent, truth, write_workers
 
 from auditor.ledger import chain_problems, priced, read_ledger
 from features.questions.explaining import explain_question
-from pipeline.errors import InputError
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
@@ -32,22 +31,6 @@ def spec(tmp_path: Path) -> Iterator[Path]:
 
 def costs(spec: Path) -> Fraction:
     return spent(spec.parent / "ledger.sqlite")
-
-
-def test_a_median_is_charged_once_and_drawn_again(spec: Path) -> None:
-    root = ask(spec, "median wages by county, sex where age >= 18", "1/4")
-    run, before = RunDirectory(root), public_files(root)
-    cost = read_answer(run).cost
-    assert Fraction(1, 4) * Fraction(9999, 10_000) < cost <= Fraction(1, 4)
-    assert costs(spec) == cost
-    assert drawn_again(run) == []
-    assert ask(spec, "quantile 0.5 wages by county,sex where age>=18", "1/4") == root
-    assert (public_files(root), costs(spec)) == (before, cost)
-    explained = explain_question(checked(spec, "median wages by county", "1/20"))
-    assert [part.statistic for part in explained.parts] == ["median", "windows"]
-    assert explained.parts[0].half_width.endswith(" records"), "not amounts"
-    with pytest.raises(InputError, match="too little to choose a quantile with"):
-        checked(spec, "median wages", "1e-14")
 
 
 def test_quantiles_are_near_the_truth_and_in_their_intervals(spec: Path) -> None:

@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2.runtime import Macro
 from releases.command import PROJECT, feature_module, printed
 from releases.policy import runs_its_own_scripts_alone
 
-from pipeline.confidential.parts import installed_parts
-from pipeline.model.source import Source
-from pipeline.model.texts.catalogue import texts_in
-from pipeline.pages.templates import asset, page_template
 from pipeline.release.layout import RunDirectory
 
 PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise", "auditor")
@@ -62,12 +57,3 @@ def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:
     audit = findings.Audit("audit", (well,), {"release": "town"})
     page, _ = feature_module("features.audit.report").write_audit(audit, tmp_path / "audit", private=True)
     runs_its_own_scripts_alone(browser, page, tmp_path)
-
-
-@pytest.mark.parametrize("source", installed_parts())
-def test_a_source_has_every_macro_that_the_report_calls_and_no_other(source: type[Source]) -> None:
-    module = page_template(*source.template, texts_in("en")).module
-    macros = {name: len(one.arguments) for name, one in vars(module).items() if isinstance(one, Macro)}
-    called = re.findall(r"source\.(\w+)\(([^)]*)\)", asset("report.html.j2", "features.report"))
-    assert len(called) == 8
-    assert macros == {name: len(arguments.split(",")) for name, arguments in called}

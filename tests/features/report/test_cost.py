@@ -11,7 +11,7 @@ from features.report.moments import Reported, held_bytes
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
-from pipeline.cost.memory import memory_of, sizes_of
+from pipeline.cost.memory import memory_of
 from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -96,12 +96,3 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     processes = memory.MAIN_MB + memory.ENGINE_MB + 2 * memory.WORKER_MB
     assert after.peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb
-
-
-def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:
-    """What nobody can be in is in no problem; the size of the schema stays as it is."""
-    (whole,) = sizes_of(*stated(tmp_path, {"detailed": ALL}))
-    zeros = f"structural_zeros = [ {{ age = [{', '.join(AGES[:4])}] }} ]"
-    (part,) = sizes_of(*stated(tmp_path, {"detailed": ALL}, zeros=zeros))
-    assert (whole.cells, whole.possible, part.cells, part.possible, part.at_top) == (12, 12, 12, 8, 8)
-    assert part.filled < whole.filled

@@ -13,7 +13,6 @@ from releases.pages import english_in, marked_texts, outside_of_signs, report_in
 
 from pipeline.model.texts.catalogue import Numerals
 from pipeline.published import open_finished
-from pipeline.reading.release import open_release, reader_of
 
 #: Every text of the explorer and of the pictures, and what is said aloud of their parts.
 SPOKEN = r"""() => {
@@ -57,34 +56,6 @@ def test_no_english_is_left_in_the_spanish_page(named_town: Path, spanish: str) 
     assert '<html lang="es">' in spanish
     assert "Los números" in text
     assert "Fecha de referencia: 1 de abril de 2030." in text
-
-
-@pytest.mark.parametrize(
-    ("records", "unit", "whom"),
-    [
-        (None, None, "any one person"),
-        ({"en": "homes"}, None, "any one of the homes"),
-        ({"en": "visits"}, "patient", "any one unit (“patient”)"),
-    ],
-)
-def test_it_says_of_whom_little_can_be_learnt(
-    named_town: Path, records: dict[str, str] | None, unit: str | None, whom: str
-) -> None:
-    """A person only where the spec names neither what a record is nor a column of units."""
-    spec = reader_of(open_release(named_town)).spec
-    assert spec.schema_section.labels is not None
-    labels = spec.schema_section.labels.model_copy(update={"records": records})
-    schema = spec.schema_section.model_copy(update={"labels": labels})
-    privacy = spec.privacy.model_copy(update={"unit": unit, "at_most": unit and 2})
-    text = visible(report_in(named_town, "en", schema_section=schema, privacy=privacy))
-    assert f"there is a limit on what they can learn about {whom} from this release" in text
-    assert f"makes a guess about {whom} can improve the odds" in text
-
-
-def test_a_language_of_names_alone_leaves_the_texts_in_english(named_town: Path) -> None:
-    page = report_in(named_town, "mi")
-    assert '<html lang="en">' in page
-    assert "Key facts" in visible(page)
 
 
 def words_of(town: Path) -> set[str]:

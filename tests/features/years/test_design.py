@@ -22,17 +22,9 @@ from features.years.design import (
     worst_pairs,
 )
 from geography.errors import InputError
-from pipeline.privacy.budget import NEIGHBOURS, Neighbours, noise_for
+from pipeline.privacy.budget import NEIGHBOURS, Neighbours
 
 RHO = Fraction(1)
-
-
-def test_independent_periods_are_so_many_releases() -> None:
-    design = independent(10, 2, "change-one")
-    one = noise_for("zcdp", RHO / 10, Fraction(1), Fraction(1), "change-one")
-    assert design.noise(RHO) == one
-    assert design.errors(RHO) == pytest.approx((one.variance**0.5, (2 * one.variance) ** 0.5))
-    assert {float(cost.value) for cost in independent(4, 2, "change-one").costs().values()} == {1.0}
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -79,11 +71,6 @@ def test_no_design_is_better() -> None:
     reached = float(np.trace(weight @ np.linalg.inv(gram)))
     assert least <= reached * (1 + 1e-9)
     assert reached < 1.005 * least
-
-
-def test_more_spells_cost_more_noise() -> None:
-    years = [best(5, spells, "change-one").errors(RHO)[0] for spells in (1, 2, 3)]
-    assert years[0] < years[1] < years[2] < 1.01 * independent(5, 1, "change-one").errors(RHO)[0]
 
 
 def test_a_series_whose_pairs_are_too_many_is_by_the_bound() -> None:

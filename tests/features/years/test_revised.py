@@ -50,17 +50,6 @@ def test_without_a_model_a_history_is_what_each_release_estimates_by_itself(
                 assert np.abs(covariance[:, t, t] / variances - 1).max() < 1e-5
 
 
-def test_whole_numbers_add_up_in_every_period_near_the_truth(town_series: MadeSeries, history: Revision) -> None:
-    leaves = history.whole[-1]
-    assert leaves.min() >= 0
-    for number in range(2):
-        below = np.zeros_like(history.whole[number])
-        np.add.at(below, history.spine.levels[number + 1].parents, history.whole[number + 1])
-        assert np.array_equal(below, history.whole[number])
-    for t, year in enumerate(YEARS):
-        assert np.abs(leaves[:, t] - true_counts(town_series.given, year, ["born", "sex"], 5)).mean() < 3
-
-
 def test_intervals_of_changes_know_the_covariance_of_the_noise(history: Revision) -> None:
     """Their half width by hand: what a year's variance is, times the variance of the change by G^-1."""
     assert history.universe.series is not None

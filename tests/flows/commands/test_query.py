@@ -177,32 +177,6 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
             invoke(town, "sex", "--areas", file, "--area", called)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--table", "sex", "--at", "tract"),
-        ("total", "--area", "A,B01"),
-        ("sex", "--at", "county", "--show", "shares"),
-    ],
-)
-def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
-    """The same numbers as side by side, each once, with what it is of."""
-    wide = frame(town, *arguments)
-    text = invoke(town, *arguments, "--tidy", "--format", "csv")
-    if "--show" not in arguments:
-        assert not re.search(r"\.0\b", text)  # counts and the ends of their intervals are whole numbers
-    tidy = pd.read_csv(io.StringIO(text))
-    labels = [name for name in wide.columns if ":" not in name and name not in ("name", "sum")]
-    terms = [name for name in tidy.columns[1:] if name not in ("name", "value", "low", "high", "reliability")]
-    assert len(tidy) == len(wide) * len(labels)
-    for number, row in tidy.iterrows():
-        label = " * ".join(str(row[term]) for term in terms)
-        assert label == labels[int(str(number)) % len(labels)]
-        found = wide.loc[row.iloc[0]]
-        assert row["value"] == found[label]
-        assert (row["low"], row["high"]) == (found[f"{label}:low90"], found[f"{label}:high90"])
-
-
 def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
     """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
     values = {one.name: one.values for one in open_reader(town).schema.attributes}
