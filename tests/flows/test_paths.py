@@ -11,12 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.small import QUICK, SPEC, public_bytes, run, write_town
+from releases.small import QUICK, SPEC, run, write_town
 
 from features.registry import installed_features
 from geography.errors import SpinewiseError
@@ -130,34 +128,6 @@ def test_a_folder_in_place_of_any_path(tmp_path: Path, monkeypatch: pytest.Monke
         assert "Traceback" not in printed
         assert printed.strip(), typed
     assert set(Path("/").iterdir()) == before
-
-
-@pytest.mark.slow
-def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative ones, which libraries take for addresses: the same bytes as under another name."""
-    monkeypatch.chdir(tmp_path)
-    write_town(Path("a:in"), *QUICK)
-    plain, root = run(Path("a:in/release.toml"), Path("out")), Path("a:out/town")
-    Path("a:areas.csv").write_text("area,geocode\nmine,A0101\n")
-    pq.write_table(pa.table({"area": ["mine"], "geocode": ["A0101"]}), tmp_path / "a:areas.parquet")
-    people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
-    pq.write_table(people, tmp_path / "a:in" / "some.parquet")
-    stated = ("--geography", "block", "--records", "--attributes", "age", "--unproved")
-    lines: list[tuple[object, ...]] = [
-        ("--quiet", "run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--workers", 1),
-        ("verify", root, "--workers", 1),
-        ("query", root, "total", "--areas", "a:areas.csv"),
-        ("query", root, "total", "--areas", "a:areas.parquet"),
-        ("compare", root, plain, "--html", "a:page.html"),
-        ("import", "table", "a:in/some.parquet", "--out", "a:other", *stated),
-        ("ledger", "--ledger", "a:ledger.sqlite", "open", "persons", "--population", "all", "--rho", "3"),
-        *(("export", root, "--format", layout, "--out", f"a:{layout}") for layout in ("csv", "nmf", "duckdb")),
-        ("run", "a:in/release.toml", "--measurements", "a:nmf", "--out", "a:estimated", "--workers", 1),
-    ]
-    for line in lines:
-        status, printed = spinewise(*line)
-        assert status == 0, (line, printed)
-    assert public_bytes(root) == public_bytes(plain)
 
 
 def test_no_library_guesses_what_a_path_is() -> None:

@@ -22,9 +22,17 @@ from features.years.design import (
     worst_pairs,
 )
 from geography.errors import InputError
-from pipeline.privacy.budget import NEIGHBOURS, Neighbours
+from pipeline.privacy.budget import NEIGHBOURS, Neighbours, noise_for
 
 RHO = Fraction(1)
+
+
+def test_independent_periods_are_so_many_releases() -> None:
+    design = independent(10, 2, "change-one")
+    one = noise_for("zcdp", RHO / 10, Fraction(1), Fraction(1), "change-one")
+    assert design.noise(RHO) == one
+    assert design.errors(RHO) == pytest.approx((one.variance**0.5, (2 * one.variance) ** 0.5))
+    assert {float(cost.value) for cost in independent(4, 2, "change-one").costs().values()} == {1.0}
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
