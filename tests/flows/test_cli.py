@@ -58,6 +58,7 @@ SLIPS = (
     (("compare", "--json"), "Missing argument 'FIRST'. Needed are FIRST and SECOND, in this order"),
     (("validate", "--json"), "Missing argument 'SPEC'"),
     (("verify", "{folder}"), "no finished release is here"),
+    (("key", "sign-new", "{folder}", "--name", "a.example/b"), "is a folder; give a new file"),
     (("walk",), "No such command 'walk'"),
     (("run", "spec.toml", "--quiet"), "--quiet stands before the command: "),
     (("key", "new", "k", "-v"), "-v stands before the command: "),

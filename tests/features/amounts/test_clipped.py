@@ -127,6 +127,18 @@ def test_another_clip_or_column_in_the_public_spec_is_found(
         assert any("sums that so many records cannot have" in text or "units for" in text for text in problems)
 
 
+def test_a_mean_that_is_not_that_of_the_tables_is_found_by_the_checker(release: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+    path = min((copy / "public").rglob("amounts/detailed/block.parquet"))
+    frame = pd.read_parquet(path)
+    name = next(name for name in frame if str(name).endswith(":mean"))
+    row = frame[name].first_valid_index()
+    frame.loc[row, name] += 1
+    frame.to_parquet(path, index=False)
+    said = f"{name.removesuffix(':mean')!r}: sum, number or mean do not follow from the tables"
+    assert any(said in problem and frame["geocode"][row] in problem for problem in examine(copy).problems)
+
+
 def fingerprints(release: Path) -> dict[str, str]:
     """Of the second program, of each universe."""
     form = read_form(read_manifest(RunDirectory(release).manifest).spec)

@@ -117,6 +117,8 @@ SLIPS = (
     (["age", "--show", "difference", "--at", "tract"], "two areas are needed, by --area or --areas; found --at tract"),
     (["age", "--show", "difference", "--area", "A01"], "two areas are needed, by --area or --areas; found 1 of them"),
     (["--show", "shares", "--table", "sex", "--at", "tract"], "--show shares: a query is needed"),
+    (["sex", "--show", "household-sizes", "--at", "tract"], "found --show household-sizes and a query"),
+    (["--show", "household-sizes"], "--show household-sizes: found no areas; one of --at"),
     (["sex", "--at", "tract", "--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
 )
 

@@ -32,6 +32,12 @@ def test_specs_of_one_dataset_share_a_queue() -> None:
     assert queue_of([], Path("/srv/one")) == "directory :srv:one" != queue_of([], Path("/srv/other"))
 
 
+def test_a_schedule_that_cannot_be_understood_is_told() -> None:
+    for cron, timezone in (("every day", "UTC"), ("0 2 * * *", "Atlantis")):
+        with pytest.raises(InputError, match=r"--cron: found .* five fields"):
+            check_cron(cron, timezone)
+
+
 def test_a_deployment_says_of_its_environment_how_often_runs_are_retried_and_nothing_else() -> None:
     plan = Plan("x", {}, "q", retries=3, retry_delay=1.5, timeout=60)
     assert plan.variables() == {"retries": "3", "retry_delay": "1.5", "timeout": "60"}
