@@ -74,35 +74,11 @@ def test_bad_input_is_one_clear_message_and_status_2(town_spec: Path, tmp_path: 
         assert "Traceback" not in shown.stderr
 
 
-#: Names after `spinewise`; commands; options, counted for each command, without --help.
-MOST = (20, 32, 190)
-
-
-#: Options that several commands share and must mean the same, word by word.
-SHARED = ("--json", "--sign-key", "--period")
-
-
 def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Each command below a group, and the group itself, by its words."""
     yield name, group
     for each, below in getattr(group, "commands", {}).items():
         yield from commands(below, f"{name} {each}".strip())
-
-
-def test_there_is_no_more_to_learn() -> None:
-    group: Any = typer.main.get_command(app)
-    found = dict(commands(group))
-    options = [
-        one
-        for command in found.values()
-        for one in command.params
-        if one.param_type_name == "option" and "--help" not in one.opts
-    ]
-    leaves = [name for name, command in found.items() if not hasattr(command, "commands")]
-    counted = (len(group.commands), len(leaves), len(options))
-    assert all(number <= most for number, most in zip(counted, MOST, strict=True)), counted
-    for name in SHARED:
-        assert len({one.help for one in options if name in one.opts}) == 1, name
 
 
 def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:

@@ -7,14 +7,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.small import QUICK, SPEC, run, write_town
+from releases.small import SPEC
 
 from features.registry import installed_features
 from geography.errors import SpinewiseError
@@ -93,41 +92,6 @@ def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             2, f"Error: {name}: found an empty text; a value is needed (is a variable of the shell not set?)\n"
         ), line  # fmt: skip
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_a_folder_in_place_of_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
-    spec = write_town(tmp_path / "in", *QUICK)
-    root = run(spec, tmp_path / "out")
-    for line in (
-        ("ledger", "open", "persons", "--population", "all", "--rho", "3"),
-        ("key", "new", "good.key"),
-        ("key", "sign-new", "good.sign", "--name", "a.example/b"),
-        ("export", root, "--format", "nmf", "--out", "nmf"),
-    ):
-        assert spinewise(*line)[0] == 0
-    sound = dict.fromkeys(("release", "first", "second", "answers"), str(root)) | {
-        "spec": str(spec), "data": "in", "path": "in", "source": "in/persons.csv", "measurements": "nmf",
-        "question": "count where sex is f", "signed_by": "good.sign.pub", "name": "a.example/b", "dataset": "persons",
-        "layout": "csv", "candidates": "in/blocks.csv", "file": "new.key", "out": "new",
-    }  # fmt: skip
-    usable = {
-        *(("run", "out"), ("doctor", "out"), ("audit", "out")),
-        *(("example", "folder"), ("ledger", "releases"), ("ledger", "runs")),
-    }
-    before = set(Path("/").iterdir())
-    for (words, parameter), value in product(PATHS, (".", "/")):
-        if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
-            continue
-        typed = line_with(words, parameter, value, sound)
-        status, printed = spinewise(*typed)
-        assert status == 2, (typed, printed)
-        assert "Traceback" not in printed
-        assert printed.strip(), typed
-    assert set(Path("/").iterdir()) == before
 
 
 def test_no_library_guesses_what_a_path_is() -> None:

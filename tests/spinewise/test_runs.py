@@ -217,23 +217,6 @@ def test_a_version_is_that_of_the_command_and_opened(tmp_path: Path) -> None:
             sw.update(release, [large], out=tmp_path / "large", workers=1, progress=False)
 
 
-@pytest.mark.slow
-def test_whole_and_changed(tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
-    release = sw.run(spec, persons, blocks, out=tmp_path, workers=1)
-    found = sw.verify(release, workers=1)
-    assert found
-    assert found.problems == ()
-    assert found.files == len(public_bytes(release.directory)) - 1  # without the manifest
-    assert f"{release.directory} is whole: each of {found.files} public files" in repr(found)
-    assert sw.verify(release.directory / "public", workers=1)
-    target = release.directory / "public" / "tables" / "sex" / "county.parquet"
-    target.write_bytes(target.read_bytes()[:-1])
-    found = sw.verify(release, workers=1)
-    assert not found
-    assert any("tables/sex/county.parquet" in problem for problem in found.problems)
-    assert repr(found).startswith(f"{release.directory} does not verify:\n  ")
-
-
 def test_a_notebook_shows_the_outcome_and_each_problem_as_text() -> None:
     """Names of files are of whoever made the release, and must not become markup."""
     problems = tuple(f"public/<img src=x onerror=alert({number})>: changed" for number in range(22))

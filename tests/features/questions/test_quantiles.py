@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -89,19 +88,6 @@ def test_the_auditor_computes_the_cost_of_a_choice_again(framework: Framework, t
 
     assert forge(root, lambda _: None) == []
     assert any("are not those that 1/4 buys for a clip" in problem for problem in forge(root, other_mechanism))
-
-
-def test_another_framework_has_noise_of_its_own(tmp_path: Path) -> None:
-    """What a choice is made with is in what its streams are bound to, under pure budgets; under rho nothing changed."""
-    spec = write_workers(tmp_path)
-    work = checked(spec, "median wages", "1/20").work
-    context = (work.dataset, "zcdp", "1/20", work.neighbours, "1")
-    assert work.fingerprint() == work.question.fingerprint(*context)
-    pure = replace(work, framework="pure")
-    context = (work.dataset, "pure", "1/20", work.neighbours, "1")
-    assert pure.fingerprint() == work.question.fingerprint(*context, "permute-and-flip", "15/16")
-    counting = replace(checked(spec, "count", "1/20").work, framework="pure")
-    assert counting.fingerprint() == counting.question.fingerprint(*context)
 
 
 def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:

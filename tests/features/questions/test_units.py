@@ -210,17 +210,6 @@ def test_ends_that_are_forgotten_are_found(number: int, monkeypatch: pytest.Monk
     assert cost(QUESTIONS[number], every_answer(QUESTIONS[number]), "zcdp", "add-remove") > 1
 
 
-def test_what_is_counted_of_units_as_by_hand() -> None:
-    """Unit 1 has three records: leaf 0 f, and leaf 0 m twice."""
-    by_block = numbers(QUESTIONS[1], (2, 2, 3))["count"]
-    assert by_block.tolist() == [[1], [1]]
-    assert numbers(QUESTIONS[0], ())["count"].tolist() == [[1]]
-    records = numbers(QUESTIONS[4], (0,))["count"][0]
-    assert (records[0], records[2], records.sum()) == (1, 1, 2)
-    (twice,) = numbers(QUESTIONS[6], (0, 2))["count"].tolist()
-    assert twice == [2, 1], "both units have a woman's record, and unit 1 a man's"
-
-
 def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
     """Three records of 1 within an end of 3: a sum has all of them, a mean has two."""
     own = (1, 1, 1)  # leaf 0, f, 1

@@ -72,18 +72,6 @@ def test_intervals_of_changes_know_the_covariance_of_the_noise(history: Revision
         assert (width < independent + 1).all()
 
 
-def test_changes_hold_the_truth(town_series: MadeSeries, history: Revision) -> None:
-    """60 changes of sums of cells, of which nine of ten are to hold it."""
-    held = []
-    for level, prefix in (("tract", 3), ("block", 5)):
-        for pair in ((0, 1), (1, 2), (0, 2)):
-            truth = [true_counts(town_series.given, YEARS[t], [], prefix).ravel() for t in pair]
-            numbers = history.change(level, np.ones(4), pair)
-            held += ((numbers.low <= truth[1] - truth[0]) & (truth[1] - truth[0] <= numbers.high)).tolist()
-    assert len(held) == 48
-    assert np.mean(held) > 0.75
-
-
 def test_fewer_periods_and_independent_ones_have_a_history_too(
     own_series: MadeSeries, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
