@@ -129,7 +129,7 @@ def test_another_clip_or_column_in_the_public_spec_is_found(
 
 def test_a_mean_that_is_not_that_of_the_tables_is_found_by_the_checker(release: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(release, tmp_path / release.name))
-    path = min((copy / "public").rglob("amounts/detailed/block.parquet"))
+    path = min((copy / "public").rglob("amounts/*/detailed/block.parquet"))
     frame = pd.read_parquet(path)
     name = next(name for name in frame if str(name).endswith(":mean"))
     row = frame[name].first_valid_index()
