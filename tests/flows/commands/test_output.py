@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from releases.command import needs, printed, spinewise
-from releases.made_case import made_case
+from releases.command import needs, spinewise
 from releases.small import QUICK, write_town
 from releases.small import run as run_town
 from typer.testing import CliRunner, Result
@@ -21,7 +20,6 @@ from typer.testing import CliRunner, Result
 from flows.cli import app
 from pipeline.errors import InputError
 from pipeline.published import release_at
-from pipeline.reading.release import open_release
 from pipeline.runs.verify import FORM_ALONE
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
 from pipeline.signatures.statement import sign_release, signature_problems
@@ -190,16 +188,3 @@ def test_verify_says_that_a_signature_was_not_checked(
     assert (status()[0], "is not a signed note" in status()[1]) == (1, True)
     signature.unlink()
     assert (status()[0], "the release is not signed" in status()[1]) == (1, True)
-
-
-def test_the_changes_of_an_area_are_those_of_the_tables(town: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Each number of both releases, in text and as JSON; with its change, what is told of it, and no other area."""
-    other = made_case(tmp_path_factory, "pure") / "out" / "town"
-    first, second = (open_release(root).table("sex", level="tract").loc["A02"] for root in (town, other))
-    lines = printed("compare", town, other, "--area", "A02").splitlines()
-    assert lines[0].startswith("tract A02")
-    shown = [re.split(r"\s{2,}", line.strip()) for line in lines if re.search(r"\b[fm]  ", line)]
-    numbers = [[f"{first[sex]:,}", f"{second[sex]:,}", f"{second[sex] - first[sex]:+,}"] for sex in "fm"]
-    assert [line[line.index(sex) + 1 :][:3] for sex, line in zip("fm", shown, strict=False)] == numbers
-    (area,) = json.loads(printed("compare", town, other, "--area", "A02", "--json"))["areas"]
-    assert area["geocode"] == "A02"
