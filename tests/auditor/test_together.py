@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -10,12 +11,14 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from auditor.form import Form, read_form
+from auditor.program import main
 from auditor.statements import account_problems, changes_alone, household_problems, noise_problems, person_problems
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
@@ -57,8 +60,14 @@ where = { home = "in" }
 size = "size"
 most = 5
 """
+
+
 WORDS = ("MAIN", "BUDGET", "UNIT", "BYPASS", "INVARIANTS", "HOMES")
+
+
 UNITS = 'unit = "id"\nat_most = 4'
+
+
 RHO, EPSILON = 'rho = "1"', 'epsilon = "1"'
 
 
@@ -232,6 +241,8 @@ def test_an_epsilon_from_losses_that_nothing_gives_is_refused() -> None:
 
 
 Manifest = dict[str, Any]
+
+
 TWO_HOMES = SPECS["two households and rho"]
 
 
@@ -242,6 +253,8 @@ def stated_of_two_homes() -> Manifest:
 
 
 LOW = {"losses": "9.0000", "epsilon": "9.0000"}
+
+
 #: What is changed of a sound manifest, and what is said of it.
 FAULTS: dict[str, tuple[Callable[[ReleaseSpec, Manifest], object], str]] = {
     "a universe left out": (
@@ -310,3 +323,18 @@ def test_losses_of_all_universes_are_recomputed() -> None:
     lowered(manifest["joint"], losses="16.0000", epsilon="16.0000")
     (told,) = person_problems(form, manifest)
     assert told.startswith("states 16.0000 from the losses, they give 18.")
+
+
+@pytest.mark.parametrize(("figure", "spoilt"), [("epsilon", "x"), ("zcdp", ""), ("losses", "NaN"), ("epsilon", "1,5")])
+def test_a_figure_that_is_none(
+    town: Path, tmp_path: Path, figure: str, spoilt: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = Path(shutil.copytree(town, tmp_path / "town"))
+    manifest = root / "public" / "manifest.json"
+    content = json.loads(manifest.read_text("utf-8"))
+    assert content["accounts"][0]["record"][figure] is not None
+    content["accounts"][0]["record"][figure] = spoilt
+    manifest.write_text(json.dumps(content), encoding="utf-8")
+    assert main([str(root)]) in (1, 2)
+    said = capsys.readouterr()
+    assert f"found {spoilt!r} among the figures" in said.out + said.err

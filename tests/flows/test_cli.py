@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -45,15 +47,6 @@ def test_help_is_there_before_anything_slow_is_imported() -> None:
     assert found.stderr == "[]"
 
 
-def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
-    shown = spinewise("example", tmp_path / "demo", "--people", 500, "--seed", 3)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout == f"{tmp_path / 'demo' / 'release.toml'}\n"
-    again = spinewise("example", tmp_path / "demo")
-    assert (again.returncode, again.stdout) == (2, "")
-    assert "give one that is new or empty" in again.stderr
-
-
 #: What a user types wrongly, and what is told of it.
 SLIPS = (
     (("run", "nothing.toml"), "Error: nothing.toml: no such file"),
@@ -65,6 +58,7 @@ SLIPS = (
     (("compare", "--json"), "Missing argument 'FIRST'. Needed are FIRST and SECOND, in this order"),
     (("validate", "--json"), "Missing argument 'SPEC'"),
     (("verify", "{folder}"), "no finished release is here"),
+    (("key", "sign-new", "{folder}", "--name", "a.example/b"), "is a folder; give a new file"),
     (("walk",), "No such command 'walk'"),
     (("run", "spec.toml", "--quiet"), "--quiet stands before the command: "),
     (("key", "new", "k", "-v"), "-v stands before the command: "),
@@ -80,33 +74,11 @@ def test_bad_input_is_one_clear_message_and_status_2(town_spec: Path, tmp_path: 
         assert "Traceback" not in shown.stderr
 
 
-#: Names after `spinewise`; commands; options, counted for each command, without --help.
-MOST = (20, 32, 190)
-#: Options that several commands share and must mean the same, word by word.
-SHARED = ("--json", "--sign-key", "--period")
-
-
 def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Each command below a group, and the group itself, by its words."""
     yield name, group
     for each, below in getattr(group, "commands", {}).items():
         yield from commands(below, f"{name} {each}".strip())
-
-
-def test_there_is_no_more_to_learn() -> None:
-    group: Any = typer.main.get_command(app)
-    found = dict(commands(group))
-    options = [
-        one
-        for command in found.values()
-        for one in command.params
-        if one.param_type_name == "option" and "--help" not in one.opts
-    ]
-    leaves = [name for name, command in found.items() if not hasattr(command, "commands")]
-    counted = (len(group.commands), len(leaves), len(options))
-    assert all(number <= most for number, most in zip(counted, MOST, strict=True)), counted
-    for name in SHARED:
-        assert len({one.help for one in options if name in one.opts}) == 1, name
 
 
 def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
@@ -115,3 +87,54 @@ def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
         options = {option for one in command.params for option in one.opts}
         assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
         assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name
+
+
+#: Begins the command, and tells at its first words which libraries have been loaded by then.
+_BEGIN = """
+import sys
+written = sys.stderr.write
+def write(text):
+    written(text)
+    loaded = [name for name in ("numpy", "typer", "pydantic", "pyarrow", "flows.cli") if name in sys.modules]
+    written("".join(f"[{name}]" for name in loaded))
+    sys.stderr.flush()
+    sys.exit()
+sys.stderr.write = write
+from flows.entry import main
+main()
+"""
+
+
+def said(*words: str, terminal: bool) -> str:
+    """What the command writes to stderr first, with the libraries that had been loaded."""
+    if terminal:
+        ours, theirs = pty.openpty()
+    else:
+        ours, theirs = os.pipe()
+    process = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", _BEGIN, *words],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, theirs, 2)],
+    )
+    os.close(theirs)
+    found = b""
+    try:
+        while more := os.read(ours, 1000):
+            found += more
+    except OSError:  # the terminal was closed at its other end
+        pass
+    os.waitpid(process, 0)
+    os.close(ours)
+    return found.decode()
+
+
+def test_a_run_says_on_a_terminal_that_it_starts_before_any_library_is_loaded() -> None:
+    assert said("run", "spec.toml", terminal=True) == "starting\r"
+
+
+def test_elsewhere_the_first_words_are_those_of_the_command() -> None:
+    """Here the message of a file that is not there, for which libraries were needed."""
+    for words, terminal in (("run nothing.toml", False), ("--quiet run nothing.toml", True), ("verify nothing", True)):
+        found = said(*words.split(), terminal=terminal)
+        assert ("starting" in found, "[typer]" in found) == (False, True), words

@@ -7,16 +7,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from oracles.command_lines import commands
 from oracles.watched import spinewise
-from releases.small import QUICK, SPEC, public_bytes, run, write_town
+from releases.small import SPEC
 
 from features.registry import installed_features
 from geography.errors import SpinewiseError
@@ -95,69 +92,6 @@ def test_an_empty_text_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             2, f"Error: {name}: found an empty text; a value is needed (is a variable of the shell not set?)\n"
         ), line  # fmt: skip
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_a_folder_in_place_of_any_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence and status 2, or it is a folder that the command can use; the root is never written to."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
-    spec = write_town(tmp_path / "in", *QUICK)
-    root = run(spec, tmp_path / "out")
-    for line in (
-        ("ledger", "open", "persons", "--population", "all", "--rho", "3"),
-        ("key", "new", "good.key"),
-        ("key", "sign-new", "good.sign", "--name", "a.example/b"),
-        ("export", root, "--format", "nmf", "--out", "nmf"),
-    ):
-        assert spinewise(*line)[0] == 0
-    sound = dict.fromkeys(("release", "first", "second", "answers"), str(root)) | {
-        "spec": str(spec), "data": "in", "path": "in", "source": "in/persons.csv", "measurements": "nmf",
-        "question": "count where sex is f", "signed_by": "good.sign.pub", "name": "a.example/b", "dataset": "persons",
-        "layout": "csv", "candidates": "in/blocks.csv", "file": "new.key", "out": "new",
-    }  # fmt: skip
-    usable = {
-        *(("run", "out"), ("doctor", "out"), ("audit", "out")),
-        *(("example", "folder"), ("ledger", "releases"), ("ledger", "runs")),
-    }
-    before = set(Path("/").iterdir())
-    for (words, parameter), value in product(PATHS, (".", "/")):
-        if (words[0], parameter.name) in usable or words[0] in ("deploy", "audit"):  # a server; minutes of tests
-            continue
-        typed = line_with(words, parameter, value, sound)
-        status, printed = spinewise(*typed)
-        assert status == 2, (typed, printed)
-        assert "Traceback" not in printed
-        assert printed.strip(), typed
-    assert set(Path("/").iterdir()) == before
-
-
-@pytest.mark.slow
-def test_paths_with_a_colon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative ones, which libraries take for addresses: the same bytes as under another name."""
-    monkeypatch.chdir(tmp_path)
-    write_town(Path("a:in"), *QUICK)
-    plain, root = run(Path("a:in/release.toml"), Path("out")), Path("a:out/town")
-    Path("a:areas.csv").write_text("area,geocode\nmine,A0101\n")
-    pq.write_table(pa.table({"area": ["mine"], "geocode": ["A0101"]}), tmp_path / "a:areas.parquet")
-    people = pa.table({name: ["x", "y"] * 20 for name in ("block", "age")})
-    pq.write_table(people, tmp_path / "a:in" / "some.parquet")
-    stated = ("--geography", "block", "--records", "--attributes", "age", "--unproved")
-    lines: list[tuple[object, ...]] = [
-        ("--quiet", "run", "a:in/release.toml", "--out", "a:out", "--no-prefect", "--workers", 1),
-        ("verify", root, "--workers", 1),
-        ("query", root, "total", "--areas", "a:areas.csv"),
-        ("query", root, "total", "--areas", "a:areas.parquet"),
-        ("compare", root, plain, "--html", "a:page.html"),
-        ("import", "table", "a:in/some.parquet", "--out", "a:other", *stated),
-        ("ledger", "--ledger", "a:ledger.sqlite", "open", "persons", "--population", "all", "--rho", "3"),
-        *(("export", root, "--format", layout, "--out", f"a:{layout}") for layout in ("csv", "nmf", "duckdb")),
-        ("run", "a:in/release.toml", "--measurements", "a:nmf", "--out", "a:estimated", "--workers", 1),
-    ]
-    for line in lines:
-        status, printed = spinewise(*line)
-        assert status == 0, (line, printed)
-    assert public_bytes(root) == public_bytes(plain)
 
 
 def test_no_library_guesses_what_a_path_is() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from releases.columns import release_with_names
 from releases.once import release_once, spec_once
 from releases.surveyed import write_surveyed
 
@@ -52,18 +51,6 @@ def test_bars_have_the_numbers_and_their_intervals(town: Path, table: str, numbe
     assert intervals["mark"]["type"] == "rule"
     assert (intervals["encoding"]["x"]["field"], intervals["encoding"]["x2"]["field"]) == ("low", "high")
     assert "NOT FOR RELEASE" in json.dumps(content["title"])
-
-
-def test_a_value_that_is_called_sum_is_drawn_and_the_sum_is_not(tmp_path: Path) -> None:
-    names = {"kind": ("part", "sum"), "other": ("sum of these", "x")}
-    release = sw.open_release(release_with_names(tmp_path, names))
-    for name, values in {
-        **names,
-        "other * kind": [f"{k} * {o}" for k in names["kind"] for o in names["other"]],
-    }.items():
-        rows = drawn(sw.plot(release, name if "*" in name else f" {name}", "block", kind="bars"))
-        assert {row["number"] for row in rows} == {*values}
-        assert sum(row["value"] for row in rows) == release.query("total").at("county")["total"].sum()
 
 
 def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:

@@ -1,4 +1,4 @@
-"""Releases from frames: the same bytes as from files, nothing confidential outside restricted/, every refusal clear."""
+"""Releases, versions and verifications from Python: the bytes of the command, and every refusal clear."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from releases.command import environment
 from releases.frames import SECTIONS
 from releases.small import QUICK, public_bytes, run, write_town
+from releases.updated import answer_to, charged_release
+from releases.updated import update as made_by_command
 
 import spinewise as sw
 from pipeline.confidential.steps import Measured
@@ -196,3 +198,47 @@ def test_a_script_without_a_guard(tmp_path: Path, persons: pd.DataFrame, blocks:
         timeout=300,
     )
     assert done.stdout.split() == ["begins", "village"], done.stderr
+
+
+NO_RUNS = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
+
+
+def test_a_version_is_that_of_the_command_and_opened(tmp_path: Path) -> None:
+    with charged_release(tmp_path, NO_RUNS) as (spec, release):
+        answer = answer_to(spec, "count by tract, sex", "1/10")
+        expected = made_by_command(release, [answer], tmp_path / "command").root
+        opened = sw.update(sw.open_release(release), [sw.Answer(answer)], out=tmp_path / "python", workers=1)
+        assert public_bytes(opened.directory) == public_bytes(expected)
+        assert opened.table("sex", level="tract").shape[0] == 10
+        with pytest.raises(sw.InputError, match="is used already"):
+            sw.update(opened.directory, [str(answer)], out=tmp_path / "again", workers=1, progress=False)
+        large = answer_to(spec, "count by tract, age", "9/2", out=tmp_path / "answers")
+        with pytest.warns(UserWarning, match="beyond the usual limits: privacy.rho: found 5"):
+            sw.update(release, [large], out=tmp_path / "large", workers=1, progress=False)
+
+
+def test_a_notebook_shows_the_outcome_and_each_problem_as_text() -> None:
+    """Names of files are of whoever made the release, and must not become markup."""
+    problems = tuple(f"public/<img src=x onerror=alert({number})>: changed" for number in range(22))
+    whole, broken = sw.Verification(Path("a<b"), 3, ()), sw.Verification(Path("a<b"), 3, problems)
+    assert "a&lt;b is whole" in whole._repr_html_()
+    page = broken._repr_html_()
+    assert "<li>public/&lt;img src=x onerror=alert(0)&gt;" in page
+    assert (page.count("<li>"), "<li>and 2 more</li></ul>" in page, "<img" in page) == (21, True, False)
+    assert "<li>a &amp; b</li>" in sw.RerunResult(Path("r"), 5, ("a & b",), ("other versions",))._repr_html_()
+
+
+def test_nothing_is_there(tmp_path: Path) -> None:
+    with pytest.raises(sw.InputError, match="no finished release is here"):
+        sw.verify(tmp_path)
+    with pytest.raises(sw.InputError, match="no such folder"):
+        sw.open_release(tmp_path / "none")
+
+
+def test_names_of_folders_that_lead_nowhere(tmp_path: Path) -> None:
+    link = tmp_path / "release"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(sw.InputError, match=r"is a link to .*gone, which is not there"):
+        sw.verify(link)
+    with pytest.raises(sw.InputError, match=r"'.*\\udce9': the folder's name is not UTF-8"):
+        sw.verify(tmp_path / "caf\udce9")

@@ -1,4 +1,4 @@
-"""The release of a real state: whole, additive, exact where it has to be, as accurate as the prototype, and covered."""
+"""The release of a real state: whole, exact where it must be, as accurate as the prototype, covered; and the truth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.examples import rhode_island
-from releases.small import run
+from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.estimation.margins import SampledRuns
 from pipeline.publishing.steps import perform_public_steps
@@ -25,8 +25,13 @@ from pipeline.storage.readable import unchecked
 from postprocess.downward.samples import PRECISION, Rates
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
+
+
 COUNTIES = {"44001": 49_875, "44003": 166_158, "44005": 82_888, "44007": 626_667, "44009": 126_979}
+
 
 #: Mean over geounits of the L1 error of the 2020 method in a prototype, persons: total, race, detail.
 PROTOTYPE = {"tract": (2.0, 13.0, 24.0), "block_group": (1.4, 8.9, 16.0), "block": (1.24, 3.0, 4.4)}
@@ -138,3 +143,39 @@ def test_margins_of_a_state_are_those_of_a_full_simulation(shared_data: Path, tm
         assert abs(found - mean) <= 3 * PRECISION * mean + 0.5, (name, mean, found)
         compared += 1
     assert compared >= 9
+
+
+def assert_true(root: Path, spec: Path) -> None:
+    directory = RunDirectory(root)
+    for universe in request_of(spec, root).universes:
+        folder = directory.universe(universe.name)
+        for level in read_public_spine(unchecked(directory.spine), universe.level_names).levels:
+            released = read_histogram(unchecked(folder.histogram(level.name)), level.geocodes, universe.schema)
+            truth = read_histogram(folder.true_histogram(level.name), level.geocodes, universe.schema)
+            assert truth.nnz > 0
+            assert abs(released - truth).nnz == 0, (universe.name, level.name)
+
+
+@pytest.mark.parametrize(("estimator", "framework"), [("full", "zcdp"), ("topdown", "pure")])
+def test_the_truth_comes_back(tmp_path: Path, estimator: str, framework: str) -> None:
+    main, companion = ('rho = "1e9"', 'rho = "1e9"')
+    if framework == "pure":
+        main, companion = ('framework = "pure"\nepsilon = "1e9"', 'epsilon = "1e9"')
+    spec = write_town(
+        tmp_path / "in",
+        ('rho = "2"', main),
+        ('rho = "1"', companion),
+        ("[publish]\nreplicates = 3", f'[postprocess]\nestimator = "{estimator}"\n\n[publish]\nmargins = false'),
+    )
+    assert_true(run(spec, tmp_path / "out"), spec)
+    spec = write_town(tmp_path / "small", *QUICK, ("unbiased = true", "margins = false"))
+    with pytest.raises(AssertionError):
+        assert_true(run(spec, tmp_path / "noisy"), spec)
+
+
+@pytest.mark.slow
+def test_the_truth_of_rhode_island_comes_back(shared_data: Path, tmp_path: Path) -> None:
+    spec = tmp_path / "ri.toml"
+    text = rhode_island(shared_data).replace('rho = "2.56"', 'rho = "1e9"')
+    spec.write_text(text + "\n[publish]\nmargins = false\n")
+    assert_true(run(spec, tmp_path / "out"), spec)

@@ -149,20 +149,3 @@ def test_in_the_middle_of_a_batch(
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "out" / "example" / "restricted").is_dir()
     assert not (tmp_path / "out" / "example" / "public" / "manifest.json").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("way", "seconds"), [(WAYS[0], 0.3), (WAYS[1], 1.5), (WAYS[0], 4.0)])
-def test_at_any_time(
-    way: list[str], seconds: float, begin: Callable[..., Terminal], example: Path, tmp_path: Path
-) -> None:
-    """While it imports, starts its server or reads records."""
-    terminal = begin("run", str(example), "--out", str(tmp_path / "out"), *way)
-    terminal.read(seconds)
-    below = all_below(terminal.process)
-    status, took = terminal.interrupt()
-    text = terminal.text
-    assert took < SOON, f"{took:.1f} s: {text}"
-    assert status in (130, -signal.SIGINT)
-    assert "Traceback" not in text, text
-    assert not psutil.wait_procs(below, timeout=60)[1], "processes are left"

@@ -1,19 +1,22 @@
-"""Clips of amounts: another one, or another column, in a public spec is found; what is beyond one is counted itself."""
+"""Amounts released: clips that are others are found, and fitness and plans know that sums are no people."""
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
-from releases.command import feature_module, printed
+from releases.command import feature_module, needs, printed
 from releases.hashed import every_file_hashed_first
 from releases.mutant import resealed
 from releases.repeated import rerun
 from releases.small import run
-from releases.wages import OVER, write_wages
+from releases.wages import BALANCES, OVER, write_wages
 
 import pipeline.records.columns as columns
 from auditor.check.release import examine
@@ -28,9 +31,11 @@ from pipeline.inputs.geography import read_spine
 from pipeline.reading.release import open_release
 from pipeline.records.columns import AmountNumbers
 from pipeline.records.tabulate import tabulate
+from pipeline.release.area_sizes import size_classes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
+from postprocess.statistics import NORMAL_QUANTILE
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +127,18 @@ def test_another_clip_or_column_in_the_public_spec_is_found(
         assert any("sums that so many records cannot have" in text or "units for" in text for text in problems)
 
 
+def test_a_mean_that_is_not_that_of_the_tables_is_found_by_the_checker(release: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+    path = min((copy / "public").rglob("amounts/*/detailed/block.parquet"))
+    frame = pd.read_parquet(path)
+    name = next(name for name in frame if str(name).endswith(":mean"))
+    row = frame[name].first_valid_index()
+    frame.loc[row, name] += 1
+    frame.to_parquet(path, index=False)
+    said = f"{name.removesuffix(':mean')!r}: sum, number or mean do not follow from the tables"
+    assert any(said in problem and frame["geocode"][row] in problem for problem in examine(copy).problems)
+
+
 def fingerprints(release: Path) -> dict[str, str]:
     """Of the second program, of each universe."""
     form = read_form(read_manifest(RunDirectory(release).manifest).spec)
@@ -135,6 +152,8 @@ def test_the_release_is_drawn_again_from_records_and_key(release: Path, spec: Pa
 
 
 _PRIVACY = 'privacy = { rho = "2", key = "insecure-test:1" }'
+
+
 _UNITS = (_PRIVACY, _PRIVACY.replace(" }", ', unit = "sex", at_most = 2 }'))
 
 
@@ -180,3 +199,106 @@ def test_noise_and_ledger_tell_columns_and_stand_ins_with_equal_counts_apart(tmp
     lacking = layout_and_fingerprint(tmp_path / "lacking", ('missing = "0"\nprivacy', 'missing = "1"\nprivacy'))
     for changed in (other, lacking):
         assert all(old != new for old, new in zip(own, changed, strict=True))
+
+
+LEVELS = {"county": 1, "tract": 2, "block": 3}
+
+
+@pytest.fixture(scope="module")
+def judged_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_wages(tmp_path_factory.mktemp("judged"), *BALANCES, ("replicates = 4", "replicates = 2"))
+
+
+@pytest.fixture(scope="module")
+def judged(judged_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Into whose restricted/ errors are written."""
+    return run(judged_spec, tmp_path_factory.mktemp("judged released"))
+
+
+def size_of(people: int) -> str:
+    limits = ((0, "empty"), (49, "1 to 49"), (499, "50 to 499"), (999, "500 to 999"))
+    return next(name for most, name in limits if people <= most)
+
+
+def table(judged: Path, level: str, universe: str = "") -> pd.DataFrame:
+    return pd.read_parquet(judged / f"public/{universe}tables/total/{level}.parquet").set_index("geocode")
+
+
+def found(data: Mapping[str, Any], level: str, name: str = "total") -> Mapping[str, Any]:
+    wanted = ("wages", name, level)
+    (one,) = (one for one in data["tables"] if (one["universe"], one["table"], one["level"]) == wanted)
+    assert isinstance(one, Mapping)
+    return one
+
+
+@needs("fitness")
+def test_each_area_is_judged_once_in_the_class_of_its_records(judged: Path) -> None:
+    """By the public files alone; the oracle is pandas on the published tables. Sums have no shares of people."""
+    data = json.loads(printed("fitness", judged, "--json"))
+    for level in LEVELS:
+        one, sums = found(data, level), table(judged, level, "companions/wages/")
+        people = table(judged, level)["total"].reindex(sums.index)
+        assert level != "block" or (sums["total"] < 0).any(), "some area has a negative sum"
+        wide = (sums["total:high90"] - sums["total:low90"]) / (2 * NORMAL_QUANTILE)
+        assert (one["all"]["areas"], one["unit"]) == (len(sums), "10")
+        assert one["all"]["rmse"] == pytest.approx((wide**2).mean() ** 0.5)
+        assert one["all"]["mae"] == pytest.approx(wide.mean() * (2 / np.pi) ** 0.5)
+        sizes = people.map(size_of)
+        assert {row["size"]: row["areas"] for row in one["by_size"]} == sizes.value_counts().to_dict()
+        for row in one["by_size"]:
+            assert row["rmse"] == pytest.approx((wide[sizes == row["size"]] ** 2).mean() ** 0.5)
+        for row in (one["all"], *one["by_size"]):
+            assert [row[name] for name in ("cv", "mape", "malpe", "relative", "relative_bias")] == [None] * 5
+    for name in ("sex", "detailed"):
+        assert found(data, "tract", name)["largest_group_within_5_points"] is None
+        assert found(data, "tract", name)["worst_group"] is None
+    assert any(one["largest_group_within_5_points"] for one in data["tables"] if not one["universe"])
+
+
+@needs("fitness")
+def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(judged: Path) -> None:
+    printed("--quiet", "fitness", judged, "--truth", "--compare", "--workers", "1")
+    data = json.loads((judged / "restricted/fitness.json").read_text("utf-8"))
+    codes, units = (
+        pd.read_parquet(judged / f"restricted/{folder}histograms/block.parquet").astype({"geocode": str})
+        for folder in ("", "companions/wages/")
+    )
+    for level, digits in LEVELS.items():
+        published = table(judged, level, "companions/wages/")["total"]
+        true, people = (
+            frame.groupby(frame["geocode"].str[:digits])["count"].sum().reindex(published.index, fill_value=0)
+            for frame in (units, codes)
+        )
+        assert level != "block" or (true < 0).any()
+        one, error = found(data, level), published - true
+        assert one["all"]["areas"] == len(published)
+        assert one["all"]["mae"] == pytest.approx(error.abs().mean())
+        assert one["all"]["rmse"] == pytest.approx((error**2).mean() ** 0.5)
+        assert one["all"]["bias"] == pytest.approx(error.mean())
+        assert one["all"]["taes"] is None
+        sizes = people.map(size_of)
+        for row in one["by_size"]:
+            inside = error[sizes == row["size"]]
+            assert (row["areas"], row["mae"]) == (len(inside), pytest.approx(inside.abs().mean()))
+    own = [(one["universe"], one["table"], one["level"]) for one in data["tables"] if not one["universe"]]
+    assert {"noise apart", "cell keys"} <= {way["way"] for way in data["compared"]}
+    for way in data["compared"]:
+        assert [(one["universe"], one["table"], one["level"]) for one in way["tables"]] == own
+
+
+@needs("plan")
+def test_a_plan_takes_sizes_of_areas_from_records(judged_spec: Path, judged: Path) -> None:
+    rows = json.loads(printed("plan", judged_spec, "--like", judged, "--json"))["by_size"]
+    for level in LEVELS:
+        sizes = table(judged, level)["total"].map(size_of).value_counts().to_dict()
+        for universe, unit in (("", ""), ("wages", "10")):
+            own = [one for one in rows if (one["universe"], one["table"], one["level"]) == (universe, "total", level)]
+            assert {one["size"]: one["areas"] for one in own} == sizes
+            assert {one["unit"] for one in own} == {unit}
+            assert all((one["relative"] is None) == (universe == "wages") for one in own if one["size"] != "empty")
+
+
+def test_no_class_is_of_less_than_nobody() -> None:
+    assert size_classes(np.array([0, 1, 49, 50])).tolist() == [0, 1, 1, 2]
+    with pytest.raises(ValueError, match="below 0"):
+        size_classes(np.array([3, -5]))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
-from features.audit.findings import ALPHA, Audit, certain, statistical
+from features.audit.findings import ALPHA, Audit, Finding, certain, statistical
 from features.audit.report import write_audit
 from pipeline.errors import InputError
 
@@ -42,6 +43,10 @@ def test_both_reports_hold_every_finding(tmp_path: Path) -> None:
     assert "Audit of &lt;something&gt;" in text
     assert "a &amp; b" in text
     assert "and 2 more" in text
+    unknown = Finding("samplers", "tails", "x", passed=False, value=math.nan, limit=ALPHA, detail="not computable")
+    html, json_path = write_audit(Audit("Audit", (unknown,), {}), tmp_path / "unknown")
+    assert json.loads(json_path.read_bytes())["findings"][0]["value"] is None
+    assert ("not known" in html.read_text(), "nan" in html.read_text()) == (True, False)
     assert "http" not in text.replace("http-equiv", ""), "the page needs nothing else"
 
 

@@ -1,4 +1,4 @@
-"""The battery passes the installed samplers and rejects faulty ones, each fault by the tests that are for it."""
+"""The audit's checks of samplers and streams pass what is installed, and each fault fails those that are for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from features.audit import samplers
 from features.audit.exact_noise import exact_tails, probabilities, rescaled
 from features.audit.findings import Finding, certain
 from features.audit.samplers import FULL, Extent, installed_draw, sampler_findings
+from features.audit.second_opinion import stream_problems
+from features.audit.streams import stream_findings
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.streams import Stream
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))
+
+
 SMALL = Extent(draws=500_000, gaussians=(Fraction(19, 10),), laplaces=())
 
 
@@ -94,3 +100,47 @@ def test_the_full_battery_passes() -> None:
     assert failed(findings) == set()
     assert {f.check for f in findings} >= {"pooled chi-square", "exact zero mass", "log-ratio slope", "tails"}
     assert all("0.95 times the scale" in f.detail for f in findings if f.subject == str(GAUSSIAN))
+
+
+def failed_checks() -> set[str]:
+    return {f.check for f in stream_findings(1, 1 << 16) if not f.passed}
+
+
+def test_what_is_installed_passes() -> None:
+    assert failed_checks() == set()
+
+
+def test_a_stream_that_is_not_ctr_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill = Stream.fill
+    monkeypatch.setattr(Stream, "fill", lambda self, start, out: fill(self, start - start % 1024, out))
+    assert {"published vectors", "seekable"} <= failed_checks()
+
+
+def test_words_that_lean_to_one_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    fill = Stream.fill
+
+    def leaning(self, start, out):  # type: ignore[no-untyped-def]
+        fill(self, start, out)
+        out[::8] |= 1
+
+    monkeypatch.setattr(Stream, "fill", leaning)
+    assert "uniform bits" in failed_checks()
+
+
+def test_open_draws_that_take_no_further_words_fail() -> None:
+    def careless(spec, word, further):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        return noise.decide(spec, word, iter([1 << 63] * 64))
+
+    findings = [f for f in stream_findings(1, 1 << 12, careless) if f.check == "undecidable path"]
+    assert findings
+    assert not any(f.passed for f in findings)
+
+
+def test_keys_that_forget_a_part_of_their_context_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second program derives them by its own code."""
+    assert stream_problems(1) == []
+    stream_key = MasterKey.stream_key
+    monkeypatch.setattr(
+        MasterKey, "stream_key", lambda self, context, level, query: stream_key(self, context[1:], level, query)
+    )
+    assert "the keys of streams are not derived as documented" in stream_problems(1)

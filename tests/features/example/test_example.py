@@ -1,15 +1,20 @@
-"""The example is a whole release in small: records, spine and spec that fit together, the same bytes each time."""
+"""The example, its households and its register over years: whole, fitting together, the same bytes each time."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from features.example.example import LEVELS, block_codes, write_example
+from features.example.example import LEVELS, block_codes, settle, write_example
 from features.example.population import SCHEMA
+from features.example.years import BORN, write_years
+from features.example.years import LEVELS as LEVELS_OF_YEARS
+from features.registry import part_of
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
@@ -97,3 +102,97 @@ def test_the_spec_states_what_its_description_says(example: Path) -> None:
     names = read_names(spec.geography, read_spine(spec.geography))
     found = {level: of.in_language() for level, of in names.items()}
     assert {level: len(set(texts)) for level, texts in found.items()} == {"state": 1, "county": 5, "tract": 250}
+
+
+PEOPLE = np.random.default_rng(1).poisson(40, 3_000) * (np.random.default_rng(2).random(3_000) < 0.8)
+
+
+def test_everybody_lives_somewhere_and_households_have_their_members() -> None:
+    found = settle(PEOPLE, 5)
+    assert (np.bincount(found.leaf, minlength=len(PEOPLE)) == PEOPLE).all()
+    members = found.residence == 0
+    leaf_of_members = found.leaf[members]
+    # Members stand in the order of households.
+    per_leaf = np.bincount(leaf_of_members, minlength=len(PEOPLE))
+    least = np.bincount(found.household_leaf, found.size + 1, minlength=len(PEOPLE))
+    opened = np.bincount(found.household_leaf, found.size == 6, minlength=len(PEOPLE))
+    assert (per_leaf >= least).all()
+    assert (per_leaf <= least + 2 * opened).all()
+    for age in (1, 2, 3):
+        heads = np.bincount(found.household_leaf[found.head == age], minlength=len(PEOPLE))
+        assert (np.bincount(leaf_of_members[found.age[members] == age], minlength=len(PEOPLE)) >= heads).all()
+    assert not (found.head == 0).any()
+    families = np.bincount(found.household_leaf, found.children, minlength=len(PEOPLE))
+    children = np.bincount(leaf_of_members[found.age[members] == 0], minlength=len(PEOPLE))
+    assert ((children > 0) == (families > 0)).all()
+    assert not found.children[found.size == 0].any()
+
+
+def test_it_looks_like_a_population() -> None:
+    found = settle(np.full(5_000, 200), 3)
+    sizes = np.bincount(found.size, minlength=7) / len(found.size)
+    assert sizes == pytest.approx([0.282, 0.345, 0.151, 0.125, 0.058, 0.023, 0.016], abs=0.01)
+    assert np.bincount(found.age) / len(found.age) == pytest.approx([0.22, 0.26, 0.34, 0.18], abs=0.05)
+    assert 0.005 < found.residence.mean() < 0.04
+    assert 0.2 < found.children.mean() < 0.35
+
+
+def test_the_files_and_the_spec_fit_each_other(tmp_path: Path) -> None:
+    spec = load_spec(write_example(tmp_path / "demo", people=10_000, seed=4, households=True))
+    assert [join.name for join in part_of("joins", "keys").stated_joins(spec).joins] == [
+        "households size",
+        "households householder",
+        "households children",
+    ]
+    persons, households = (pd.read_parquet(tmp_path / "demo" / f"{name}.parquet") for name in ("persons", "households"))
+    assert len(persons) == 10_000
+    assert set(persons.columns) == {"block", "residence", "age", "sex"}
+    assert set(households.columns) == {"block", "size", "head", "children"}
+
+
+YEARS = (2031, 2032, 2033, 2034)
+
+
+@pytest.fixture(scope="module")
+def register(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_years(tmp_path_factory.mktemp("years") / "in", len(YEARS), people=20_000, seed=3).parent
+
+
+def test_people_are_born_die_and_move(register: Path) -> None:
+    years = [pd.read_parquet(register / f"persons-{year}.parquet").set_index("person") for year in YEARS]
+    assert len(years[0]) == 20_000
+    for before, after in pairwise(years):
+        assert before.index.is_unique
+        both = before.index.intersection(after.index)
+        gone, new = len(before) - len(both), len(after) - len(both)
+        assert 0.003 < gone / len(before) < 0.03
+        assert 0.005 < new / len(before) < 0.02
+        assert (before.loc[both, ["born", "sex"]] == after.loc[both, ["born", "sex"]]).all(axis=None)
+        moved = (before.loc[both, "block_group"] != after.loc[both, "block_group"]).mean()
+        assert 0.03 < moved < 0.12
+        assert set(after.loc[after.index.difference(both), "born"]) == {BORN[-1]}
+    assert (years[0]["born"].value_counts(normalize=True) > 0.05).all()
+
+
+def test_the_spec_is_of_a_series(register: Path) -> None:
+    spec = load_spec(register / "release.toml")
+    (universe,) = spec.universes()
+    assert universe.series is not None
+    assert (universe.series.periods, universe.series.terms.spells) == (tuple(map(str, YEARS)), 2)
+    spine = read_spine(spec.geography)
+    assert [level.name for level in spine.levels] == list(LEVELS_OF_YEARS)
+    assert [len(level) for level in spine.levels] == [1, 5, 250, 800]
+    years = [pd.read_parquet(register / f"persons-{year}.parquet") for year in YEARS]
+    assert set().union(*(set(one["block_group"]) for one in years)) <= set(spine.leaf_level.geocodes.tolist())
+
+
+def test_equal_seeds_give_equal_bytes_and_nothing_is_replaced(register: Path, tmp_path: Path) -> None:
+    again = write_years(tmp_path / "again", len(YEARS), people=20_000, seed=3).parent
+    for path in sorted(register.iterdir()):
+        assert path.read_bytes() == (again / path.name).read_bytes()
+    with pytest.raises(InputError, match="already; give one that is new or empty"):
+        write_years(again, 2)
+    with pytest.raises(InputError, match="--years: found 0; 1 to 100 are allowed"):
+        write_years(tmp_path / "none", 0)
+    one = write_years(tmp_path / "one", 1, people=100)
+    assert load_spec(one).universes()[0].series is not None

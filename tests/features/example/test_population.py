@@ -16,7 +16,6 @@ from features.example.example import LEVELS, block_codes
 from features.example.population import SCHEMA, populate
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.spine import Spine
-from pipeline.errors import InputError
 from pipeline.model.record_source import RecordSource
 from pipeline.records.tabulate import roll_up, tabulate
 
@@ -129,9 +128,3 @@ def test_any_spine(columns: dict[str, list[str]], people: int) -> None:
         found = populate(small, people, seed)
         assert found.sum() == people
         assert (found != populate(small, people, seed)).nnz == 0
-
-
-def test_wrong_numbers(spine: Spine) -> None:
-    for people, seed, told in ((0, 1, "people: found 0"), (1, -1, "seed: found -1")):
-        with pytest.raises(InputError, match=told):
-            populate(spine, people, seed)

@@ -1,21 +1,38 @@
-"""Exported CSV files, read by programs of others that know what the descriptions beside them say."""
+"""What exports and the report say of a release, read by programs of others: descriptions, status, registry."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
+import re
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from xml.sax.saxutils import unescape
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from csvw import CSVW
 from frictionless import Package
+from jsonschema import Draft7Validator
+from pyld import jsonld
+from releases.command import needs
 from releases.surveyed import NAMES
 
-from features.exports.release import export_release
+from features.exports.registry import TO_FILL_IN, entry
+from features.exports.release import FORMATS, LAYOUTS, export_release
+from features.exports.words import facts
 from pipeline.errors import InputError
-from pipeline.published import open_finished
+from pipeline.metadata.json_ld import dataset
+from pipeline.model.about import About
+from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.storage.readable import unchecked
@@ -144,3 +161,228 @@ def test_parquet_files_carry_names_and_labels(surveyed: Path, tmp_path: Path, la
     found = Package(str(out / "datapackage.json")).get_resource("detailed.tract")
     assert {field.name: field.title for field in found.schema.fields} == wanted
     assert found.title == "Age by residence of residents, by Neighbourhood"
+
+
+S, DCAT, DCT = "https://schema.org/", "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/"
+
+
+PLACE = "https://town.example/people/report.html"
+
+
+def expanded(page: str) -> dict[str, Any]:
+    """The one node of the page's block; nothing is fetched to understand it."""
+    head = page[: page.index("</head>")]
+    (text,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', head, re.DOTALL)
+
+    def never(url: str, _: object) -> dict[str, Any]:
+        raise AssertionError(f"{url} was asked for")
+
+    (node,) = jsonld.expand(json.loads(text), {"base": PLACE, "documentLoader": never})
+    found: dict[str, Any] = node
+    return found
+
+
+@needs("report")
+def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
+    run = RunDirectory(surveyed)
+    node = expanded(run.report.read_text("utf-8"))
+    assert set(node["@type"]) == {S + "Dataset", DCAT + "Dataset"}
+    assert node["@id"] == PLACE
+    assert node[S + "name"] == node[DCT + "title"] == [{"@value": "People & homes"}]
+    assert len(node[S + "description"][0]["@value"]) > 50  # as search engines demand
+    assert "epsilon = " in node[DCT + "description"][0]["@value"]
+    assert node[DCT + "license"] == [{"@id": "https://creativecommons.org/licenses/by/4.0/"}]
+    assert node[DCT + "publisher"][0]["http://xmlns.com/foaf/0.1/name"] == [{"@value": "Office of Towns"}]
+    contact = node[DCAT + "contactPoint"][0]["http://www.w3.org/2006/vcard/ns#hasEmail"]
+    assert contact == [{"@id": "mailto:counts@town.example"}]
+    day = node[DCT + "temporal"][0][DCAT + "startDate"]
+    assert day == [{"@type": "http://www.w3.org/2001/XMLSchema#date", "@value": "2030-04-01"}]
+    assert {one["@value"] for one in node[S + "variableMeasured"]} >= {"Age group", "residence", "size"}
+
+
+@needs("report")
+def test_every_address_is_that_of_a_file(surveyed: Path) -> None:
+    run = RunDirectory(surveyed)
+    node = expanded(run.report.read_text("utf-8"))
+    addresses = [one["@id"] for one in node[DCAT + "distribution"]]
+    assert addresses == [one["@id"] for one in node[S + "distribution"]]
+    top = PLACE.removesuffix("report.html")
+    found = {address.removeprefix(top) for address in addresses}
+    wanted = {
+        run.name_of(path) for name in ("tables", "household_*") for path in run.public.rglob(f"{name}/**/*.parquet")
+    }
+    assert found == wanted
+    for one in node[S + "distribution"]:
+        assert one[DCAT + "accessURL"] == [{"@id": one["@id"]}]
+        assert one[DCAT + "mediaType"][0]["@id"].endswith("application/vnd.apache.parquet")
+
+
+@pytest.mark.parametrize("about", [About(), About(licence="ask us", contact="Room 7"), About(licence="https://x.y/z")])
+def test_what_is_not_stated_is_not_made_up(about: About) -> None:
+    (node,) = jsonld.expand(dataset("town", about, "Counts.", []))
+    assert node[DCT + "title"] == [{"@value": "town"}]
+    assert not {DCT + "publisher", DCT + "temporal", S + "creator"} & node.keys()
+    if about.licence == "ask us":
+        assert node[DCT + "rights"] == [{"@value": "ask us"}]
+        assert DCT + "license" not in node
+    elif about.licence:
+        assert node[DCT + "license"] == [{"@id": "https://x.y/z"}]
+
+
+#: Layouts of census tables or areas, which the town does not have: their own files are left out here.
+_REFUSED = ("pl94171",)
+
+
+def _said(layout: str, folder: Path) -> list[str]:
+    """What each place of a layout says: all facts are in every one of them."""
+    if layout in FORMATS:
+        return [(folder / "STATUS.txt").read_text("utf-8")]
+    if layout in ("parquet", "geoparquet"):
+        stored = [pq.read_schema(path).metadata or {} for path in folder.rglob("*.parquet")]
+        texts = [" ".join(value.decode() for value in one.values()) for one in stored]
+        return [*texts, _description(folder)]
+    if layout == "csv":
+        notes = json.loads((folder / "csv-metadata.json").read_text("utf-8"))["notes"]
+        about = " ".join(pd.read_csv(folder / "about.csv", dtype=str)["text"])
+        return [" ".join(one["schema:text"] for one in notes), about, _description(folder)]
+    if layout == "xlsx":
+        books = [pd.read_excel(path, sheet_name="about", header=None, dtype=str) for path in folder.rglob("*.xlsx")]
+        return [" ".join(book.fillna("").to_numpy().ravel()) for book in books]
+    if layout == "sdmx":
+        flows = ElementTree.parse(folder / "structure.xml").iterfind(".//{*}Dataflow")
+        return [" ".join(one.text or "" for one in flow.iterfind(".//{*}AnnotationTitle")) for flow in flows]
+    if layout == "duckdb":
+        import duckdb
+
+        with duckdb.connect(str(next(folder.glob("*.duckdb"))), read_only=True) as database:
+            return [" ".join(text for (text,) in database.execute("select text from release_about").fetchall())]
+    if layout == "gpkg":
+        with closing(sqlite3.connect(next(folder.glob("*.gpkg")))) as package:
+            return [unescape(str(text)) for (text,) in package.execute("select metadata from gpkg_metadata")]
+    raise AssertionError(f"{layout} has no place for the status of a release")
+
+
+def _description(folder: Path) -> str:
+    return str(json.loads((folder / "datapackage.json").read_text("utf-8"))["description"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_states_the_facts(
+    surveyed: Path, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if layout in _REFUSED:
+        monkeypatch.setitem(FORMATS, layout, lambda *_: None)
+    for module in {"duckdb": ["duckdb"], "gpkg": ["geopandas"], "geoparquet": ["geopandas"]}.get(layout, []):
+        pytest.importorskip(module)
+    release = open_finished(surveyed, check_hashes=True)
+    said = _said(layout, export_release(release, layout, tmp_path / "out"))
+    assert said
+    stated = facts(release)
+    assert stated["status"].startswith("NOT FOR RELEASE")
+    for text in said:
+        assert [key for key, fact in stated.items() if fact not in text] == []
+
+
+def test_the_data_package_of_the_release_itself_states_the_facts(surveyed: Path) -> None:
+    release = open_finished(surveyed, check_hashes=True)
+    package, stated = json.loads(release.run.package.read_text("utf-8")), facts(release)
+    assert package["description"].splitlines()[: len(stated)] == [f"{key}: {text}" for key, text in stated.items()]
+    assert (package["status"], package["epsilon"]) == (stated["status"], stated["epsilon"])
+    assert package["sources"] == [{"title": stated["source"]}]
+    assert package["citation"] == stated["citation"]
+
+
+#: The registry's own, see its first lines.
+SCHEMA = Path(__file__).parent / "registry_schema_2026_07.yaml"
+
+
+def problems(found: object) -> list[str]:
+    """What the registry's own check of an entry would print."""
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    validator = Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER)
+    return [f"{'.'.join(map(str, one.path))}: {one.message}" for one in validator.iter_errors(found)]
+
+
+def texts_in(found: object, path: str = "") -> dict[str, str]:
+    """Every text of an entry, by its place."""
+    if isinstance(found, dict):
+        return {at: text for key, one in found.items() for at, text in texts_in(one, f"{path}.{key}").items()}
+    if isinstance(found, list):
+        return {at: text for one in found for at, text in texts_in(one, path).items()}
+    return {path.removeprefix("."): str(found)}
+
+
+@pytest.fixture(scope="module")
+def release(town: Path) -> PublishedRelease:
+    return open_finished(town, check_hashes=True)
+
+
+def test_the_entry_is_what_the_manifest_promises(release: PublishedRelease, tmp_path: Path) -> None:
+    out = export_release(release, "dp-registry", tmp_path / "out")
+    (path,) = (one for one in out.iterdir() if one.name != "STATUS.txt")
+    assert path.name == "town.yaml"
+    found: dict[str, Any] = yaml.safe_load(path.read_text("utf-8"))
+    deployment = found["deployment"]
+    joint = release.manifest.joint
+    assert joint is not None
+    parameters = deployment["privacy_loss"]["privacy_parameters"]
+    assert parameters == {
+        "epsilon": float(joint.epsilon),
+        "rho": float(Fraction(joint.budget)),
+        "delta": float(release.manifest.privacy[0].delta),
+    }
+    assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+    exact = deployment["dp_variant"]["unprotected_quantities"].splitlines()
+    assert exact == [
+        "- total at level county",
+        "- total at level block (units)",
+        "- group quarters: number of facilities",
+    ]
+    assert "NOT FOR RELEASE" in path.read_text("utf-8").splitlines()[0]
+    # Every section that the registry's schema has, and no key or value that the registry's own tests would refuse.
+    assert problems(found) == []
+    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    assert list(found["deployment"]) == list(schema["properties"]["deployment"]["properties"])
+    for section, key, value in (
+        ("basic", "data_curators", [{"data_curator_name": "x"}]),
+        ("basic", "publication_date", "soon"),
+        ("deployment_model", "trust_assumptions", "x"),
+        ("privacy_loss", "number_of_privacy_units", 5),
+        ("implementation", "composition", "x"),
+    ):
+        wrong = copy.deepcopy(found)
+        wrong["deployment"][section][key] = value
+        assert problems(wrong) != [], (section, key)
+    assert len(problems({key: one for key, one in found.items() if key not in ("status", "tier")})) == 2
+
+
+def test_nothing_is_left_blank_that_the_spec_states(surveyed: Path) -> None:
+    """What remains is the publisher's to say; a date of publication and an address follow from the spec."""
+    release = open_finished(surveyed, check_hashes=True)
+    found = texts_in(entry(release))
+    assert [at for at, text in found.items() if TO_FILL_IN in text] == [
+        "deployment.basic.intended_use",
+        "deployment.basic.data_product_region",
+        "deployment.implementation.preprocessing_and_hyperparameter_tuning",
+        "deployment.implementation.justification",
+    ]
+    assert found["url_slug"] == "people-homes-office-of-towns-1900"
+    assert found["deployment.basic.data_curators"] == found["deployment.administrative.registry_authors"]
+    assert found["deployment.dp_variant.data_domain"].splitlines()[0] == (
+        "- residents: every set of records that each have one of 24 areas of level block and a value of Age group "
+        "(3 values), residence (2 values)."
+    )
+    assert found["deployment.privacy_loss.privacy_unit"] == "Person-level"
+    assert "Office of Towns has the records and the key" in found["deployment.deployment_model.actors"]
+    said = {"publication_date": "2031-02-03", "next_release": "2041", "software_url": "https://town.example/code"}
+    spec = release.spec.model_copy(update={"report": release.spec.report.model_copy(update=said)})
+    later = texts_in(entry(dataclasses.replace(release, spec=spec)))
+    assert later["deployment.basic.publication_date"] == "2031-02-03"
+    assert later["deployment.deployment_model.release_type_details"] == "Next release: 2041."
+    assert "https://town.example/code" in later["deployment.implementation.mechanisms"]
+
+
+def test_what_promises_nothing_has_no_entry(release: PublishedRelease) -> None:
+    manifest = release.manifest.model_copy(update={"joint": None})
+    with pytest.raises(InputError, match="promises nothing over all"):
+        entry(dataclasses.replace(release, manifest=manifest))

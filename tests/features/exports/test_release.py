@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -57,27 +55,6 @@ def test_records_are_the_releases(town: Path, tmp_path: Path) -> None:
     asked = export_release(open_finished(town, check_hashes=True), "csv", tmp_path / "all", microdata=True)
     microdata = pd.read_csv(asked / "microdata.csv", dtype=str)
     assert microdata.equals(pd.read_parquet(RunDirectory(town).main.microdata).astype(str))
-
-
-def test_workbooks_are_the_same_bytes_and_hold_no_time(town: Path, tmp_path: Path) -> None:
-    one, two = (export(town, "xlsx", tmp_path / n, tables=["total"], levels=["county"]) for n in ("one", "two"))
-    assert (one / "total.xlsx").read_bytes() == (two / "total.xlsx").read_bytes()
-    with zipfile.ZipFile(one / "total.xlsx") as archive:
-        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-
-
-def test_measurements_in_the_layout_of_2020_say_what_is_published(town: Path, nmf: Path) -> None:
-    rows = pd.read_parquet(nmf / "tract.parquet")
-    assert list(rows) == ["geocode", "query_name", "query_shape", "value", "variance"]
-    assert set(rows["query_name"]) == {"total", "grown * sex", "detailed"}
-    stored = pd.read_parquet(RunDirectory(town).main.measurement("tract", "grown * sex"))
-    found = rows[rows["query_name"] == "grown * sex"]
-    assert found["geocode"].tolist() == stored["geocode"].tolist()
-    assert np.array_equal(np.stack(found["value"].tolist()), np.stack(stored["value"].tolist()))
-    assert found["variance"].tolist() == stored["variance"].tolist()
-    assert {tuple(shape) for shape in found["query_shape"]} == {(2, 2, 1)}
-    exact = pd.read_parquet(nmf / "county.parquet").query("variance == 0")
-    assert exact["query_name"].unique().tolist() == ["total"]
 
 
 @needs("report")
@@ -213,20 +190,3 @@ def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -
     RunDirectory(tmp_path / "damaged").main.table("total", "tract").write_bytes(b"x")
     with pytest.raises(ReleaseError, match=r"total/tract\.parquet' was changed"):
         open_finished(tmp_path / "damaged", check_hashes=True)
-
-
-#: As docs/formats.md has it.
-READ = 'tracts <- read.csv("%s", colClasses = c(geocode = "character"), check.names = FALSE)'
-
-
-def test_r_reads_a_table_with_its_intervals(surveyed: Path, tmp_path: Path) -> None:
-    rscript = shutil.which("Rscript")
-    if rscript is None:
-        pytest.skip("R is not installed: Rscript is not on the PATH")
-    out = export_release(open_finished(surveyed, check_hashes=True), "csv", tmp_path / "csv")
-    path = out / "residence" / "tract.csv"
-    script = READ % path.as_posix() + '; cat(sum(tracts$household), sum(tracts[["household:low90"]]), tracts$geocode)'
-    found = subprocess.run([rscript, "-e", script], capture_output=True, text=True, check=True).stdout.split()
-    stored = pd.read_parquet(RunDirectory(surveyed).main.table("residence", "tract"))
-    assert [int(float(one)) for one in found[:2]] == [stored["household"].sum(), stored["household:low90"].sum()]
-    assert found[2:] == stored["geocode"].tolist()

@@ -17,6 +17,7 @@ from releases.asked import ask, checked, drawn_again, key_at, ledger_of, public_
 import features.questions.confidential as confidential
 from features.questions.explaining import explain_question
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError
+from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.derived import Terms
@@ -241,32 +242,6 @@ def test_intervals_cover_nine_in_ten(spec: Path, ledger: Path) -> None:  # noqa:
     assert both["mean"].dropna().between(0, 60_000).all()
 
 
-def test_pure_budgets_and_records_that_come_and_go(tmp_path: Path) -> None:
-    pure = ('rho = "1"', 'framework = "pure"\nepsilon = "1"\nneighbours = "add-remove"')
-    spec = write_workers(tmp_path / "pure", pure)
-    with ledger_of(spec.parent, framework="pure", neighbours="add-remove") as place:
-        root = ask(spec, "mean wages by county", None, epsilon="1/2")
-        manifest = read_answer(RunDirectory(root))
-        assert spent(place) == Fraction(1, 2)
-        with pytest.raises(InputError, match="the framework 'pure' of the spec needs --epsilon"):
-            ask(spec, "count", "1/2")
-    assert [(part.mechanism, part.scale) for part in manifest.parts] == [
-        ("discrete_laplace", "1200"),
-        ("discrete_laplace", "4"),
-    ]
-    assert verify_answer(RunDirectory(root)) == []
-
-
-def test_explaining_reads_no_record_and_spends_nothing(spec: Path, ledger: Path) -> None:
-    (spec.parent / "workers.csv").unlink()
-    explained = explain_question(checked(spec, "mean wages by county"))
-    assert spent(ledger) == 0
-    assert (explained.cost, explained.left, explained.affordable) == ("1/20", "1", True)
-    assert [part.half_width for part in explained.parts] == ["442,100", "10"]
-    assert "left of 'workers'" in str(explained)
-    assert not (spec.parent / "answers").exists()
-
-
 def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
     spec: Path,
     ledger: Path,  # noqa: ARG001
@@ -391,3 +366,27 @@ def test_a_rerun_with_another_reading_reads_nothing(
     with pytest.raises(InputError, match="nothing was read or drawn"):
         drawn_again(root, spec, key)
     assert spent(ledger) == cost
+
+
+def _unclipped(self: AmountAttribute, amount: Fraction) -> int:
+    """The grid has no value for what is above it: the record is counted elsewhere."""
+    return int((amount - self.low) / self.unit + Fraction(1, 2))
+
+
+def test_half_a_charge_and_a_clip_that_is_forgotten_are_found(
+    spec: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two planted faults; those that the second program has to find are in `releases.answer_mutants`."""
+    assert spent(ledger) == 0
+    charge_of = confidential.charge_of
+
+    def half(*arguments: Any) -> Any:
+        charge = charge_of(*arguments)
+        return replace(charge, groups=tuple(replace(group, scale=2 * group.scale) for group in charge.groups))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(confidential, "charge_of", half)
+        assert verify_answer(RunDirectory(ask(spec, "mean wages by county", "1/2"))) != []
+    monkeypatch.setattr(AmountAttribute, "number_of", _unclipped)
+    (found,) = pd.read_csv(ask(spec, "sum wages", "3/4", name="unclipped") / "public" / "answer.csv")["sum"]
+    assert abs(found - 100 * truth(spec)["units"].sum()) > 400_000  # euros: more than five standard deviations

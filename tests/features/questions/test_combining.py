@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.asked import PURE, ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
-from releases.command import printed, spinewise
+from releases.command import printed
 from releases.small import QUICK, write_town
 from releases.small import run as run_release
 
@@ -248,13 +248,6 @@ def test_another_schema_or_spine_is_refused_before_anything_is_spent(
             combine_answer(RunDirectory(root), released)
 
 
-def test_most_common_values_and_thresholds_are_combined_in_all_their_counts(spec: Path, released: Path) -> None:
-    common = combined(ask(spec, "most common 1 age by county"), released)
-    assert common[["county", "age"]].to_numpy().tolist()[:3] == [["A", "0-17"], ["A", "18-64"], ["A", "65+"]]
-    assert len(common) == 6
-    assert len(combined(ask(spec, "count by tract having count >= 50"), released)) == 10
-
-
 def test_pure_budgets_are_combined_by_their_own_variance(tmp_path: Path, released: Path) -> None:
     spec = write_workers(tmp_path, DETAILED, PURE)
     with ledger_of(tmp_path, framework="pure"):
@@ -304,22 +297,6 @@ def test_what_a_release_knows_exactly_stays_so(town: Path, tmp_path: Path, monke
     (folder,) = (spec.parent / "answers").glob("count-block-*")
     note = read_combination(RunDirectory(folder)).note
     assert "that the release knows exactly are as there" in note
-
-
-@pytest.mark.slow
-def test_the_command_combines_verifies_and_says_why_not(spec: Path, released: Path) -> None:
-    """In processes of their own: the answer, its check, and a question that is no sum of cells, which is answered."""
-    folder = spec.parent
-    done = spinewise("ask", spec, "count by tract, sex", "--rho", "1/50", "--release", released, cwd=folder)
-    assert (done.returncode, "combined with" in done.stderr) == (0, True), done.stderr
-    again = spinewise("verify", "--records", folder / done.stdout.strip(), "--release", released)
-    assert "all 5 public files are the same" in again.stdout, again.stderr
-    other = spinewise("ask", spec, "count by shift", "--rho", "1/50", "--release", released, cwd=folder)
-    assert other.returncode == 0
-    assert "the release tells no records apart by 'shift'" in " ".join(other.stderr.split())
-    before = spent(folder / "ledger.sqlite")
-    none = spinewise("ask", spec, "count by sex", "--rho", "1/50", "--release", folder, cwd=folder)
-    assert (none.returncode, spent(folder / "ledger.sqlite")) == (2, before)
 
 
 @pytest.fixture

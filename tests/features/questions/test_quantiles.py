@@ -1,23 +1,27 @@
-"""Medians, quantiles, most common values and thresholds: charged, verified, drawn again, near the truth."""
+"""Medians, quantiles, clips, most common values and thresholds: charged, verified, drawn again, near the truth."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import PURE, ask, checked, drawn_again, forge, ledger_of, public_files, spent, truth, write_workers
+from releases.asked import PURE, TOTAL, UNITS, ask, checked, drawn_again, forge, ledger_of, spent, truth, write_workers
+from releases.clipped import CLIP, ENDS, chosen, wages
 
+import pipeline.records.columns as columns
 from auditor.ledger import chain_problems, priced, read_ledger
 from features.questions.explaining import explain_question
 from pipeline.errors import InputError
+from pipeline.model.schema import ClippedAttribute
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.manifest import read_answer
+from pipeline.questions.manifest import RankStated, read_answer
+from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
@@ -32,22 +36,6 @@ def spec(tmp_path: Path) -> Iterator[Path]:
 
 def costs(spec: Path) -> Fraction:
     return spent(spec.parent / "ledger.sqlite")
-
-
-def test_a_median_is_charged_once_and_drawn_again(spec: Path) -> None:
-    root = ask(spec, "median wages by county, sex where age >= 18", "1/4")
-    run, before = RunDirectory(root), public_files(root)
-    cost = read_answer(run).cost
-    assert Fraction(1, 4) * Fraction(9999, 10_000) < cost <= Fraction(1, 4)
-    assert costs(spec) == cost
-    assert drawn_again(run) == []
-    assert ask(spec, "quantile 0.5 wages by county,sex where age>=18", "1/4") == root
-    assert (public_files(root), costs(spec)) == (before, cost)
-    explained = explain_question(checked(spec, "median wages by county", "1/20"))
-    assert [part.statistic for part in explained.parts] == ["median", "windows"]
-    assert explained.parts[0].half_width.endswith(" records"), "not amounts"
-    with pytest.raises(InputError, match="too little to choose a quantile with"):
-        checked(spec, "median wages", "1e-14")
 
 
 def test_quantiles_are_near_the_truth_and_in_their_intervals(spec: Path) -> None:
@@ -102,19 +90,6 @@ def test_the_auditor_computes_the_cost_of_a_choice_again(framework: Framework, t
     assert any("are not those that 1/4 buys for a clip" in problem for problem in forge(root, other_mechanism))
 
 
-def test_another_framework_has_noise_of_its_own(tmp_path: Path) -> None:
-    """What a choice is made with is in what its streams are bound to, under pure budgets; under rho nothing changed."""
-    spec = write_workers(tmp_path)
-    work = checked(spec, "median wages", "1/20").work
-    context = (work.dataset, "zcdp", "1/20", work.neighbours, "1")
-    assert work.fingerprint() == work.question.fingerprint(*context)
-    pure = replace(work, framework="pure")
-    context = (work.dataset, "pure", "1/20", work.neighbours, "1")
-    assert pure.fingerprint() == work.question.fingerprint(*context, "permute-and-flip", "15/16")
-    counting = replace(checked(spec, "count", "1/20").work, framework="pure")
-    assert counting.fingerprint() == counting.question.fingerprint(*context)
-
-
 def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:
     root = ask(spec, "most common 2 age by county", "1/4")
     answer = pd.read_csv(root / "public" / "answer.csv")
@@ -158,3 +133,137 @@ def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: 
     path.write_text(path.read_text("utf-8").replace('"cost": "1/20"', '"cost": "1/40"'), "utf-8")
     forged = compare_receipts(find_manifests([path]), known)
     assert "it costs 1/20 (rho) of 'workers', and charged was 1/40 (rho) to 'workers'" in forged.problems[0]
+
+
+@pytest.fixture
+def of_clips(tmp_path: Path) -> Iterator[Path]:
+    of_clips = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path, budget="3"):
+        yield of_clips
+
+
+def test_a_clip_is_the_right_end_charged_once_and_drawn_again(of_clips: Path) -> None:
+    root = ask(of_clips, CLIP, "1/4")
+    run, pay = RunDirectory(root), wages(of_clips)
+    # 33 of 1,500 are above 80,000 and a few above 160,000, so that no noise of this budget decides otherwise.
+    assert chosen(root) == next(end for end in ENDS if (pay > end).sum() <= len(pay) / 50)
+    cost = read_answer(run).cost
+    assert Fraction(1, 4) * Fraction(9999, 10_000) < cost <= Fraction(1, 4)
+    assert spent(of_clips.parent / "ledger.sqlite") == cost
+    assert drawn_again(run) == []
+    assert ask(of_clips, CLIP.replace(", ", ",").replace("1/50", "0.02"), "1/4") == root
+    assert spent(of_clips.parent / "ledger.sqlite") == cost
+    told = str(explain_question(checked(of_clips, CLIP, "1/4")))
+    assert "the least of them that at most 1/50 of the records are above" in told
+
+
+def test_without_a_number_as_few_are_above_as_the_budget_lets_be_told(of_clips: Path) -> None:
+    manifest = read_answer(RunDirectory(ask(of_clips, CLIP.partition(" above")[0], "1/4")))
+    part, pay = manifest.parts[0], wages(of_clips)
+    assert isinstance(part, RankStated)
+    # rho 7/32 = 2 e^2 / 8 with e = 0.935; 2 ln(4 / 0.1) / e = 7.9.
+    assert (part.beyond, part.quantile) == (8, "1")
+    end = chosen(RunDirectory(of_clips.parent / "answers" / manifest.answer).root)
+    assert (pay > end).sum() < 16
+    assert "the least of them that at most 8 records are above" in manifest.note
+
+
+def test_several_records_a_person_cost_more_and_ends_of_totals_are_refused(tmp_path: Path) -> None:
+    unit = (UNITS[0], UNITS[1].replace("2", "3"))
+    of_clips = write_workers(tmp_path / "units", unit)
+    with ledger_of(of_clips.parent):
+        part = read_answer(RunDirectory(ask(of_clips, CLIP.replace("1/50", "20"), "1/4"))).parts[0]
+        assert isinstance(part, RankStated)
+        # Each of three records moves a loss by one: a third of the epsilon that one record would have.
+        assert 2 * (3 * Fraction(part.scale)) ** 2 / 8 == Fraction(part.budget)
+    of_clips = write_workers(tmp_path / "totals", unit, TOTAL)
+    with (
+        ledger_of(of_clips.parent),
+        pytest.raises(InputError, match="found 'wages'; its ends are those of a unit's total"),
+    ):
+        checked(of_clips, CLIP)
+
+
+def test_other_ends_than_the_question_has_do_not_verify(of_clips: Path) -> None:
+    root = ask(of_clips, CLIP, "1/4")
+    kept = (root / "public" / "answer.json").read_text("utf-8")
+
+    def problem(**stated: object) -> str:
+        (root / "public" / "answer.json").write_text(kept, "utf-8")
+        return " ".join(forge(root, lambda manifest: _put(manifest, stated)))
+
+    assert problem() == ""
+    listed = [str(10 * end) for end in ENDS]
+    assert "ends: stated is 100000, 200000" in problem(**{"ends.listed": listed})
+    assert "ends: stated is 10000, 20000, 40000, 80000, 160000, 320000" in problem(
+        **{"ends.listed": [*map(str, ENDS), "320000"]}
+    )
+    assert "amount of the clip: stated is tips" in problem(**{"ends.name": "tips"})
+    assert "number: stated is 1/40" in problem(number="1/40")
+    assert "clip: 5 ends from number -1 on are stated" in problem(**{"parts.0.first": -1})
+    assert "among is needed here" in problem(question="clip among 1, 2")
+    assert "statistic: stated is clip" in problem(question="count")
+
+
+def _put(manifest: dict[str, Any], stated: dict[str, object]) -> None:
+    for place, value in stated.items():
+        *above, last = place.split(".")
+        at: Any = manifest
+        for name in above:
+            at = at[int(name) if name.isdigit() else name]
+        at[last] = value
+
+
+#: With rho = 1/2 the noise on a count has sigma^2 = 2.
+TEXT, RHO, FAR = "count by tract, sex where wages > 60000", "1/2", 6
+
+
+@pytest.fixture
+def two_thousand(tmp_path: Path) -> Iterator[Path]:
+    two_thousand = write_workers(tmp_path, n=2000)
+    with ledger_of(tmp_path):
+        yield two_thousand
+
+
+def furthest(two_thousand: Path, root: Path) -> float:
+    """How far the counts are from those by pandas; a wage of 60,020 is above the end and rounds to it."""
+    people = truth(two_thousand)
+    true = people[people["pay"] > 60_000].groupby(["tract", "sex"]).size()
+    answer = pd.read_csv(root / "public" / "answer.csv", dtype={"tract": str}).set_index(["tract", "sex"])
+    return float(np.abs(answer["count"] - true.reindex(answer.index).fillna(0)).max())
+
+
+def test_the_count_above_the_clip_is_near_the_truth_and_costs_as_any_count(
+    two_thousand: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = ask(two_thousand, TEXT, RHO)
+    true = truth(two_thousand)
+    assert (true["pay"] > 60_000).sum() > 100
+    assert furthest(two_thousand, root) < FAR
+    (part,) = read_answer(RunDirectory(root)).parts
+    assert (part.name, part.reach, part.scale) == ("count", 1, "2")
+    assert spent(two_thousand.parent / "ledger.sqlite") == Fraction(1, 2)
+    assert verify_answer(RunDirectory(root)) == []
+    assert drawn_again(root) == []
+
+    class Clipped(AmountNumbers):
+        def __getitem__(self, text: str) -> int:
+            number = super().__getitem__(text)
+            return min(number, 1) if isinstance(self._attribute, ClippedAttribute) else number
+
+    monkeypatch.setattr(columns, "AmountNumbers", Clipped)
+    assert furthest(two_thousand, ask(two_thousand, TEXT, RHO, name="faulty")) >= FAR, (
+        "a clip before the comparison is seen"
+    )
+
+
+def test_below_the_clip_and_beside_other_conditions(tmp_path: Path) -> None:
+    two_thousand = write_workers(tmp_path / "low", ('between = ["0", "60000"]', 'between = ["10000", "60000"]'), n=2000)
+    two_thousand.write_text(two_thousand.read_text("utf-8").replace('missing = "0"', 'missing = "10000"'), "utf-8")
+    with ledger_of(two_thousand.parent):
+        root = ask(two_thousand, "count where wages < 10000 and age >= 18", RHO)
+        true = truth(two_thousand)
+        below = int(((true["pay"] < 10_000) & (true["age"] != "0-17")).sum())
+        assert abs(pd.read_csv(root / "public" / "answer.csv")["count"][0] - below) < FAR
+        with pytest.raises(InputError, match="amounts beyond 60000 count as 60000: <= decides nothing here"):
+            checked(two_thousand, "count where wages <= 60000")

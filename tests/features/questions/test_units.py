@@ -1,4 +1,4 @@
-"""Questions on units with several records, from end to end: numbers near those by hand, what they cost, and checks."""
+"""Questions on units with several records, and on records in other forms: numbers near those by hand, and costs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from releases.asked import TOTAL, UNITS, ask, checked, ledger_of, spent, truth, write_workers
+from releases.asked import SPEC, TOTAL, UNITS, ask, checked, ledger_of, spent, truth, write_workers
 
 import features.questions.confidential
 import features.questions.request
 from auditor.ledger import chain_problems, read_ledger
 from features.questions.confidential import units_counted
+from features.questions.section import QuestionsPart
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS, Framework, Neighbours
@@ -29,6 +31,7 @@ from pipeline.questions.sensitivity import measured
 from pipeline.questions.text import QuestionError, parse
 from pipeline.records.units import UnitRecords
 from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import parse_spec
 
 
 def rows(root: Path) -> list[dict[str, str]]:
@@ -117,7 +120,11 @@ def test_a_dataset_of_units_is_charged_for_nothing_that_protects_records_alone(t
 
 
 LEAVES = np.arange(2)
+
+
 SCHEMA = Schema((Attribute("sex", ("f", "m")),))
+
+
 AT_MOST = 2
 
 
@@ -146,6 +153,7 @@ QUESTIONS = [
     resolved("count by block, sex"),
     resolved("sum pay by sex", total=False),
 ]
+
 
 #: Records of somebody else, who stays.
 OTHERS = [(1, 0), (1, 1), (1, 1)]
@@ -202,17 +210,6 @@ def test_ends_that_are_forgotten_are_found(number: int, monkeypatch: pytest.Monk
     assert cost(QUESTIONS[number], every_answer(QUESTIONS[number]), "zcdp", "add-remove") > 1
 
 
-def test_what_is_counted_of_units_as_by_hand() -> None:
-    """Unit 1 has three records: leaf 0 f, and leaf 0 m twice."""
-    by_block = numbers(QUESTIONS[1], (2, 2, 3))["count"]
-    assert by_block.tolist() == [[1], [1]]
-    assert numbers(QUESTIONS[0], ())["count"].tolist() == [[1]]
-    records = numbers(QUESTIONS[4], (0,))["count"][0]
-    assert (records[0], records[2], records.sum()) == (1, 1, 2)
-    (twice,) = numbers(QUESTIONS[6], (0, 2))["count"].tolist()
-    assert twice == [2, 1], "both units have a woman's record, and unit 1 a man's"
-
-
 def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
     """Three records of 1 within an end of 3: a sum has all of them, a mean has two."""
     own = (1, 1, 1)  # leaf 0, f, 1
@@ -231,3 +228,86 @@ def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
 def test_what_cannot_be_asked_is_refused(text: str, said: str) -> None:
     with pytest.raises(QuestionError, match=said):
         resolved(text)
+
+
+LONG = ('form = "microdata"', 'form = "long"\ncount = "n"')
+
+
+def write_long(folder: Path, *, twice: bool = False, add: bool = False, shift: bool = False) -> Path:
+    """The workers counted by area, age and sex; `shift`: and by a column beyond the schema."""
+    form = (LONG[0], LONG[1] + ('\nrepeated = "add"' if add else ""))
+    spec = write_workers(folder, form)
+    people = pd.read_csv(folder / "workers.csv", dtype={"area": str})
+    keys = ["area", "age", "sex", *(["shift"] if shift else [])]
+    cells = people.groupby(keys).agg(n=("pay", "size"), pay=("pay", "first")).reset_index()
+    if not shift:
+        cells["shift"] = "day"
+    if twice:
+        cells = pd.concat([cells, cells.iloc[:1]])
+    cells.to_csv(folder / "workers.csv", index=False)
+    return spec
+
+
+def test_a_cell_that_stands_twice_is_refused_as_in_a_run(tmp_path: Path) -> None:
+    """Or where a column beyond the schema tells rows apart."""
+    for name in ("once", "twice", "shift"):
+        spec = write_long(tmp_path / name, twice=name == "twice", shift=name == "shift")
+        with ledger_of(spec.parent):
+            if name == "once":
+                ask(spec, "count by sex")
+                continue
+            with pytest.raises(RefusedError) as error:
+                ask(spec, "count by shift")
+        assert "a cell that an earlier row has" in error.value.details.read_text("utf-8")
+
+
+def test_rows_are_added_up_where_the_spec_says_so(tmp_path: Path) -> None:
+    spec = write_long(tmp_path, add=True, shift=True)
+    with ledger_of(tmp_path, budget="9"):
+        root = ask(spec, "count by shift", "5")
+    answer = pd.read_csv(root / "public" / "answer.csv").set_index("shift")["count"]
+    assert abs(answer.sum() - 400) <= 6
+
+
+def test_columns_beyond_the_schema_have_their_values_though_others_are_coded(tmp_path: Path) -> None:
+    spec = write_workers(tmp_path, ('form = "microdata"', 'form = "microdata"\ncoded = true'))
+    people = pd.read_csv(tmp_path / "workers.csv", dtype={"area": str})
+    people["age"] = people["age"].map({"0-17": 0, "18-64": 1, "65+": 2})
+    people["sex"] = people["sex"].map({"f": 0, "m": 1})
+    people.to_csv(tmp_path / "workers.csv", index=False)
+    with ledger_of(tmp_path, budget="9"):
+        root = ask(spec, "count by sex, shift", "5")
+    answer = pd.read_csv(root / "public" / "answer.csv")
+    true = people.assign(sex=people["sex"].map({0: "f", 1: "m"})).groupby(["sex", "shift"]).size().reset_index(name="n")
+    both = answer.merge(true)
+    assert len(both) == 4
+    assert ((both["count"] - both["n"]).abs() <= 4).all()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('["0", "60000"]', '["0"]', "wages.between: found a list of 1 entry; at least 2 are needed"),
+        ('["0", "60000"]', '["0", "1", "2"]', "wages.between: found a list of 3 entries; at most 2 are allowed"),
+        ('["0", "60000"]', "[0]", 'write it in quotes, "0"'),
+        ('["0", "60000"]', '["0", "60050"]', "wages.between"),
+        ('unit = "100"\n', "", "wages.unit: between and unit are needed together"),
+        ('column = "pay"\n', 'values = ["a"]\n', "wages.values: found both of values and between"),
+        ('["day", "night"]', '["day", "day"]', "shift.values: a value stands twice"),
+        ('["day", "night"]', '["day", "night"]\nmissing = "dusk"', "shift.missing: found 'dusk'"),
+        ('["day", "night"]', '["day", "night"]\nends = "total"', "shift.ends: only for an amount"),
+    ],
+)
+def test_what_is_refused_is_named_by_its_key(old: str, new: str, says: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(SPEC.replace(old, new), "a.toml", Path())
+    assert [line for line in str(error.value).splitlines() if line.startswith("a.toml: questions.") and says in line]
+
+
+def test_keys_that_are_not_published_are_in_no_public_spec() -> None:
+    spec = parse_spec(SPEC, "a.toml", Path())
+    part = spec.part(QuestionsPart)
+    assert part is not None
+    assert sorted(part.questions or ()) == ["shift", "wages"]
+    without = parse_spec(SPEC[: SPEC.index("[questions.")], "a.toml", Path())
+    assert spec.public_dict() == without.public_dict()

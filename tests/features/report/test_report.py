@@ -1,4 +1,4 @@
-"""The report follows from public files, says what they say, and is verified; its twin stays restricted."""
+"""The report follows from public files and says what they say, in words of its language; its twin stays restricted."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ import html
 import re
 import shutil
 import stat
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from matrix.shown import content_of, numbers_of, page_shows_the_tables
+from releases.browser import opened
 from releases.mapped import write_mapped_town
-from releases.pages import report_in
+from releases.pages import english_in, marked_texts, outside_of_signs, report_in, visible
 from releases.small import QUICK, run, write_town
 
 import features.report.explorer
 import features.report.workers
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.progress import Silent
-from pipeline.published import release_at
-from pipeline.reading.release import Release, open_release
+from pipeline.model.texts.catalogue import Numerals
+from pipeline.published import open_finished, release_at
+from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 
@@ -106,3 +110,150 @@ def test_outlines_are_a_public_input_of_the_run(mapped_town: Release, tmp_path: 
     named = ("[companions.units]", '[report.polygons.tracts]\nfile = "x"\ncode = "id"\n\n[companions.units]')
     with pytest.raises(SpecError, match=r"report\.polygons\.tracts: 'tracts' is not a level; did you mean 'tract'\?"):
         run(write_town(tmp_path / "wrong", QUICK[0], named), tmp_path / "out")
+
+
+SPEC = """
+name = "words"
+privacy = {{ rho = "{rho}", key = "insecure-test:1" }}
+geography = {{ file = "people.csv", column = "block", levels = {{ county = 1, block = 3 }} }}
+schema.attributes = {{ group = ["a", "b"] }}
+input = {{ file = "people.csv", form = "wide", geocode = "block", cells = [ {{ counts = "{{group}}" }} ] }}
+strategy = {{ queries = {{ total = "1/2", group = "1/2" }}, levels = {{ county = "1/2", block = "1/2" }} }}
+tables = {{ {tables} }}
+publish = {{ replicates = 4, microdata = false }}
+postprocess = {{ solver = "batched" }}
+"""
+
+
+def released(folder: Path, rho: str, tables: str, counties: str) -> Release:
+    """Blocks of 600 on average, 300 in each group."""
+    folder.mkdir(exist_ok=True)
+    blocks = [f"{county}{number:02d}" for county in counties for number in range(12)]
+    counts = np.random.default_rng(2).poisson(300, (len(blocks), 2))
+    pd.DataFrame(counts, columns=["a", "b"]).assign(block=blocks).to_csv(folder / "people.csv", index=False)
+    (folder / "release.toml").write_text(SPEC.format(rho=rho, tables=tables), encoding="utf-8")
+    return open_release(run(folder / "release.toml", folder / "out"))
+
+
+def tiles(release: Release) -> list[tuple[int, str]]:
+    """The number and the text of each tile."""
+    (part,) = re.findall(r'<ul class="tiles">(.*?)</ul>', release.report.read_text("utf-8"), re.DOTALL)
+    found = re.findall(r"<li><b>([0-9,]+)</b><span>(.*?)</span>", part, re.DOTALL)
+    return [(int(number.replace(",", "")), html.unescape(text)) for number, text in found]
+
+
+def interval(text: str) -> tuple[int, int]:
+    """The ends that a tile says."""
+    (ends,) = re.findall(r"; 90 % interval: ([0-9,]+) to ([0-9,]+)$", text)
+    return int(ends[0].replace(",", "")), int(ends[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("tables", ['total = "total", group = "group"', 'group = "group"'])
+def test_the_interval_is_that_of_the_number_published_or_not(tables: str, tmp_path: Path) -> None:
+    """One area at the top: of the table of totals, and without one of a query."""
+    release = released(tmp_path, "1", tables, "A")
+    row = release.query("total").at("county").iloc[0]
+    number, text = tiles(release)[0]
+    assert number == row["total"]
+    assert interval(text) == (row["total:low90"], row["total:high90"])
+    assert row["total:low90"] < number
+
+
+def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> None:
+    """People are exact in each county; housing units are not, and their sum over counties has the interval of a sum."""
+    noisy = ('invariants = { block = ["total"] }\n', "invariants = {}\n")
+    release = open_release(run(write_town(tmp_path / "in", *QUICK, noisy), tmp_path / "out"))
+    (_, people), (units, text), *_ = tiles(release)
+    assert "interval" not in people
+    companion = reader_of(release.companion("units"))
+    everywhere = np.ones(companion.spine.n_leaves, dtype=bool)
+    (half,) = companion.half_widths.of_area(everywhere, release.companion("units").query("total").query.groups)
+    assert interval(text) == (max(0, units - half), units + half)
+    assert half > 0
+
+
+#: Every text of the explorer and of the pictures, and what is said aloud of their parts.
+SPOKEN = r"""() => {
+  const found = [];
+  for (const place of document.querySelectorAll('#explorer, .chart')) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) found.push(walker.currentNode.data);
+    for (const one of place.querySelectorAll('[aria-label]')) found.push(one.getAttribute('aria-label'));
+  }
+  return found.join('\n');
+}"""
+
+
+#: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
+DATA = set(
+    re.findall(
+        r"\w+",
+        "county tract block total sex detail detailed grown status units Adults Sexo Condado habitantes edad "
+        "Office of Towns counts town example CC BY The town people The first note is too building students dorm "
+        "abril de",
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def spanish(named_town: Path) -> str:
+    return report_in(named_town, "es")
+
+
+def test_whatever_the_page_says_is_from_the_catalogue(named_town: Path) -> None:
+    """Every text is between signs; what is not is a word of the spec."""
+    page = report_in(named_town, "es", marked_texts())
+    text = visible(page)
+    assert text.count("\u27e6") > 150
+    assert outside_of_signs(text) - DATA == set()
+
+
+def test_no_english_is_left_in_the_spanish_page(named_town: Path, spanish: str) -> None:
+    text = re.sub(r"\s+", " ", visible(spanish))
+    assert english_in(text) == []
+    assert len(english_in(visible(report_in(named_town, "en")))) > 80
+    assert '<html lang="es">' in spanish
+    assert "Los números" in text
+    assert "Fecha de referencia: 1 de abril de 2030." in text
+
+
+def words_of(town: Path) -> set[str]:
+    """The words of the town's spec, names and notes."""
+    release = open_finished(town, check_hashes=False)
+    names = [name for level in release.names.values() for name in level.in_language("es")]
+    text = " ".join([str(release.manifest.spec), *names])
+    return set(re.findall(r"[^\W\d_]{2,}", text))
+
+
+@pytest.mark.slow
+def test_whatever_the_scripts_write_is_from_the_catalogue(browser: Any, named_town: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_in(named_town, "es", marked_texts()), "utf-8")
+    shown = opened(browser, path)
+    page = shown.page
+    page.fill("#search", "nowhere at all")
+    page.wait_for_selector("#found .hint")
+    page.fill("#search", "A0")
+    page.wait_for_selector("#found [role=option]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#area h3")
+    for measure in ("margin", "share", "count"):
+        if page.locator(f'#measure option[value="{measure}"]').count():
+            shown.wait("select_option", "#measure", measure)
+        spoken = re.sub(r"\w+…", "", page.evaluate(SPOKEN))  # a long label in a picture is cut
+        assert spoken.count("\u27e6") > 30
+        assert outside_of_signs(spoken) - words_of(named_town) - {"PNG", "SVG", "CSV"} == set()
+    assert shown.complaints == []
+
+
+def test_scripts_and_pages_write_numbers_alike(browser: Any) -> None:
+    page = browser.new_page()
+    numbers = [0, 999, 1234, 9999, 12345, 1234567, 12.5, 1234.5]
+    written = (
+        "([language, numbers]) => numbers.map(one => new Intl.NumberFormat(language, "
+        "{ maximumFractionDigits: 1, numberingSystem: 'latn' }).format(one))"
+    )
+    for language in ("en", "es", "es-MX", "de", "pt-PT", "hi"):
+        found = page.evaluate(written, [language, numbers])
+        assert found == [Numerals(language).decimal(Decimal(str(one))) for one in numbers], language
+    page.close()

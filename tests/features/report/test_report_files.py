@@ -1,4 +1,4 @@
-"""What is too large for the report's page is in files beside it: read when asked for, verified, said when missing."""
+"""What is too large for the report's page is in files beside it, verified, and said when missing; a real state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from releases.browser import Opened, opened
+from releases.browser import Opened, chromium, opened
+from releases.examples import rhode_island
 from releases.large_report import large_report
 from releases.small import QUICK, request_of, run, write_town
 
@@ -174,20 +175,36 @@ def test_missing_files_are_said_and_what_was_shown_stays(browser: Any, large: Ru
 
 
 @pytest.mark.slow
-def test_35_000_leaves_with_91_cells(browser: Any, tmp_path: Path) -> None:
-    """Under 5 MB, and little of it drawn, without anything from beside; a leaf is one more file."""
-    job = large_report(tmp_path / "large", tracts=350, blocks=100, cells=91)
-    assert job.run.report.stat().st_size < 5_000_000
-    assert sum(path.stat().st_size for path in job.run.report_files()) > 3_000_000
-    shown = opened(browser, job.run.report)
-    assert shown.page.locator("*").count() < 1_500
-    assert shown.requests == []
-    shown.wait("select_option", "#table", "1")
-    wanted = pd.read_parquet(job.run.main.table("age", "block")).iloc[15_007]
-    shown.page.fill("#search", wanted["geocode"])
-    shown.page.wait_for_selector("#found li[role=option]")
-    shown.wait("press", "#search", "Enter")
-    assert len(shown.requests) == 1
-    found = shown.page.locator("#area tbody tr td:nth-child(2)").all_text_contents()
-    assert list(map(int, found)) == [wanted[f"a{age:02d}"] for age in range(91)]
-    assert shown.complaints == []
+def test_rhode_island_with_maps_of_tracts(shared_data: Path, tmp_path: Path) -> None:
+    """Under 5 MB with all five levels, blocks too; what is not looked at is not drawn."""
+    (tmp_path / "spec.toml").write_text(f"{rhode_island(shared_data)}\n[publish]\nreplicates = 2\n")
+    directory = RunDirectory(run(tmp_path / "spec.toml", tmp_path / "out", workers=2))
+    assert directory.report.stat().st_size < 5_000_000
+    names = json.loads(directory.report.read_text("utf-8").split('id="content">')[1].split("</script>")[0])
+    assert {tuple(table["levels"]) for table in names["tables"]} == {
+        ("state", "county", "tract", "block_group", "block")
+    }
+    with chromium() as browser:
+        shown = opened(browser, directory.report)
+        assert shown.page.locator("*").count() < 2_500  # there are 25,000 blocks
+        assert shown.page.locator("#picture svg path[aria-roledescription]").count() == 0
+        assert shown.page.locator("#picture svg .mark-shape path:not([fill^=url])").count() == 243
+        shown.wait("select_option", "#table", "1")
+        shown.wait("select_option", "#level", "4")
+        stored = pd.read_parquet(directory.main.table("race", "block"))
+        shown.wait("click", "#next")
+        first = shown.page.locator("#counts-body tr").first.locator("th, td").all_text_contents()
+        expected = (
+            stored[[name for name in stored.columns if not name.endswith((":moe90", ":low90", ":high90"))]]
+            .iloc[25]
+            .astype(str)
+            .tolist()
+        )
+        expected.insert(1, str(sum(map(int, expected[1:]))))
+        assert [cell.split(" ")[0].replace(",", "") for cell in first] == expected
+        shown.page.fill("#search", "Newport")
+        shown.page.wait_for_selector("#found li[role=option]")
+        shown.wait("press", "#search", "Enter")
+        assert shown.page.locator("#area h3").text_content() == "Newport (county 44005)"
+        assert shown.complaints == []
+        assert shown.requests == []

@@ -1,7 +1,9 @@
-"""The report in a real browser: it opens without complaint, answers to mouse and keyboard, and asks for nothing."""
+"""The report in a real browser: mouse, keyboard, addresses, paper; for everybody, and with its own scripts alone."""
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
+from releases.command import PROJECT, feature_module, needs, printed
+from releases.policy import runs_its_own_scripts_alone
+from typer.testing import CliRunner
 
+from flows.cli import app
+from pipeline.reading.compare import compare, comparison_html
+from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
@@ -139,3 +147,167 @@ def test_an_address_of_nothing_shows_the_page_as_it_is(browser: Any, town: Path)
         assert shown.page.locator("#area-title").count() == 0
         assert shown.complaints == []
         shown.page.context.close()
+
+
+_WIDTHS = (360, 800, 1280)
+
+
+_LOOKS = {
+    "light": {"color_scheme": "light", "forced_colors": "none"},
+    "dark": {"color_scheme": "dark", "forced_colors": "none"},
+    "forced": {"color_scheme": "dark", "forced_colors": "active"},
+}
+
+
+def broken(page: Any) -> list[str]:
+    """Each broken rule of axe-core, with the elements that break it."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{one['id']}: {[node['target'] for node in one['nodes']][:5]}" for one in found]
+
+
+def everything(shown: Opened) -> None:
+    """All that the page can show at once: an area, a comparison, a table with shares, every list open."""
+    shown.wait("select_option", "#table", "1")  # sex
+    for row in (1, 2):
+        shown.wait("click", f"#counts-body tr:nth-child({row}) button")
+        shown.wait("click", "[data-key=compare]")
+    shown.wait("click", "[data-key=head-1]")
+    shown.page.click("#several")
+    shown.page.evaluate("for (const one of document.querySelectorAll('.online, #map-tools')) one.hidden = false")
+    shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", ["light", "dark", "forced"])
+def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
+    """At the width of a telephone, a tablet and a desk."""
+    shown = opened(browser, RunDirectory(town).report, dark=look != "light", width=_WIDTHS[-1])
+    shown.page.emulate_media(**_LOOKS[look])
+    everything(shown)
+    for width in _WIDTHS:
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        shown.page.wait_for_timeout(300)  # drawn again 150 ms after the last change of size
+        assert broken(shown.page) == [], f"{width} points wide"
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.complaints == []
+    if look == "light":  # what is broken is found: a button without a name, and text that is hardly visible
+        shown.page.evaluate("document.getElementById('next').textContent = ''")
+        shown.page.evaluate("document.querySelector('.lead').style.color = '#ccc'")
+        assert {one.split(":")[0] for one in broken(shown.page)} >= {"button-name", "color-contrast"}
+    shown.page.context.close()
+
+
+def focused(shown: Opened) -> str:
+    return str(
+        shown.page.evaluate(
+            "document.activeElement.dataset.key || document.activeElement.id || document.activeElement.tagName"
+        )
+    )
+
+
+@pytest.mark.slow
+def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
+    """What is pressed keeps the focus though it is drawn again; where it is gone, what stands for it has it."""
+    shown = opened(browser, RunDirectory(town).report)
+    shown.wait("select_option", "#level", "2")  # block
+    for pressed, holds in (
+        ("[data-key=row-3]", "row-3"),
+        ("[data-key=compare]", "compare"),
+        ("[data-key=path-1]", "area-title"),
+        ("[data-key=below-2]", "below-2"),
+        ("[data-key=head-0]", "head-0"),
+        ("#everywhere", "counts-region"),
+        ("[data-key=out-2-3]", "counts-region"),
+    ):
+        shown.page.focus(pressed)
+        shown.wait("press", pressed, "Enter")
+        assert focused(shown) == holds, pressed
+    assert shown.page.locator("th[aria-sort=descending]").count() == 1
+    assert not shown.page.locator("#compare").is_visible()
+
+
+@pytest.mark.slow
+@needs("fitness")
+def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(browser: Any, town: Path, tmp_path: Path) -> None:
+    """Comparison, audit, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
+    release = open_reader(town)
+    (tmp_path / "compare.html").write_text(comparison_html(compare(release, release)), encoding="utf-8")
+    findings = feature_module("features.audit.findings")
+    found = findings.Audit("Audit", (findings.Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"})
+    audit, _ = feature_module("features.audit.report").write_audit(found, tmp_path)
+    judged = CliRunner().invoke(
+        app, ["fitness", str(town), "--threshold", "60", "--html", str(tmp_path / "fitness.html")]
+    )
+    assert judged.exit_code == 0, judged.output
+    shutil.copytree(town, tmp_path / "town")
+    restricted = CliRunner().invoke(app, ["--quiet", "fitness", str(tmp_path / "town"), "--truth", "--compare"])
+    assert restricted.exit_code == 0, restricted.output
+    pages = (
+        tmp_path / "compare.html",
+        audit,
+        tmp_path / "fitness.html",
+        RunDirectory(tmp_path / "town").fitness_page,
+        RunDirectory(town).accuracy_page,
+    )
+    for file in pages:
+        colours = set()
+        for dark, width in ((False, _WIDTHS[0]), (True, _WIDTHS[2])):
+            shown = opened(browser, file, dark=dark, width=width, ready=False)
+            shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+            shown.page.wait_for_timeout(300)
+            assert broken(shown.page) == [], file.name
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+            colours.add(shown.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert shown.complaints == []
+            shown.page.context.close()
+        assert colours == {"rgb(251, 250, 247)", "rgb(20, 24, 26)"}
+
+
+PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise", "auditor")
+
+
+META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
+
+
+@pytest.fixture(scope="module")
+def pages(town: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A page of each template, by the template's name."""
+    folder = tmp_path_factory.mktemp("pages")
+    printed("compare", town, town, "--html", folder / "compare.html")
+    run = RunDirectory(town)
+    return {"report": run.report, "accuracy": run.accuracy_page, "compare": folder / "compare.html"}
+
+
+def templates() -> dict[str, Path]:
+    """The whole pages among the templates, by name; parts of pages are not."""
+    found = [path for package in PACKAGES for path in (PROJECT / package).rglob("*.html*")]
+    return {
+        path.name.partition(".")[0]: path for path in found if path.read_text("utf-8").lower().startswith("<!doctype")
+    }
+
+
+def test_every_template_of_a_page_begins_with_the_policy(pages: dict[str, Path]) -> None:
+    found = templates()
+    assert len(found) >= len(pages)
+    for name, path in found.items():
+        text = path.read_text("utf-8")
+        assert META in text, path
+        assert text.count("Content-Security-Policy") == 1
+        assert re.search(r"<(script|style|link|title|body)\b", text.partition(META)[0]) is None, path
+        assert name in (*pages, "audit", "fitness", "history"), f"{name}: a page of it is to be opened here"
+
+
+@pytest.mark.parametrize("name", ["report", "accuracy", "compare"])
+def test_a_page_works_and_what_is_put_into_it_does_not_run(
+    name: str, browser: Any, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    runs_its_own_scripts_alone(browser, pages[name], tmp_path, ready=name == "report")
+
+
+def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:
+    findings = feature_module("features.audit.findings")
+    well = findings.certain("files", "hashes", "all", [], well="as stated")
+    audit = findings.Audit("audit", (well,), {"release": "town"})
+    page, _ = feature_module("features.audit.report").write_audit(audit, tmp_path / "audit", private=True)
+    runs_its_own_scripts_alone(browser, page, tmp_path)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oracles.dense import leaves_below
 from oracles.random_problems import random_spine
 
-from features.years.design import Design, independent
+from features.years.design import Design
 from features.years.history import (
     VERDICTS,
     ChangeModel,
@@ -120,23 +120,6 @@ def test_history_is_dense_least_squares(seed: int, depth: int | None, model: boo
         wrong = [None if one is None else ExactAnswers(one.matrix, one.values + 1) for one in exact]
         shifted = histories(spine, DESIGN, measured, changes, wrong)
         assert np.abs(shifted[-1].mean - history.mean).max() > 0.01
-
-
-def test_without_a_model_each_period_is_estimated_for_itself() -> None:
-    """Estimates are those of each period alone, and errors have the covariance (tree) (x) G^-1."""
-    spine = random_spine(np.random.default_rng(4), 3)
-    measured = some_measured(spine, 4)
-    whole = histories(spine, DESIGN, measured)
-    one = independent(1, 2, "change-one")
-    for period in range(PERIODS):
-        alone = [
-            [SeriesQuery(query.matrix, query.values[[period]], query.variance) for query in queries]
-            for queries in measured
-        ]
-        for history, single in zip(whole, histories(spine, one, alone), strict=True):
-            assert np.allclose(history.mean[:, period], single.mean[:, 0])
-            kron = np.einsum("st,nij->nsitj", DESIGN.covariance, single.covariance[:, 0, :, 0])
-            assert np.allclose(history.covariance, kron)
 
 
 def flat(n: int) -> Spine:

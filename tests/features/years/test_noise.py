@@ -19,7 +19,7 @@ from oracles.series_numbers import errors_of, mixed, square_root
 
 from features.years.chain import InSeries
 from features.years.confidential import CarriedPeriods
-from features.years.design import Design, independent, mixed_again, triangular, unmixed
+from features.years.design import Design, mixed_again, triangular, unmixed
 from features.years.series import MixedPeriods, counts_variance, found
 from geography.errors import InputError
 from geography.spine import Level, Spine
@@ -28,7 +28,6 @@ from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.series import FIRST, SeriesPeriod
-from pipeline.privacy.budget import noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.histograms import write_histogram
@@ -148,16 +147,6 @@ def test_unmixed_noise_has_the_stated_covariance(
     assert (off.max() > 4) == wrong
     for t, one in enumerate(periods):
         assert one.read.variance == pytest.approx(float(stated[t, t]))
-
-
-def test_one_period_is_a_usual_measurement(measured_periods: Measuring) -> None:
-    """T = 1: the numbers that are published are the truth and noise of the usual distribution, not multiplied."""
-    design = independent(1, 2, "change-one")
-    assert design.noise(RHO) == noise_for("zcdp", RHO, Fraction(1), Fraction(1), "change-one")
-    truths = some_truths(4, 1)
-    (one,) = measured_periods(design, truths)
-    assert np.array_equal(one.values, truths[0] + one.noise)
-    assert np.array_equal(unmixed(design, mixed_again(design, [one.values]))[0], one.values)
 
 
 def test_the_estimator_takes_a_period_as_it_is() -> None:

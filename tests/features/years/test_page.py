@@ -124,33 +124,6 @@ def test_every_number_of_the_page_is_that_of_the_tables(browser: Any, revision: 
 
 
 @pytest.mark.slow
-def test_the_line_and_its_band_are_where_their_numbers_are(browser: Any, revision: Path) -> None:
-    """Heights of points and of the band's corners, put back into numbers by two marks of the scale."""
-    shown = opened(browser, revision / PAGE)
-    for code in ("A", "B01", "B0203"):
-        _choose(shown, code)
-        marks = shown.page.evaluate(
-            "[...document.querySelectorAll('#line .grid')].map((line, i) => [Number(line.getAttribute('y1')), "
-            "line.nextSibling.textContent])"
-        )
-        (y0, low), (y1, high) = ((y, _number(text)) for y, text in (marks[0], marks[-1]))
-        slope = (high - low) / (y1 - y0)
-        near = abs(slope) * 0.06 + 1e-9
-        circles = shown.page.evaluate(
-            "[...document.querySelectorAll('#line circle')].map(one => Number(one.getAttribute('cy')))"
-        )
-        band = [
-            float(point.split(",")[1]) for point in str(shown.page.get_attribute("#line .band", "points")).split(" ")
-        ]
-        rows = _cells(shown, "changes")
-        assert [low + (y - y0) * slope for y in circles] == pytest.approx([_number(row[1]) for row in rows], abs=near)
-        ends = [list(map(_number, row[2].split(_TO))) for row in rows]
-        wanted = [end[1] for end in ends] + [end[0] for end in reversed(ends)]
-        assert [low + (y - y0) * slope for y in band] == pytest.approx(wanted, abs=near)
-    shown.page.context.close()
-
-
-@pytest.mark.slow
 def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
     """No rule of axe-core is broken, nothing is wider than a telephone, and paper has the table and no controls."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")

@@ -10,12 +10,10 @@ import pandas as pd
 import pytest
 from releases.named import write_named_town
 from releases.patients import write_patients
-from releases.small import run
 from typer.testing import CliRunner
 
 from flows.checks.validation import validate
 from flows.cli import app
-from pipeline.errors import RefusedError
 
 
 @pytest.fixture
@@ -90,24 +88,6 @@ def test_a_bound_that_the_records_break_is_a_remark(folder: Path) -> None:
     spec.write_text(spec.read_text("utf-8") + stated, encoding="utf-8")
     (missing,) = [one for one in validate(None, spec).remarks if "[report]" in one]
     assert missing.endswith("[report] states no publication_date, version, next_release; readers will ask for them")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {2: {"age": "adlt"}},
-        {2: {"block": ""}},
-        {2: {"age": "child", "quarters": "prison"}},
-    ],
-)
-def test_it_agrees_with_a_run(changes: dict[int, dict[str, str | int | None]], folder: Path, tmp_path: Path) -> None:
-    """What is found here is refused there, with the same words about the rows."""
-    spoil(folder / "persons.csv", changes)
-    found = validate(folder, folder / "release.toml")
-    with pytest.raises(RefusedError) as refused:
-        run(folder / "release.toml", tmp_path / "out")
-    assert refused.value.exit_status == 2
-    assert found.findings[0].where in refused.value.details.read_text()
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`spinewise query` prints what the reader gives, in each form."""
+"""`spinewise query` prints what the reader gives, in each form; a file with other rows is not read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ import shlex
 from itertools import pairwise, permutations, product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from oracles.damage import restored
 from releases.columns import release_with_names
 from releases.command import printed
 from releases.named import TRACTS
+from releases.small import QUICK, run, write_town
 
 from geography.errors import SpinewiseError
+from pipeline.errors import ReleaseError
 from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
+from pipeline.release.tables import read_table, read_table_parts
+from pipeline.storage.readable import unchecked
 
 
 def invoke(*arguments: object) -> str:
@@ -110,6 +117,8 @@ SLIPS = (
     (["age", "--show", "difference", "--at", "tract"], "two areas are needed, by --area or --areas; found --at tract"),
     (["age", "--show", "difference", "--area", "A01"], "two areas are needed, by --area or --areas; found 1 of them"),
     (["--show", "shares", "--table", "sex", "--at", "tract"], "--show shares: a query is needed"),
+    (["sex", "--show", "household-sizes", "--at", "tract"], "found --show household-sizes and a query"),
+    (["--show", "household-sizes"], "--show household-sizes: found no areas; one of --at"),
     (["sex", "--at", "tract", "--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
 )
 
@@ -177,32 +186,6 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
             invoke(town, "sex", "--areas", file, "--area", called)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--table", "sex", "--at", "tract"),
-        ("total", "--area", "A,B01"),
-        ("sex", "--at", "county", "--show", "shares"),
-    ],
-)
-def test_one_row_a_number(town: Path, arguments: tuple[str, ...]) -> None:
-    """The same numbers as side by side, each once, with what it is of."""
-    wide = frame(town, *arguments)
-    text = invoke(town, *arguments, "--tidy", "--format", "csv")
-    if "--show" not in arguments:
-        assert not re.search(r"\.0\b", text)  # counts and the ends of their intervals are whole numbers
-    tidy = pd.read_csv(io.StringIO(text))
-    labels = [name for name in wide.columns if ":" not in name and name not in ("name", "sum")]
-    terms = [name for name in tidy.columns[1:] if name not in ("name", "value", "low", "high", "reliability")]
-    assert len(tidy) == len(wide) * len(labels)
-    for number, row in tidy.iterrows():
-        label = " * ".join(str(row[term]) for term in terms)
-        assert label == labels[int(str(number)) % len(labels)]
-        found = wide.loc[row.iloc[0]]
-        assert row["value"] == found[label]
-        assert (row["low"], row["high"]) == (found[f"{label}:low90"], found[f"{label}:high90"])
-
-
 def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
     """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
     values = {one.name: one.values for one in open_reader(town).schema.attributes}
@@ -262,3 +245,57 @@ def test_an_area_is_asked_for_by_its_name(named_town: Path) -> None:
             invoke(named_town, "total", "--area", wrong)
     of_a_tract = release.query("total").over({"tract:Old Town": ["B03"]})
     same(frame(named_town, "total", "--area", "tract:Old Town"), of_a_tract)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    changes = [(old, new.replace("replicates = 2", "margins = true\nreplicates = 2")) for old, new in QUICK]
+    return run(write_town(folder / "in", *changes), folder / "out")
+
+
+def rows_of(damage: str, n: int) -> list[int]:
+    """Which rows of a file of `n` are written, in which order."""
+    rows = list(range(n))
+    return {
+        "the first twice": [0, *rows],
+        "the last twice": [*rows, n - 1],
+        "all twice": rows * 2,
+        "one for another": [*rows[:-1], 0],
+        "two exchanged": [*rows[:-2], n - 1, n - 2],
+        "one less": rows[:-1],
+        "none": [],
+    }[damage]
+
+
+DAMAGES = ("the first twice", "the last twice", "all twice", "one for another", "two exchanged", "one less", "none")
+
+
+def rewrite(path: Path, damage: str) -> None:
+    table = pq.read_table(path)
+    rows = rows_of(damage, table.num_rows)
+    pq.write_table(table.take(np.array(rows, dtype=np.int64)), path)
+
+
+def tables(release: Path) -> list[Path]:
+    """All of tables that have more than one row."""
+    found = sorted((release / "public").rglob("tables/*/*.parquet"))
+    return [path for path in found if pq.read_metadata(path).num_rows > 2]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_reader(damage: str, release: Path) -> None:
+    """Whatever is wrong with the rows, the first that is wrong is named."""
+    (path, *_) = tables(release)
+    geocodes = read_table(unchecked(path)).geocodes
+    assert read_table(unchecked(path), geocodes=geocodes).counts.shape[0] == len(geocodes)
+    rows = rows_of(damage, len(geocodes))
+    first = next((place for place, row in enumerate(rows) if row != place), len(rows))
+    says = "it has no row for the geocode"
+    if first < len(rows):
+        again = rows[first] < first
+        says = f"several rows for the geocode '{geocodes[rows[first]]}'" if again else f"row {first + 1:,} is of"
+    with restored([path]):
+        rewrite(path, damage)
+        with pytest.raises(ReleaseError, match=says):
+            list(read_table_parts(unchecked(path), geocodes=geocodes))

@@ -1,24 +1,77 @@
-"""A plan counts the memory of the report: by its tables, areas and levels, and only where it shows covariances."""
+"""Numbers of the report without a browser: margins in figures, factors of covariances, and the memory they take."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
+from releases.drawn import drawn_table, parts_of
 
 from features.report.moments import Reported, held_bytes
+from features.report.table_numbers import MarginSummary
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
-from pipeline.cost.memory import memory_of, sizes_of
+from pipeline.cost.memory import memory_of
 from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
+from pipeline.release.area_sizes import TENFOLD
+from pipeline.release.reliability import UNKNOWN, classes_of, tenths
+from pipeline.release.tables import ReleasedTable
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.linear.pairs import rows_of
 
+
+@pytest.mark.parametrize(
+    ("count", "margin", "noisy"),
+    [(300, 100, True), (300, 99, False), (100, 34, True), (99, 90, False), (0, 500, False)],
+)
+def test_noise_is_large_beside_numbers_that_are_far_from_zero(count: int, margin: int, noisy: bool) -> None:
+    """Half intervals of a third of a mean of 100 or more; the mean is that of all numbers, in any parts."""
+    counts = np.array([[count - 50 if count else 0, count + 50 if count else 0]] * 6)
+    ends = counts - float(margin), counts + float(margin)
+    whole = ReleasedTable("t", "level", "q", np.arange(6).astype(str), ("a", "b"), counts, *ends)
+    summary = MarginSummary()
+    for part in parts_of(whole, 4):
+        summary.add(part)
+    assert summary.mean == count
+    assert summary.is_noisy is noisy
+
+
+@pytest.mark.parametrize("step", [7, 1000])
+def test_margins_by_brute_force(step: int) -> None:
+    whole = drawn_table(400, 5, seed=2)
+    assert whole.margins is not None
+    summary = MarginSummary()
+    for part in parts_of(whole, step):
+        summary.add(part)
+    margins = tenths(whole.margins)
+    sizes = whole.counts.sum(axis=1)
+    for found in [*summary.by_size(), summary.all()]:
+        low = 0 if found.size < 0 else TENFOLD[found.size]
+        high = math.inf if found.size < 0 or found.size + 1 == len(TENFOLD) else TENFOLD[found.size + 1]
+        rows = (sizes >= low) & (sizes < high)
+        known = np.sort(margins[rows][margins[rows] != UNKNOWN]) / 10
+        assert (found.areas, found.numbers) == (rows.sum(), len(known))
+        for quantile, value in ((0.1, found.low), (0.5, found.median), (0.9, found.high)):
+            if len(known):
+                exact = known[math.ceil(quantile * len(known) - 1e-9) - 1]
+                assert value is not None
+                assert exact * 0.99 - 1e-9 <= value <= exact + 1e-9
+        some = whole.counts[rows] > 0
+        classes = np.bincount(classes_of(whole.counts[rows], margins[rows])[some], minlength=3)
+        assert found.shares == tuple(classes.tolist())
+
+
 AGES = [f'"{age}"' for age in range(12)]
+
+
 ALL = '["county", "tract", "block"]'
+
+
 SPEC = """
 name = "ages"
 {zeros}
@@ -96,12 +149,3 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     processes = memory.MAIN_MB + memory.ENGINE_MB + 2 * memory.WORKER_MB
     assert after.peak_mb == pytest.approx(processes + found.bytes / 1e6, rel=1e-3)  # and the histograms
     assert memory_of(spec, spine, 2).peak_mb < after.peak_mb < beside.peak_mb < 1.1 * after.peak_mb
-
-
-def test_families_have_no_more_cells_than_are_possible(tmp_path: Path) -> None:
-    """What nobody can be in is in no problem; the size of the schema stays as it is."""
-    (whole,) = sizes_of(*stated(tmp_path, {"detailed": ALL}))
-    zeros = f"structural_zeros = [ {{ age = [{', '.join(AGES[:4])}] }} ]"
-    (part,) = sizes_of(*stated(tmp_path, {"detailed": ALL}, zeros=zeros))
-    assert (whole.cells, whole.possible, part.cells, part.possible, part.at_top) == (12, 12, 12, 8, 8)
-    assert part.filled < whole.filled
