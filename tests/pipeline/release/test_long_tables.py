@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,15 +101,6 @@ def test_the_rows_of_an_area_are_of_all_its_numbers(tmp_path: Path, margins: boo
         assert np.array_equal(np.unique(table.highs[number, others]), zeros["high90"], equal_nan=True)
         kinds = pd.Series(table.lows[number] * 100 + table.highs[number])[table.counts[number] == 0]
         assert len(others) == kinds.value_counts(dropna=False).max() if len(kinds) else not len(others)
-
-
-def test_the_bytes_do_not_depend_on_the_order_in_memory_and_the_size_follows_what_is_not_zero(tmp_path: Path) -> None:
-    table = made(2, margins=True)
-    first = write(tmp_path, table).read_bytes()
-    assert write(tmp_path, replace(table, counts=np.asfortranarray(table.counts))).read_bytes() == first
-    plain = replace(table, lows=None, highs=None)
-    long, wide = write(tmp_path, plain).stat().st_size, write(tmp_path, replace(plain, terms=())).stat().st_size
-    assert long * 10 < wide
 
 
 DAMAGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {

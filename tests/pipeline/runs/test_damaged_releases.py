@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracles.damage import INSTEAD, damaged_bytes, damaged_json, damaged_parquet, restored
+from oracles.damage import INSTEAD, damaged, damaged_json, restored
 from oracles.how_many import SIZES
 from oracles.watched import ends_well, for_each_number, spinewise
 from releases.changed import opened_files
@@ -110,8 +110,7 @@ def _damage(rng: random.Random, path: Path, others: list[Path]) -> bool:
         changed = rng.choice([file for file in others if file.suffix == path.suffix and file != path] or [path])
         path.write_bytes(changed.read_bytes())
     else:
-        kinds = {".parquet": damaged_parquet, ".json": damaged_json, ".geojson": damaged_json}
-        path.write_bytes(kinds.get(path.suffix, damaged_bytes)(rng, content))
+        path.write_bytes(damaged(rng, path))
     return path.read_bytes() != content
 
 

@@ -12,12 +12,12 @@ import pytest
 from releases.command import needs
 from releases.small import QUICK, public_bytes, run, write_town
 
-from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
+from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.release.manifest import read_manifest
 from pipeline.release.receipts import NOT_CHARGED
 
 
@@ -120,22 +120,6 @@ def test_a_file_that_is_not_of_the_run_is_refused(copied: Path, town_spec: Path)
     (copied / "town" / "public" / "tables" / "notes.txt").write_text("x")
     with pytest.raises(InputError, match=r"1 files under public/ do not belong to this run: public/tables/notes\.txt"):
         run(town_spec, copied)
-
-
-@pytest.mark.slow
-def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", *QUICK)
-    good = (tmp_path / "in" / "persons.csv").read_text()
-    (tmp_path / "in" / "persons.csv").write_text(good + "A0101,ancient,f,house\n")
-    with pytest.raises(RefusedError) as error:
-        run(spec, tmp_path / "out")
-    assert error.value.exit_status == 2
-    assert "ancient" in error.value.details.read_text()
-    assert "ancient" not in str(error.value)
-    (tmp_path / "in" / "persons.csv").write_text(good)
-    root = run(write_town(tmp_path / "in", *QUICK, ('rho = "2"', 'rho = "3"')), tmp_path / "out")
-    assert not error.value.details.exists()
-    assert check_public_files(RunDirectory(root)) == []
 
 
 def test_a_key_file_is_used_where_it_is_and_stays_there(tmp_path: Path) -> None:

@@ -263,29 +263,6 @@ def test_what_a_refused_update_made_is_removed_and_no_more(
         assert not existed or not any(root.iterdir())
 
 
-@pytest.mark.parametrize("end", [SystemExit(143), KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_what_a_stopped_update_made_is_kept(
-    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
-) -> None:
-    _, release, answer = given
-    module = import_module("pipeline.runs.updates")
-    perform = module.perform_public_steps
-
-    def stopped(*arguments: object, **rest: object) -> None:
-        perform(*arguments, **rest)
-        raise end
-
-    monkeypatch.setattr(module, "perform_public_steps", stopped)
-    with pytest.raises(type(end)):
-        update(release, [answer], tmp_path)
-    tables = sorted((tmp_path / release.name / "public" / "tables").rglob("*.parquet"))
-    assert tables
-    before = [path.stat().st_mtime_ns for path in tables]
-    monkeypatch.undo()
-    assert not update(release, [answer], tmp_path).done_before
-    assert [path.stat().st_mtime_ns for path in tables] == before
-
-
 def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_is_positive(tmp_path: Path) -> None:
     """An answer could make a number positive below which nothing was drawn; texts change no number."""
     wide = ('sex = "1/2"', '"age * sex" = { share = "1/2", where = "parent positive" }')

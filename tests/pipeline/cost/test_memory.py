@@ -1,4 +1,4 @@
-"""A run is done so that it fits into the memory that there is, or refused with the figures; its bytes stay the same."""
+"""A run fits into the memory that there is, or is refused with the figures; draws take their share of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import QUICK, run, write_town
 
 import pipeline.cost.memory
 from geography.spine import Spine
 from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
+from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
@@ -81,16 +82,25 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out" / "town").exists()
 
 
-@pytest.mark.usefixtures("heavy")
-def test_a_run_in_parts_publishes_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_town(tmp_path / "in", BARE, QUICK[1])
-    spec, spine = opened(path)
-    least = memory_of(spec, spine, 1, most_cells=8, part_cells=8)
-    whole = memory_of(spec, spine, 1)
-    before = public_bytes(run(path, tmp_path / "whole"))
-    monkeypatch.setenv("SPINEWISE_MEMORY", f"{(least.peak_mb + whole.peak_mb) / 2000:.3f}")
-    root = run(path, tmp_path / "parts")
-    log = (root / "restricted" / "run.log").read_text()
-    assert re.search(r"memory: at most .* in [2-9] parts, with 1 worker", log), log
-    after = public_bytes(root)
-    assert {name for name in before if before[name] != after.get(name)} <= {"public/manifest.json"}
+def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) -> float:
+    drawn = ("replicates = 3\nunbiased = true", f"margins = false\ndraws = {draws}")
+    spec = load_spec(write_town(folder, drawn, *changes))
+    public = open_listed(spec, spec.universes())
+    return memory_of(public.spec, public.spine, workers).peak_mb
+
+
+def test_each_process_holds_one_draw_of_the_tables_that_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
+    monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
+    monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
+    without = memory(tmp_path, 0, 1)
+    one, two, four = (memory(tmp_path, 10, workers) for workers in (1, 2, 4))
+    assert one > 2 * without
+    assert two - one > 2 * (one - without)
+    assert four - two == pytest.approx(two - one)
+    assert memory(tmp_path, 20, 1) == one
+    detail = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
+    total = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
+    assert memory(tmp_path, 10, 1, detail, total) < 0.7 * one
