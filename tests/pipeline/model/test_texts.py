@@ -25,9 +25,6 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import parse_spec
 
-#: Words that are the same in every language.
-FORMATS = {"PNG", "SVG", "CSV", "RMSE", "MAE", "MAPE", "MALPE", "CV", "TAES"}
-
 
 @pytest.fixture(scope="module")
 def texts() -> Mapping[str, list[str]]:
@@ -52,18 +49,6 @@ def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
 def entries(catalogue: bytes) -> list[tuple[object, ...]]:
     """But for the head, in which Babel puts the minute in which it is read where there is none."""
     return [(one.id, one.string, one.locations) for one in read_po(BytesIO(catalogue)) if one.id]
-
-
-@pytest.mark.parametrize("path", sources(".j2"), ids=lambda path: path.name)
-def test_a_template_writes_no_text_past_the_catalogue(path: Path) -> None:
-    """What is left of a template without its expressions, tags and attributes that are not read has no words."""
-    template = path.read_text("utf-8")
-    template = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<code>[^<]*</code>|\{#.*?#\}", "", template, flags=re.S)
-    read = re.findall(r'(?:aria-label|placeholder|title|alt)="([^"]*)"', template)
-    shown = re.sub(r"<[^>]*>", "\n", template)
-    shown = shown.replace("spinewise verify RELEASE_DIR", "")
-    shown = shown.replace("spinewise verify RELEASE_DIR --constraints", "")
-    assert [line for line in [*shown.splitlines(), *read] if set(re.findall(r"[A-Za-z]{2,}", line)) - FORMATS] == []
 
 
 @pytest.mark.parametrize("path", sources(".js"), ids=lambda path: path.name)

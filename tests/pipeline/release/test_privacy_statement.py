@@ -7,7 +7,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,14 +87,6 @@ def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction,
     assert shown - value < max(value, shown) * Fraction(10) ** (1 - digits) or shown == value
     if Decimal(value.numerator) / value.denominator == Fraction(text) and len(text) < digits:
         assert shown == value
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("0", "0"), ("100", "100"), ("2.50", "2.5"), ("1/3", "0.333333333334"), ("1e-10", "1e-10"), ("1e-6", "0.000001")],
-)
-def test_decimals_are_written_plainly(value: str, text: str) -> None:
-    assert decimal_text(Fraction(value)) == text
 
 
 def test_nothing_is_promised_where_no_two_inputs_are_compared() -> None:

@@ -37,33 +37,6 @@ def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
     assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
 
 
-def fail(message: str) -> None:
-    raise SpecError(message)
-
-
-def test_a_part_notes_its_problems_below_its_key() -> None:
-    problems = Problems("x.toml")
-    units = problems.at("companions.units")
-    units.at("bounds[1]").add("level", "is wrong")
-    units.at("passes").add("[0]", "is wrong too")
-    units.add("", "is wrong as a whole")
-    with units.noted(below=True):
-        fail("schema.recodes.a: is below")
-    with units.noted():
-        fail(f"{units.full_key('input')}: names all of its key")
-    problems.add("", "has no key")
-    assert problems.lines == [
-        "companions.units.bounds[1].level: is wrong",
-        "companions.units.passes[0]: is wrong too",
-        "companions.units: is wrong as a whole",
-        "companions.units.schema.recodes.a: is below",
-        "companions.units.input: names all of its key",
-        "has no key",
-    ]
-    with pytest.raises(SpecError, match=r"x\.toml: companions\.units: is wrong as a whole"):
-        units.raise_if_any()
-
-
 def test_a_key_that_may_be_real_is_never_shown() -> None:
     for secret in ('"0f1e2d3c4b5a"', "123456789", '["0f1e2d3c4b5a"]'):
         with pytest.raises(SpecError) as error:
@@ -81,20 +54,17 @@ def test_too_many_cells_are_refused_before_memory_is_taken() -> None:
 
 def test_files_that_are_no_spec_are_named(tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: no such file; a spec in TOML is needed"
-    with pytest.raises(SpecError) as error:
-        load_spec(tmp_path)
-    assert str(error.value) == f"{tmp_path}: cannot be read (is a folder); a spec in TOML is needed"
-    path.write_bytes(b'name = "caf\xe9"')
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: byte 11 is not UTF-8; a spec is TOML text in UTF-8"
-    path.write_text("name = x")
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: line 1, column 8: not valid TOML: Invalid value"
+    for where, content, said in (
+        (path, None, "no such file; a spec in TOML is needed"),
+        (tmp_path, None, "cannot be read (is a folder); a spec in TOML is needed"),
+        (path, b'name = "caf\xe9"', "byte 11 is not UTF-8; a spec is TOML text in UTF-8"),
+        (path, b"name = x", "line 1, column 8: not valid TOML: Invalid value"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(SpecError) as error:
+            load_spec(where)
+        assert str(error.value) == f"{where}: {said}"
     path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
     assert load_spec(path).name == "x"
 
