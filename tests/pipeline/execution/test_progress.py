@@ -15,7 +15,7 @@ from rich.console import Console
 import pipeline.execution.console
 from pipeline.execution.console import Bar, Lines
 from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import Counted, Silent
+from pipeline.execution.progress import Counted, Silent, Together, shown_time
 from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.steps import Step
 
@@ -46,6 +46,10 @@ def test_share_follows_geounits_times_effort(monkeypatch: pytest.MonkeyPatch) ->
     count.start(STEPS[2])
     count.finish()
     assert count.share == 1.0
+
+
+def test_times_are_shown_in_their_unit() -> None:
+    assert [shown_time(seconds) for seconds in (42, 720, 12_600)] == ["42 s", "12 min", "3.5 h"]
 
 
 def test_time_left_is_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +117,10 @@ def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatc
     assert "estimate block" in text_of(one)
     assert "400 of 1,200 geounits" in text_of(one)
     assert "left" in text_of(one)
+    Together(progress, Silent()).within("family 3", "step 9")
+    if isinstance(progress, Bar):
+        progress._progress.refresh()
+    assert "step 9" in text_of(one)
     progress.advance(5000)
     assert progress._count.done == progress._count.total == 6000, "what was done before counts for nothing"
     progress.finish(SHOWN[1])

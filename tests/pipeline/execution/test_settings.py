@@ -79,6 +79,7 @@ def test_the_projects_file_can_be_named(tmp_path: Path, monkeypatch: pytest.Monk
         ('workers = "many"', r"spinewise\.toml: workers: found 'many'; input should be a valid integer"),
         ("workers = 0", r"spinewise\.toml: workers: found 0; input should be greater than or equal to 1"),
         ("workers = ", r"spinewise\.toml is not a TOML file"),
+        ('require_ledger = "perhaps"', r"spinewise\.toml: require_ledger: found 'perhaps'"),
     ],
 )
 def test_a_slip_in_a_file_is_told_with_its_place(text: str, message: str) -> None:
@@ -435,7 +436,7 @@ def guards() -> ModuleType:
     spec = importlib.util.spec_from_file_location("guards_of_settings", HERE / "test_settings.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 

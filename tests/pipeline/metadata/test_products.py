@@ -8,12 +8,7 @@ import pytest
 from releases.homes import SPEC as HOMES
 
 from features.registry import is_installed
-from pipeline.metadata.products import (
-    TABLES,
-    level_of,
-    order_of,
-    products_of,
-)
+from pipeline.metadata.products import TABLES, level_of, order_of, products_of
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 from pipeline.spec.slots import installed_slots

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
 from pipeline.estimation.released import sparse_answers
-from pipeline.model.exact import parse_exact
+from pipeline.model.exact import epsilon_text, parse_exact, parse_shares
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -106,6 +108,12 @@ def test_a_recode_maps_each_value_to_its_group() -> None:
     assert recode.group_of_value(AGE).tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize(("values", "said"), [((), "has no values"), (("x", "x"), "lists the value 'x' twice")])
+def test_an_attribute_has_values_and_each_once(values: tuple[str, ...], said: str) -> None:
+    with pytest.raises(SpecError, match=f"schema: attribute 'a' {said}"):
+        Attribute("a", values)
+
+
 def test_the_fingerprint_is_of_the_cells_alone() -> None:
     plain = Schema((AGE, SEX)).fingerprint()
     recode = Recode("grown", "age", (("yes", ("middle", "old")), ("no", ("young",))))
@@ -148,6 +156,19 @@ def measured(**shares: str) -> tuple[MeasuredQuery, ...]:
 def test_thirds_add_up_where_floats_would_not() -> None:
     levels = [LevelStrategy(name, Fraction(1, 49), measured(total="1/3", age="2/3")) for name in map(str, range(49))]
     assert Strategy(tuple(levels)).level("48").share == Fraction(1, 49)
+
+
+def test_shares_of_levels_and_of_names_are_exact_and_each_is_there_once() -> None:
+    half = LevelStrategy("a", Fraction(1, 2), measured(total="1"))
+    with pytest.raises(SpecError, match=r"strategy\.levels: the shares add up to 1/2 \(a 1/2\)"):
+        Strategy((half,))
+    with pytest.raises(SpecError, match="level 'x' is not in the strategy; its levels are a"):
+        Strategy((replace(half, share=Fraction(1)),)).level("x")
+    assert parse_shares(["one=1/2", "b=.5"]) == {"one": Fraction(1, 2), "b": Fraction(1, 2)}
+    for texts in (["a"], ["a=1", "a=2"]):
+        with pytest.raises(ValueError, match="NAME=SHARE is needed"):
+            parse_shares(texts)
+    assert [epsilon_text(value) for value in (16.4802, 0.00321, math.inf)] == ["16.49", "0.0033", "infinity"]
 
 
 def test_a_level_with_share_0_is_not_measured() -> None:

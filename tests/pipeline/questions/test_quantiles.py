@@ -11,6 +11,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.questions.manifest import note_of
@@ -179,6 +180,11 @@ def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothi
     for statistic, side in (("max", "above"), ("min", "below")):
         note = note_of(statistic, None, 0, replace(few, beyond=1042))
         assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
+
+
+def test_a_budget_that_buys_no_choice_is_refused() -> None:
+    with pytest.raises(InputError, match=r"found 1/10{20}, which is too little to choose a quantile with"):
+        ranked(Rank(Fraction(1, 2), 9, 0), "zcdp", "change-one", Fraction(1, 10**20), 1)
 
 
 def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:

@@ -214,6 +214,19 @@ def test_answers_are_those_of_counting_one_by_one() -> None:
     assert all((found[name] == expected[name]).all() for name in expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("count units by tract", "question: found 'count units', and records without units: say in .privacy."),
+        ("median pay where pay > 450", "character 8: found 'pay'; the conditions leave one amount"),
+        ("most common 9 race", "character 15: found 'race'; it has 3 values here, of which 9"),
+    ],
+)
+def test_what_leaves_nothing_to_count_or_choose_is_refused(text: str, message: str) -> None:
+    with pytest.raises(QuestionError, match=message):
+        asked(text)
+
+
 @pytest.mark.parametrize(("low", "high", "unit"), [(0, 0, 1), (5, 0, 1), (0, 10, 3), (1, 10, 0), (0, 10**6, 1)])
 def test_a_grid_that_is_none_is_refused(low: int, high: int, unit: int) -> None:
     with pytest.raises(SpecError, match="amount 'x'"):

@@ -26,13 +26,7 @@ from pipeline.release.estimates import VARIANCE_SUFFIX, write_estimates
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.microdata import write_microdata
-from pipeline.release.tables import (
-    ReleasedTable,
-    long_terms,
-    read_table,
-    rows_at_once,
-    write_table,
-)
+from pipeline.release.tables import ReleasedTable, long_terms, read_table, rows_at_once, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
 from pipeline.storage.readable import unchecked
 
@@ -353,6 +347,12 @@ def test_rows_that_are_not_of_all_answers_are_refused(tmp_path: Path, damage: st
     pq.write_table(pa.table(encoded, schema=schema), path)
     with pytest.raises(ReleaseError, match="are not of all 2,240 answers of the query, each once and in their order"):
         read_table(unchecked(path))
+
+
+def test_terms_that_cannot_be_columns_are_refused() -> None:
+    schema = Schema((Attribute("answers", tuple(map(str, range(3000)))),))
+    with pytest.raises(InputError, match=r"tables\.all: 'answers' cannot be a term of a table of 3,000 numbers"):
+        long_terms("all", Query.parse("detailed", schema))
 
 
 def _value_type(field: pa.Field) -> pa.DataType:

@@ -6,6 +6,8 @@ import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from releases.series_town import INDEPENDENT, write_series_town
@@ -19,6 +21,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.added_up import added_up
+from pipeline.runs.receipts import chosen_elsewhere, chosen_uncharged
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +86,25 @@ def test_a_series_has_one_budget(tmp_path: Path) -> None:
     assert added_up(RunDirectory(tmp_path / "out" / "padron-2032")).startswith(said)
     shutil.rmtree(tmp_path / "out" / "padron")
     assert added_up(RunDirectory(tmp_path / "out" / "padron-2032")) == ""
+
+
+@pytest.mark.parametrize(
+    ("dataset", "ledger", "found"),
+    [("people", "a", None), ("people", "b", "the ledger bbbb"), ("homes", "a", "no receipt for the dataset 'people'")],
+)
+def test_an_end_that_was_chosen_with_another_ledger_or_dataset_is_told(
+    dataset: str, ledger: str, found: str | None
+) -> None:
+    """One ledger counts the release and the answer that chose an end of its amounts."""
+    answer = SimpleNamespace(name="clip-1")
+    chosen = SimpleNamespace(dataset="people", ledger="a" * 64, answer=answer, question="clip wages among 1, 2")
+    spec: Any = SimpleNamespace(chosen_ends={"wages": chosen})
+    receipt: Any = SimpleNamespace(dataset=dataset, ledger=ledger * 64)
+    said = list(chosen_elsewhere(spec, [receipt]))
+    assert [text.partition(":")[0] for text in said] == ["companions.wages.between"] * (found is not None)
+    assert found is None or found in said[0]
+    (uncharged,) = chosen_uncharged(spec, "a" * 64, [])
+    assert "the ledger has no charge to 'people' for the question" in uncharged
 
 
 @pytest.mark.slow

@@ -110,7 +110,10 @@ def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None
     stored.values[3] += 1
     with MeasurementWriter.open(path, copied, stored.header) as writer:
         writer.write(stored.geocodes, stored.values)
-    found = {d.file: (d.what, d.level, d.geounit) for d in rerun(copied).differences}
+    differences = rerun(copied).differences
+    said = f"public/measurements/tract/total.parquet: level tract, geounit {stored.geocodes[3]}, "
+    assert any(str(one).startswith(said) for one in differences)
+    found = {d.file: (d.what, d.level, d.geounit) for d in differences}
     assert found.pop("public/measurements/tract/total.parquet")[1:] == ("tract", stored.geocodes[3])
     assert {file: what for file, (what, _, _) in found.items()} == {
         "public/histograms/block.parquet": "is recomputed and is not in the release",
@@ -226,13 +229,17 @@ def test_a_spec_with_a_smaller_budget_does_not_fit_the_measurements(downloaded: 
     assert "measurements/county/total.parquet does not match the spec: its scale is" in problem
 
 
-def test_a_file_more_than_the_spec_gives_is_named(downloaded: Path) -> None:
+def test_a_file_more_or_less_than_the_spec_gives_is_named(downloaded: Path) -> None:
     files = json.loads(RunDirectory(downloaded).manifest.read_text())["files"]
     (downloaded / "public" / "extra.parquet").write_bytes(b"x")
     seal(downloaded, files={**files, "extra.parquet": {"sha256": "", "bytes": 0}})
     assert verify(downloaded) == [
         "public/extra.parquet does not follow from the spec; no such file is part of the release"
     ]
+    (downloaded / "public" / "extra.parquet").unlink()
+    (downloaded / "public" / "microdata.parquet").unlink()
+    seal(downloaded, files={name: entry for name, entry in files.items() if name != "microdata.parquet"})
+    assert verify(downloaded) == ["public/microdata.parquet is missing; the spec says that it is published"]
 
 
 @pytest.mark.slow

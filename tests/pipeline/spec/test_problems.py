@@ -139,8 +139,7 @@ def test_a_range_is_all_values_between() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [("0..95", "'95' is not a value"), ("..4", "'' is not a value"), ("9..3", "'3' comes before '9'")],
+    ("text", "says"), [("0..95", "'95' is not a value"), ("..4", "'' is not a value"), ("9..3", "'3' comes before '9'")]
 )
 def test_ranges_that_are_none(text: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):

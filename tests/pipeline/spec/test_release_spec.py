@@ -289,14 +289,7 @@ VALUES = {
     "a-b": ("x", "-1", "07"),
     "grown": ("no", "yes"),
 }
-SIGNS = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Truth = Callable[[Mapping[str, int]], bool]
 

@@ -326,11 +326,7 @@ def made(given: tuple[Path, Path, Path], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize(
     ("event", "number"),
-    [
-        ("sync", 8),
-        ("start", 4),
-        *(pytest.param(event, number, marks=pytest.mark.slow) for event, number in OFTEN),
-    ],
+    [("sync", 8), ("start", 4), *(pytest.param(event, number, marks=pytest.mark.slow) for event, number in OFTEN)],
 )
 def test_an_update_goes_on_after_a_kill(made: Made, tmp_path: Path, event: str, number: int) -> None:
     release, answer, other, wanted = made
