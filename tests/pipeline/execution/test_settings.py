@@ -333,91 +333,40 @@ KIND = "test_what_names_a_file_a_command_or_a_server_is_never_harmless"
 DEMAND, ROOT = "test_a_requirement_holds_whoever_makes_it", "test_trust_is_of_a_folder_and_not_of_wherever_one_is"
 
 FAULTS = (
-    *(
-        Fault(f"{name} of any folder holds", *moved(name), KIND)
-        for name in ("key", "sign_key", "state", "out", "work_pool")
-    ),
+    *(Fault(f"{name} of any folder holds", *moved(name), KIND)
+      for name in ("key", "sign_key", "state", "out", "work_pool")),
     Fault("a setting is in two lists", *moved("ledger"), LISTS),
     Fault("a setting is in no list", '    "on_failure_webhook",\n', "", LISTS),
-    Fault(
-        "only the list of what needs trust is refused, and one is missing there",
-        "if name not in (*HARMLESS, *REQUIREMENTS)]",
-        'if name in NEEDS_TRUST and name != "state"]',
-        EACH,
-        (("name", "state"), ("linked", False)),
-    ),
-    Fault(
-        "one trusted folder of several suffices",
-        "if folder not in trusted]",
-        "if not trusted]",
-        EACH,
-        (("name", "key"), ("linked", True)),
-    ),
-    Fault(
-        "the folder where the link leads is all that is looked at",
-        "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
-        "[path.resolve().parent]",
-        EACH,
-        (("name", "key"), ("linked", True)),
-    ),
-    Fault(
-        "a link is followed to a folder that is not trusted",
-        "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
-        "[Path.cwd().resolve(), path.parent.resolve()]",
-        "test_a_link_from_a_trusted_folder_to_another_is_not_followed",
-    ),
-    Fault(
-        "what is below a trusted folder is trusted",
-        "if folder not in trusted]",
-        "if not any(folder.is_relative_to(one) for one in trusted)]",
-        EACH,
-        (("name", "ledger"), ("linked", False)),
-    ),
-    Fault(
-        "the folder trusts itself",
-        'if "trust" in project.content:',
-        "if False:",
-        EACH,
-        (("name", "trust"), ("linked", False)),
-    ),
-    *(
-        Fault(
-            f"a requirement of {place} is overridden",
-            "if _demanded(name, places) is not None}",
-            "if False}",
-            DEMAND,
-            (("name", "require_ledger"), ("yes", place)),
-        )
-        for place in ("user", "project", "variable")
-    ),
-    Fault(
-        "the user's requirement is not asked for",
-        "_demanded(name, places) is not None}",
-        "_demanded(name, places[:-1]) is not None}",
-        DEMAND,
-        (("name", "require_ledger"), ("yes", "user")),
-    ),
+    Fault("only the list of what needs trust is refused, and one is missing there",
+          "if name not in (*HARMLESS, *REQUIREMENTS)]", 'if name in NEEDS_TRUST and name != "state"]', EACH,
+          (("name", "state"), ("linked", False))),
+    Fault("one trusted folder of several suffices", "if folder not in trusted]", "if not trusted]", EACH,
+          (("name", "key"), ("linked", True))),
+    Fault("the folder where the link leads is all that is looked at",
+          "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]", "[path.resolve().parent]", EACH,
+          (("name", "key"), ("linked", True))),
+    Fault("a link is followed to a folder that is not trusted",
+          "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
+          "[Path.cwd().resolve(), path.parent.resolve()]",
+          "test_a_link_from_a_trusted_folder_to_another_is_not_followed"),
+    Fault("what is below a trusted folder is trusted", "if folder not in trusted]",
+          "if not any(folder.is_relative_to(one) for one in trusted)]", EACH,
+          (("name", "ledger"), ("linked", False))),
+    Fault("the folder trusts itself", 'if "trust" in project.content:', "if False:", EACH,
+          (("name", "trust"), ("linked", False))),
+    *(Fault(f"a requirement of {place} is overridden", "if _demanded(name, places) is not None}", "if False}", DEMAND,
+          (("name", "require_ledger"), ("yes", place))) for place in ("user", "project", "variable")),
+    Fault("the user's requirement is not asked for", "_demanded(name, places) is not None}",
+          "_demanded(name, places[:-1]) is not None}", DEMAND, (("name", "require_ledger"), ("yes", "user"))),
     Fault("a relative folder is trusted", "if not folder.is_absolute():", "if False:", ROOT, (("trust", "."),)),
-    Fault(
-        "a relative SPINEWISE_CONFIG is trusted",
-        "if os.environ.get(CONFIG_VARIABLE) and path.is_absolute():",
-        "if os.environ.get(CONFIG_VARIABLE):",
-        "test_a_file_that_is_named_by_a_path_from_here_is_this_folders",
-    ),
-    Fault(
-        "the user's file names a key of the current folder",
-        "    _check_own(user)\n",
-        "",
-        "test_the_users_own_file_names_keys_and_budgets_by_whole_paths",
-        (("name", "sign_key"),),
-    ),
-    Fault(
-        "the file is read a second time after the check",
-        "        content |= place.content\n",
-        "        content |= place.content if place.file is None else _content(place.file)\n",
-        "test_each_file_is_read_once",
-    ),
-)
+    Fault("a relative SPINEWISE_CONFIG is trusted", "if os.environ.get(CONFIG_VARIABLE) and path.is_absolute():",
+          "if os.environ.get(CONFIG_VARIABLE):", "test_a_file_that_is_named_by_a_path_from_here_is_this_folders"),
+    Fault("the user's file names a key of the current folder", "    _check_own(user)\n", "",
+          "test_the_users_own_file_names_keys_and_budgets_by_whole_paths", (("name", "sign_key"),)),
+    Fault("the file is read a second time after the check", "        content |= place.content\n",
+          "        content |= place.content if place.file is None else _content(place.file)\n",
+          "test_each_file_is_read_once"),
+)  # fmt: skip
 
 
 def with_fault(fault: Fault) -> ModuleType:

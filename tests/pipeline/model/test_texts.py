@@ -13,6 +13,7 @@ from babel.messages.pofile import read_po
 from project.report_texts import LANGUAGES, placeholders, sources, update, wanted
 from releases.command import needs
 from releases.pages import marked_texts, outside_of_signs
+from releases.small import SPEC
 
 from pipeline.model.texts.available import languages
 from pipeline.model.texts.catalogue import Numerals, texts_in
@@ -106,48 +107,6 @@ def test_margins_shares_and_days() -> None:
     assert Numerals("xx-YY").number(12345) == "12,345"
 
 
-SPEC = """
-name = "town"
-structural_zeros = []
-[privacy]
-{framework}
-neighbours = "{neighbours}"
-population = 100
-[geography]
-file = "f.csv"
-column = "block"
-levels = {{ county = 1, tract = 3, block = 5 }}
-[schema.attributes]
-age = ["a", "b", "c", "d"]
-sex = ["f", "m"]
-[schema.recodes.half]
-attribute = "age"
-groups = {{ young = ["a", "b"], old = ["c", "d"] }}
-[strategy.levels]
-county = "1/4"
-tract = "1/4"
-block = "1/2"
-[strategy.queries]
-total = "1/2"
-detailed = "1/2"
-[invariants]
-{invariants}
-[input]
-file = "p.csv"
-form = "microdata"
-geocode = "block"
-[tables]
-total = "total"
-[companions.homes]
-records_per_person = 2
-structural_zeros = []
-{budget}
-schema.attributes.kind = ["x", "y"]
-strategy.queries = {{ total = "1/2", kind = "1/2" }}
-strategy.levels = {{ county = "1/4", tract = "1/4", block = "1/2" }}
-invariants = {{}}
-input = {{ file = "h.csv", form = "microdata", geocode = "block" }}
-"""
 SURVEY = """
 name = "survey"
 [privacy]
@@ -171,20 +130,29 @@ CENTRALS = (
 KEPT = (
     "",
     'block = ["total"]',
-    'county = ["half"]',
+    'county = ["grown"]',
     'county = ["age"]\nblock = ["total"]',
     'county = ["age * sex"]\nblock = ["sex"]',
     'block = ["age * sex"]',
-    'block = ["age"]\ntract = ["half"]',
+    'block = ["age"]\ntract = ["grown"]',
 )
 ZCDP, PURE = 'rho = "7"\ndelta = "0.01"', 'framework = "pure"\nepsilon = "12"'
 #: Names of the spec, and the author and number of the theorem.
-DATA = {"age", "sex", "half", "homes", "county", "tract", "block"}
+DATA = {"age", "sex", "grown", "quarters", "status", "units", "homes", "county", "tract", "block"}
 
 
 def universes(framework: str, neighbours: str, invariants: str) -> tuple[Universe, ...]:
+    """Of the town, with two records of a unit a person."""
     budget = 'privacy = { rho = "1" }' if framework == ZCDP else 'privacy = { epsilon = "1" }'
-    text = SPEC.format(framework=framework, neighbours=neighbours, invariants=invariants, budget=budget)
+    text = SPEC
+    for old, new in (
+        ('rho = "2"', f'{framework}\nneighbours = "{neighbours}"\npopulation = 100'),
+        ('county = ["total"]', invariants),
+        ('privacy = { rho = "1" }', f"records_per_person = 2\n{budget}"),
+        ('invariants = { block = ["total"] }', "invariants = {}"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
     return parse_spec(text).universes()
 
 
@@ -197,7 +165,7 @@ def said(found: tuple[Universe, ...]) -> Iterator[str]:
         yield from (each.words for each in (*account.attributes, *account.places, *account.groups))
     yield joint_statement(found, accounts).words
     yield joint_statement(found[:1], accounts[:1]).words
-    if household := household_statement(found, accounts, "homes", 4):
+    if household := household_statement(found, accounts, "units", 4):
         yield household.words
     yield from beyond_limits(found)
 
