@@ -373,9 +373,13 @@ def test_a_recorded_step_is_known_with_what_it_told(directory: RunDirectory) -> 
     assert Checkpoints(directory).notes_of(step_of(directory, "two")) is None
 
 
-def _list(step: Step, directory: RunDirectory) -> Path:
-    assert step.files[0].exists()
+def steps_of(directory: RunDirectory) -> Path:
     return directory.main.checkpoints / "steps.json"
+
+
+def another_number(_: Step, directory: RunDirectory) -> None:
+    path = steps_of(directory)
+    path.write_text(path.read_text().replace('"families": 3', '"families": 4'))
 
 
 @pytest.mark.parametrize(
@@ -383,10 +387,8 @@ def _list(step: Step, directory: RunDirectory) -> Path:
     [
         lambda step, _: step.files[0].write_text("other"),
         lambda step, _: step.files[0].unlink(),
-        lambda step, directory: _list(step, directory).write_text("{"),
-        lambda step, directory: _list(step, directory).write_text(
-            _list(step, directory).read_text().replace('"families": 3', '"families": 4')
-        ),
+        lambda _, directory: steps_of(directory).write_text("{"),
+        another_number,
     ],
     ids=["another file", "no file", "a damaged list", "another number in the list"],
 )
