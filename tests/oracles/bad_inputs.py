@@ -1,55 +1,39 @@
 """Bad inputs by seed, of every kind that a user can give, and what may come of each.
 
-An input is damaged, given to the function that reads it, and judged: a traceback, no end in 60 seconds, an exit status
-that does not fit, and silent acceptance. What must be accepted and what must be refused is decided here, by readers
-that share no code with the program: exact texts in dictionaries, `csv`, JSON, and the pages of pyarrow.
-
-The tests judge some hundreds; the long run, in `tests/`, in as many pieces as there are processors:
-
-    python -m oracles.bad_inputs --cases 15000 --first 0 --out a.json
-    python -m oracles.bad_inputs --cases 15000 --first 15000 --out b.json
-
-It prints how many were refused and accepted, and each fault with the kind and number that make it again.
+An input is damaged, given to the function that reads it, and judged: a traceback, no end, an exit status that does not
+fit, and silent acceptance. What must be accepted and what must be refused is decided here, by readers that share no
+code with the program: exact texts in dictionaries, `csv`, JSON, and the pages of pyarrow.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import csv
 import io
 import itertools
 import json
+import math
 import random
 import re
-import shutil
-import sys
-import tempfile
 import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 from releases.asked import ask, ledger_of, write_workers
-from releases.changed import opened_files
-from releases.small import QUICK, run, write_town
+from releases.small import QUICK, write_town
 from releases.wages import write_wages
 
 from flows.checks.validation import validate
 from geography.errors import SpinewiseError
-from oracles.command_lines import Places, command_line
-from oracles.damage import damaged_bytes, damaged_json, damaged_parquet, restored
-from oracles.malformed import places, toml
-from oracles.watched import Hangs, ends_well, spinewise, watched
+from oracles.damage import damaged, damaged_bytes, places, restored
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.memory_table import MemoryTable
@@ -59,32 +43,11 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
-SECONDS = 60
-#: Inputs after which the tally is told.
-TOLD = 50
 JUNK: tuple[str, ...] = (
     "", " ", "\0", "a\0", "0", "-1", "1", "01", "1.0", "+1", "1e3", "1e400", "nan", "inf", "null", "None", "true",
     "False", "٣", "é", "e\u0301", "ß", "\ufeff", "\u200b", "\x7f", "a\tb", 'a"b', "a,b", "a\nb", "x" * 300, "..",
     "0..4", "..4", "child * f", "total", "detailed", "1/2", "1/0", "/dev/null", "-", "#", "[", "{", "\U0001f600",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with the end of one input."""
-
-    kind: str
-    number: int
-    what: str
-    detail: str
-
-
-@dataclass
-class Tally:
-    """How many inputs of each kind were refused and accepted, and what went wrong."""
-
-    ends: Counter[tuple[str, str]] = field(default_factory=Counter)
-    faults: list[Fault] = field(default_factory=list)
 
 
 class WrongEndError(AssertionError):
@@ -195,33 +158,39 @@ class World:
             return list(csv.reader(file))
 
     @cached_property
-    def release(self) -> Path:
-        """A release of the town."""
-        return run(self.town, self.folder / "out")
-
-    @cached_property
     def answer(self) -> Path:
         """An answer about the workers."""
         with ledger_of(self.folder / "work"):
             return ask(self.work, "count by tract, sex where age >= 18")
 
-    @cached_property
-    def command_places(self) -> Places:
-        """What command lines may name."""
-        root = self.release
-        releases = (root, root / "public")
-        town = self.town.parent
-        return Places(
-            self.folder / "new",
-            {
-                "spec": (self.town,), "release": releases, "first": releases, "second": releases,
-                "data": (town, town / "persons.csv"), "source": (town / "persons.csv", town / "blocks.csv"),
-                "areas": (town / "blocks.csv",), "households": (town / "units.csv",), "path": (town,),
-            },
-        )  # fmt: skip
+
+def toml(content: dict[str, Any]) -> str:
+    """A document as TOML, its tables in line."""
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in content.items())
 
 
-# ---------------------------------------------------------------------------------------------------------- specs
+def _key(name: object) -> str:
+    text = str(name)
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _text(text)
+
+
+def _text(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()
+    return re.sub(r"\x7f", r"\\u007f", json.dumps(text, ensure_ascii=False))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return "{ " + ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in value.items()) + " }"
 
 
 def bad_spec(rng: random.Random, world: World) -> str:
@@ -267,6 +236,21 @@ def bad_spec(rng: random.Random, world: World) -> str:
     return "accepted"
 
 
+def bad_text(rng: random.Random, world: World) -> str:
+    """A spec with changed characters."""
+    which = rng.randrange(len(world.specs))
+    return _by_byte(rng, world.places[which] / "spoilt.toml", world.specs[which].encode(), load_spec)
+
+
+def _by_byte(rng: random.Random, file: Path, good: bytes, read: Callable[[Path], Any]) -> str:
+    """A file with other bytes is refused by its name, or right: what it says then is not judged here."""
+    file.write_bytes(damaged_bytes(rng, good))
+    _, message = outcome(lambda: read(file))
+    if message and file.name not in message:
+        raise WrongEndError("wrong status", f"names no file: {message}")
+    return "refused" if message else "accepted"
+
+
 def _like(rng: random.Random, value: Any) -> Any:
     if isinstance(value, str):
         return (
@@ -304,9 +288,6 @@ def _written(value: Any) -> Any:
     return value
 
 
-# -------------------------------------------------------------------------------------------------------- records
-
-
 def _expected(world: World, rows: list[list[str]]) -> Counter[tuple[str, ...]] | None:
     """Persons by geocode and values, by exact texts; None where the file must be refused."""
     names = ("block", *world.universe.schema.names)
@@ -338,6 +319,12 @@ def _counted(world: World, counts: Any) -> Counter[tuple[str, ...]]:
 
 def bad_records(rng: random.Random, world: World) -> str:
     """Records with changed cells, as CSV, Parquet or a table in memory: counted as an exact reader does, or refused."""
+    if rng.random() < 0.2:
+        good = (world.town.parent / "persons.csv").read_bytes()
+        held = world.universe.require_input()
+        file = world.folder / "spoilt.csv"
+        schema = world.universe.schema
+        return _by_byte(rng, file, good, lambda file: tabulate(replace(held, file=file), schema, world.spine))
     rows = changed_rows(rng, world.rows("persons.csv"))
     form = rng.choice(("csv", "parquet", "pandas"))
     source: Path | MemoryTable = world.folder / f"persons.{'parquet' if form == 'parquet' else 'csv'}"
@@ -373,9 +360,6 @@ def _array(rng: random.Random, texts: list[str]) -> pa.Array:
 def _difference(good: list[list[str]], bad: list[list[str]]) -> str:
     pairs = [(number, a, b) for number, (a, b) in enumerate(zip(good, bad, strict=False)) if a != b]
     return f"{pairs[:2]} of {len(good)} and {len(bad)} rows"
-
-
-# ---------------------------------------------------------------------------------------------------------- areas
 
 
 def bad_areas(rng: random.Random, world: World) -> str:
@@ -443,8 +427,6 @@ def _whole(text: str) -> int:
     return int(digits) if digits.isascii() and digits.isdigit() and int(digits) <= 10**10 else -1
 
 
-# ------------------------------------------------------------------------------------------- questions and answers
-
 QUESTIONS = (
     "count by tract, sex where age >= 18",
     "count units by records_per_unit",
@@ -494,8 +476,7 @@ def bad_answer(rng: random.Random, world: World) -> str:
     files = [path for path in sorted((root / "public").iterdir()) if path.is_file()]
     path = rng.choice(files)
     content = path.read_bytes()
-    damage = damaged_json if path.suffix == ".json" else damaged_parquet if path.suffix == ".parquet" else damaged_bytes
-    changed = damage(rng, content)
+    changed = damaged(rng, path)
     with restored([path]):
         path.write_bytes(changed)
         try:
@@ -507,138 +488,12 @@ def bad_answer(rng: random.Random, world: World) -> str:
     return "refused" if problems else "accepted"
 
 
-# -------------------------------------------------------------------------------------------- releases and commands
-
-
-def bad_release(rng: random.Random, world: World) -> str:
-    """A public file of a release with changed values: every reader ends with a status and a message."""
-    root = world.release
-    files = [path for path in sorted((root / "public").rglob("*")) if path.is_file()]
-    path = rng.choice(files)
-    content = path.read_bytes()
-    damage = damaged_json if path.suffix == ".json" else damaged_parquet if path.suffix == ".parquet" else damaged_bytes
-    out = world.folder / "exported"
-    lines: tuple[tuple[object, ...], ...] = (
-        ("verify", "--constraints", root), ("query", root), ("query", root, "age * sex", "--at", "tract"),
-        ("export", root, "--format", "csv", "--out", out), ("compare", root, root), ("fitness", root),
-    )  # fmt: skip
-    with restored([path]):
-        path.write_bytes(damage(rng, content))
-        changed = path.read_bytes() != content
-        line = rng.choice(lines)
-        with opened_files(root / "public") as opened:
-            status, printed = spinewise(*line)
-    shutil.rmtree(out, ignore_errors=True)
-    ends_well(status, printed)
-    if line[0] == "export" and status == 0 and changed and path.relative_to(root / "public").as_posix() in opened:
-        raise WrongEndError("silent acceptance", f"export of {path.relative_to(root)}")
-    return "refused" if status else "accepted"
-
-
-def bad_command(rng: random.Random, world: World) -> str:
-    """A command line: see `oracles.command_lines`."""
-    line = command_line(rng, world.command_places)
-    if line[:1] in (["deploy"], ["audit"]):  # a server; minutes of tests
-        return "left out"
-    world.command_places.folder.mkdir(exist_ok=True)
-    try:
-        status, printed = spinewise(*line)
-    finally:
-        shutil.rmtree(world.command_places.folder, ignore_errors=True)
-    try:
-        ends_well(status, printed)
-    except AssertionError as error:
-        raise WrongEndError("wrong status", f"{line}: {error}") from None
-    return "refused" if status else "accepted"
-
-
-#: Kind -> what makes and judges an input, and how many of a hundred inputs are of it.
-KINDS: Mapping[str, tuple[Callable[[random.Random, World], str], int]] = {
-    "spec": (bad_spec, 40),
-    "records": (bad_records, 25),
-    "areas": (bad_areas, 18),
-    "question": (bad_question, 12),
-    "answer": (bad_answer, 2),
-    "release": (bad_release, 2),
-    "command": (bad_command, 1),
+#: Kind -> what makes and judges an input, which ends as "refused" or "accepted" or raises what is wrong.
+KINDS: Mapping[str, Callable[[random.Random, World], str]] = {
+    "spec": bad_spec,
+    "text": bad_text,
+    "records": bad_records,
+    "areas": bad_areas,
+    "question": bad_question,
+    "answer": bad_answer,
 }
-
-
-def judge(kind: str, number: int, world: World, tally: Tally) -> None:
-    """Make input `number` of a kind, and add its end to the tally."""
-    rng = random.Random(f"bad {kind} {number}")
-    try:
-        with watched(SECONDS):
-            end = KINDS[kind][0](rng, world)
-    except WrongEndError as wrong:
-        tally.faults.append(Fault(kind, number, wrong.what, wrong.detail))
-        end = wrong.what
-    except Hangs as hangs:
-        tally.faults.append(Fault(kind, number, "hang", str(hangs)))
-        end = "hang"
-    except Exception as error:
-        tally.faults.append(Fault(kind, number, "traceback", _place(error)))
-        end = "traceback"
-    tally.ends[kind, end] += 1
-
-
-def _place(error: BaseException) -> str:
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        frames.append(f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}")
-        trace = trace.tb_next
-    return f"{type(error).__name__}: {str(error)[:500]} ({' < '.join(reversed(frames[-6:]))})"
-
-
-def judge_all(first: int, n: int, folder: Path, told: Callable[[Tally], object] = str) -> Tally:
-    """Inputs `first` to `first + n` in the proportions of `KINDS`, in a new folder; `told` gets the tally."""
-    tally = Tally()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPINEWISE_STATE", str(folder / "state"))
-        patch.setenv("SPINEWISE_LEDGER", str(folder / "ledger.sqlite"))
-        patch.delenv("PREFECT_API_URL", raising=False)
-        patch.chdir(folder)
-        world = World(folder / "world")
-        _ = (world.release, world.answer)
-        kinds = [kind for kind, (_, share) in KINDS.items() for _ in range(share)]
-        random.Random(0).shuffle(kinds)
-        for number in range(first, first + n):
-            judge(kinds[number % len(kinds)], number, world, tally)
-            if (number - first) % TOLD == TOLD - 1:
-                told(tally)
-    return tally
-
-
-def as_json(tally: Tally) -> str:
-    """The tally for a file."""
-    ends = {f"{kind}: {end}": n for (kind, end), n in sorted(tally.ends.items())}
-    return json.dumps({"ends": ends, "faults": [vars(fault) for fault in tally.faults]}, indent=1)
-
-
-def frame(tally: Tally) -> pd.DataFrame:
-    """Kinds by ends."""
-    return pd.Series(dict(tally.ends)).unstack(fill_value=0)
-
-
-def main() -> int:
-    """Judge so many inputs; the exit status is 1 if there was a fault."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    asked = parser.parse_args()
-
-    def write(tally: Tally) -> None:
-        if asked.out is not None:
-            asked.out.write_text(as_json(tally), "utf-8")
-
-    with tempfile.TemporaryDirectory() as folder:
-        tally = judge_all(asked.first, asked.cases, Path(folder), write)
-    write(tally)
-    faults = [f"{fault.kind} {fault.number}: {fault.what}: {fault.detail}" for fault in tally.faults]
-    sys.stdout.write("\n".join([frame(tally).to_string(), *faults]) + "\n")
-    return int(bool(tally.faults))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

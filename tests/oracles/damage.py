@@ -16,14 +16,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from oracles.malformed import places
-
 #: Values that have a meaning somewhere, in places where they have none.
 JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**40, 0.5, -0.0, 1e308, float("nan"), float("inf"), "",
     " ", "nan", "1/0", "1/3", "1e-10", "total", "block", "../../etc/passwd", "/dev/null", "a\x00b", "é", "\ud7ff",
     "x" * 5000, [], {}, [[]], [None], {"": {}}, ["total", "total"], "zcdp", "discrete_gaussian", "9" * 400,
 )  # fmt: skip
+
+
+def places(content: Any, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every key and list position of a TOML document."""
+    found = [at] if at else []
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for name, value in items:
+        found += places(value, (*at, name))
+    return found
 
 
 def damaged_bytes(rng: random.Random, content: bytes) -> bytes:
@@ -118,6 +125,12 @@ def damaged_parquet(rng: random.Random, content: bytes) -> bytes:
     return buffer.getvalue()
 
 
+def damaged(rng: random.Random, path: Path) -> bytes:
+    """What may stand in a file after a fault, by its form."""
+    kinds = {".parquet": damaged_parquet, ".json": damaged_json, ".geojson": damaged_json}
+    return kinds.get(path.suffix, damaged_bytes)(rng, path.read_bytes())
+
+
 def _changed_table(rng: random.Random, table: pa.Table) -> pa.Table:
     names = table.column_names
     what = rng.randrange(9)
@@ -181,41 +194,28 @@ def damage_database(rng: random.Random, path: Path) -> bool:
     return before != after
 
 
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
+def _instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def put(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return put
 
 
-def _remove(path: Path) -> None:
-    path.unlink()
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _circle(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.name)
-
-
-def _dangling(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("nothing-is-here")
-
-
-def _device(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(os.devnull)
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-#: What can stand in the place of a file.
-INSTEAD: tuple[Callable[[Path], None], ...] = (_empty, _remove, _folder, _circle, _dangling, _device, _pipe)
+#: What can stand in the place of a file: nothing in it, nothing, a folder, links to itself, to nothing, to a device; a
+#: pipe.
+INSTEAD: tuple[Callable[[Path], None], ...] = tuple(
+    _instead(make)
+    for make in (
+        Path.touch,
+        lambda _: None,
+        Path.mkdir,
+        lambda path: path.symlink_to(path.name),
+        lambda path: path.symlink_to("nothing-is-here"),
+        lambda path: path.symlink_to(os.devnull),
+        os.mkfifo,
+    )
+)
 
 
 @contextmanager

@@ -25,8 +25,11 @@ OF_A_VERSION = bool(os.environ.get("SPINEWISE_TEST_VERSION"))
 #: Kind -> inputs in the fast tests, in the slow ones, and of a version.
 KINDS = {
     "spec": (60, 400, 10_510),
+    "text": (15, 60, 2_000),
     "records": (20, 60, 600),
     "areas": (15, 60, 1_100),
+    "question": (40, 100, 2_000),
+    "answer": (6, 20, 400),
     "table": (20, 60, 1_000),
     "summary": (20, 60, 1_200),
     "release": (12, 40, 220),
@@ -40,10 +43,7 @@ KINDS = {
 FEW = {kind: few for kind, (few, _, _) in KINDS.items()}
 MANY = {kind: most if OF_A_VERSION else many for kind, (_, many, most) in KINDS.items()}
 
-SIZES = [
-    pytest.param(FEW, id="hundreds"),
-    pytest.param(MANY, id="thousands", marks=pytest.mark.slow),
-]
+SIZES = [pytest.param(FEW, id="hundreds"), pytest.param(MANY, id="thousands", marks=pytest.mark.slow)]
 
 
 @cache

@@ -63,7 +63,7 @@ SHOWN = {
         "features/questions/test_answering.py::test_an_answer_is_charged_once_and_again_for_nothing",
         "features/questions/test_answering.py::test_what_the_budget_does_not_allow_is_refused_with_status_3",
     ),
-    "post-processing": ("pipeline/runs/test_verify.py::test_a_release_verifies_without_anything_restricted",),
+    "post-processing": ("pipeline/runs/test_rerun.py::test_a_release_verifies_without_anything_restricted",),
     "the Census system: from the top down, with zCDP budgets": (
         "postprocess/downward/test_level.py::test_every_constraint_is_kept",
         "pipeline/privacy/accounting/test_statements.py::test_the_certificates_of_2020_for_persons",

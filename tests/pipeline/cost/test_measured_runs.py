@@ -113,8 +113,7 @@ def test_more_than_a_million_cells(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in SHAPES],
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in SHAPES]
 )
 def test_made_up_shapes(name: str) -> None:
     """With as many processes as the run had; more are more."""

@@ -1,12 +1,22 @@
-"""Work is added up by steps; what was done before counts for nothing in the time that is left."""
+"""What a person and the log are told of a run: how much is done, how long it takes, and its memory."""
 
 from __future__ import annotations
 
+import io
 import math
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from pipeline.execution.progress import Counted
+import pipeline.execution.console
+from pipeline.execution.console import Bar, Lines
+from pipeline.execution.memory import memory_now
+from pipeline.execution.progress import Counted, Silent, Together, shown_time
+from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.steps import Step
 
 STEPS = (
@@ -36,6 +46,10 @@ def test_share_follows_geounits_times_effort(monkeypatch: pytest.MonkeyPatch) ->
     count.start(STEPS[2])
     count.finish()
     assert count.share == 1.0
+
+
+def test_times_are_shown_in_their_unit() -> None:
+    assert [shown_time(seconds) for seconds in (42, 720, 12_600)] == ["42 s", "12 min", "3.5 h"]
 
 
 def test_time_left_is_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +85,69 @@ def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.Monkey
     assert count.share >= shares[-1], "a bar does not go back"
     count.finish()
     assert count.share == pytest.approx(50 / 100)
+
+
+SHOWN = (
+    Step("tabulate", lambda: None, geounits=100),
+    Step("estimate", lambda: None, level="block", geounits=1200, effort=5.0),
+)
+
+
+def console(*, terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=120, highlight=False)
+
+
+def text_of(one: Console) -> str:
+    assert isinstance(one.file, io.StringIO)
+    return one.file.getvalue()
+
+
+@pytest.mark.parametrize("kind", [Bar, Lines])
+def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
+    one = console(terminal=kind is Bar)
+    progress = kind(one)
+    progress.begin(SHOWN)
+    progress.start(SHOWN[0])
+    progress.finish(SHOWN[0], skipped=True)
+    progress.start(SHOWN[1])
+    progress.advance(400)
+    if isinstance(progress, Bar):
+        progress._progress.refresh()
+    assert "estimate block" in text_of(one)
+    assert "400 of 1,200 geounits" in text_of(one)
+    assert "left" in text_of(one)
+    Together(progress, Silent()).within("family 3", "step 9")
+    if isinstance(progress, Bar):
+        progress._progress.refresh()
+    assert "step 9" in text_of(one)
+    progress.advance(5000)
+    assert progress._count.done == progress._count.total == 6000, "what was done before counts for nothing"
+    progress.finish(SHOWN[1])
+    assert progress._count.done == progress._count.total
+    progress.close()
+
+
+MEGABYTES = 400
+HELD = f"held = bytearray({MEGABYTES} * 10**6); print(flush=True); input()"
+
+
+def test_memory_is_that_of_all_processes_while_they_are_there_and_after(tmp_path: Path) -> None:
+    before = memory_now()
+    child = subprocess.Popen([sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert memory_now() - before > MEGABYTES * 0.9e6
+    child.communicate(b"\n")
+    assert memory_now() - before < MEGABYTES * 0.5e6
+    path = tmp_path / "run.log"
+    step = Step("measure", lambda: None)
+    with path.open("wb") as file:
+        logged = Logged(Silent(), RunLog(file.fileno()))
+        logged.start(step)
+        logged.finish(step)
+    line = r"measure: [0-9.]+ s, peak memory \d+ MB, of the largest other process that has ended (\d+) MB"
+    found = re.search(line, path.read_text())
+    assert found is not None
+    assert int(found[1]) > MEGABYTES * 0.9

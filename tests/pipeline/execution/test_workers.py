@@ -1,20 +1,34 @@
-"""Results come in order from any number of processes; a process that is killed is an error and never a hang."""
+"""Results come in order from any number of processes, cannot be written to, and are kept for the same run alone."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+import pipeline.execution.batch_store
 from geography.errors import InputError
+from pipeline.errors import ReleaseError
 from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import run_kept
+from pipeline.execution.cluster import _arrays_in, _write, work_on
+from pipeline.execution.immutable import immutable
+from pipeline.execution.perform import Checkpoints
+from pipeline.execution.steps import Step
 from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
+from pipeline.release.software import software
+from postprocess.arrays import Arrays
 from postprocess.families import progress
 from postprocess.families.progress import Watch
 
@@ -99,14 +113,6 @@ def test_a_killed_worker_is_a_clear_error() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_a_worker_that_was_killed_before_a_task_is_handed_out_is_the_same_error() -> None:
-    with Workers(2, start_after=0) as workers:
-        assert workers._hand_out(die, 2).exception(timeout=30) is not None
-        with pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
-            workers._hand_out(die, 2)
-        assert list(workers.run(os.getpgid, [0, 0])) == [os.getpgid(0)] * 2
-
-
 def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
@@ -150,10 +156,10 @@ def test_a_killed_process_is_the_error_of_a_begun_task() -> None:
 def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     """Of long results one is on its way when the processes are ended."""
     began = time.monotonic()
-    for pause in (0.0, 0.02, 0.05):
+    for pause in (0.0, 0.02):
         with Workers(2, start_after=0) as workers:
             list(workers.run(slow_square, range(4)))
-            first, *_ = [workers.begin(long_result, 300) for _ in range(4)]
+            first, *_ = [workers.begin(long_result, 100) for _ in range(4)]
             first()
             time.sleep(pause)
             workers.close(at_once=True)
@@ -186,3 +192,332 @@ def test_at_least_one_worker_is_needed() -> None:
     with pytest.raises(InputError, match="workers: found 0; at least 1"):
         Workers(0)
     assert default_workers() >= 1
+
+
+@dataclass(frozen=True, eq=False)
+class Doubling:
+    """A task as it goes to a cluster, with an array in each place where tasks have some."""
+
+    numbers: np.ndarray
+    sparse: sp.csr_array
+    by_name: dict[str, tuple[np.ndarray, ...]]
+
+    @classmethod
+    def of(cls, number: int) -> Doubling:
+        numbers = np.arange(number, number + 4)
+        doubling = cls(numbers[1:], sp.csr_array(np.eye(2)), {"a": (np.ones(2), np.zeros(3))})
+        assert doubling.remembered.flags.writeable
+        return doubling
+
+    @cached_property
+    def remembered(self) -> np.ndarray:
+        return np.full(2, 7)
+
+    def packed(self) -> Doubling:
+        return self
+
+    def arrays_of(self, result: dict[str, Any]) -> Arrays:
+        return {"doubled": result["doubled"][0]}
+
+    def result_of(self, arrays: Arrays) -> dict[str, Any]:
+        return {"doubled": [arrays["doubled"]]}
+
+
+def doubled(task: Doubling) -> dict[str, Any]:
+    """Its result; AssertionError where anything of the task can be written to."""
+    assert not writeable(task)
+    return {"doubled": [2 * task.numbers], "given": task.numbers}
+
+
+def writing(task: Doubling) -> None:
+    task.numbers[:] = 0
+
+
+def writeable(task: Doubling) -> list[np.ndarray]:
+    sparse, base = task.sparse, [] if task.numbers.base is None else [task.numbers.base]
+    arrays = [task.numbers, *base, sparse.data, sparse.indices, sparse.indptr, *task.by_name["a"], task.remembered]
+    return [array for array in arrays if array.flags.writeable]
+
+
+def assert_closed(result: dict[str, Any]) -> None:
+    for array in (result["doubled"][0], result.get("given", result["doubled"][0])):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
+    task = Doubling.of(3)
+    assert len(writeable(task)) == 8
+    assert immutable(task) is task
+    assert writeable(task) == []
+    assert task.numbers.tolist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize("where", ["here", "processes"])
+def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: Workers) -> None:
+    workers = Workers(1) if where == "here" else pool
+    tasks = [Doubling.of(number) for number in range(3)]
+    for result in workers.run(doubled, tasks):
+        assert_closed(result)
+    assert [writeable(task) for task in tasks] == [[], [], []]
+    other = Doubling.of(5)
+    begun = workers.begin(doubled, other)
+    assert_closed(begun())
+    assert begun() is begun()
+    assert writeable(other) == []
+    for begin in (lambda: list(workers.run(writing, tasks)), workers.begin(writing, other)):
+        with pytest.raises(ValueError, match="read-only"):
+            begin()
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_results_that_are_kept_are_closed(tmp_path: Path, *, lasting: bool) -> None:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    batches = Batches(run, "test") if lasting else Batches()
+    arrays = {"one": np.ones(3)}
+    batches.put("step", "1", arrays)
+    for kept in (batches.needed("step", "1"), *([] if lasting else [arrays])):
+        assert not kept["one"].flags.writeable
+    found = batches.get("step", "1")
+    assert isinstance(found, dict)
+    found.clear()  # what was got is the caller's own
+    assert batches.needed("step", "1")["one"].tolist() == [1, 1, 1]
+
+
+def test_parts_of_a_cluster_are_closed_there_and_when_they_come_back(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed.protocol", reason="the extra `dask` is not installed")
+    place = str(tmp_path / "part")
+    digest = _write(f"{place}.task", distributed.pickle.dumps(Doubling.of(4)))
+    work_on(f"{__name__}:doubled", place, digest)
+    arrays = _arrays_in(Path(f"{place}.result").read_bytes())
+    assert arrays["doubled"].tolist() == [10, 12, 14]
+    assert not arrays["doubled"].flags.writeable
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[RunDirectory]:
+    with open_run(tmp_path / "run", {"spec": "1"}) as run:
+        record_input(run, {"": "ab"})
+        yield run
+
+
+def test_arrays_come_back_from_a_file_of_the_owner_alone(directory: RunDirectory) -> None:
+    arrays = {"counts": np.arange(6).reshape(2, 3), "report": np.array([0.5])}
+    batches = Batches(directory)
+    assert batches.lasting
+    assert batches.get("estimate block", "0-3") is None
+    batches.put("estimate block", "0-3", arrays)
+    read = Batches(directory).get("estimate block", "0-3")
+    assert read is not None
+    assert set(read) == set(arrays)
+    assert all((read[name] == arrays[name]).all() and read[name].dtype == arrays[name].dtype for name in arrays)
+    assert not batches.has("estimate tract", "0-3")
+    (path,) = directory.restricted.rglob("0-3.npz")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_a_step_is_forgotten_alone_or_with_all_others(directory: RunDirectory, lasting: bool) -> None:
+    batches = Batches(directory) if lasting else Batches()
+    for step in ("combine", "estimate below tract"):
+        batches.put(step, "0", {"a": np.arange(3)})
+    batches.forget("combine")
+    assert not batches.has("combine", "0")
+    assert batches.needed("estimate below tract", "0")["a"].tolist() == [0, 1, 2]
+    batches.forget()
+    assert not batches.has("estimate below tract", "0")
+    batches.forget()
+
+
+@pytest.mark.parametrize("what", ["truncated", "flipped", "renamed", "empty"])
+def test_a_damaged_file_does_not_count(directory: RunDirectory, what: str) -> None:
+    batches = Batches(directory, "one")
+    batches.put("combine", "3", {"a": np.arange(4)})
+    (path,) = directory.main.checkpoints.rglob("*.npz")
+    content = path.read_bytes()
+    if what == "renamed":
+        path.rename(path.with_name("4.npz"))
+    else:
+        flipped = content[:-1] + bytes([content[-1] ^ 1])
+        path.write_bytes({"truncated": content[:-1], "flipped": flipped, "empty": b""}[what])
+    assert not batches.has("combine", "3")
+    assert not batches.has("combine", "4")
+    with pytest.raises(ReleaseError, match="combine: part 3 among the run's checkpoints was damaged"):
+        batches.needed("combine", "3")
+
+
+def test_a_batch_of_another_run_records_or_software_is_not_used(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Batches(directory).put("simulate", "0", {})
+    assert Batches(directory).has("simulate", "0")
+    assert not Batches(directory, "another").has("simulate", "0")
+    other = software().model_copy(update={"version": "0.0.0"})
+    monkeypatch.setattr(pipeline.execution.batch_store, "software", lambda: other)
+    assert not Batches(directory).has("simulate", "0")
+
+
+def step_of(directory: RunDirectory, name: str = "one", **more: Any) -> Step:
+    files = (directory.public / f"{name}.parquet",)
+    return Step("estimate", lambda: None, level=name, files=files, **more)
+
+
+def test_a_recorded_step_is_known_with_what_it_told(directory: RunDirectory) -> None:
+    step = step_of(directory)
+    assert Checkpoints(directory).notes_of(step) is None
+    step.files[0].write_text("content")
+    Checkpoints(directory).record(step, {"families": 3, "primal": 1e-7})
+    assert Checkpoints(directory).notes_of(step) == {"families": 3, "primal": 1e-7}
+    assert Checkpoints(directory).notes_of(step_of(directory, "two")) is None
+
+
+def steps_of(directory: RunDirectory) -> Path:
+    return directory.main.checkpoints / "steps.json"
+
+
+def another_number(_: Step, directory: RunDirectory) -> None:
+    path = steps_of(directory)
+    path.write_text(path.read_text().replace('"families": 3', '"families": 4'))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda step, _: step.files[0].write_text("other"),
+        lambda step, _: step.files[0].unlink(),
+        lambda _, directory: steps_of(directory).write_text("{"),
+        another_number,
+    ],
+    ids=["another file", "no file", "a damaged list", "another number in the list"],
+)
+def test_a_step_that_is_not_as_it_was_recorded_is_made_again(
+    directory: RunDirectory, damage: Callable[[Step, RunDirectory], object]
+) -> None:
+    step = step_of(directory)
+    step.files[0].write_text("content")
+    Checkpoints(directory).record(step, {"families": 3})
+    damage(step, directory)
+    assert Checkpoints(directory).notes_of(step) is None
+
+
+def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: RunDirectory) -> None:
+    files = (directory.public / "one.parquet", directory.public / "two.parquet")
+    prepare = Step("combine", lambda: None, prepares=files)
+    for path, needed in zip(files, [True, False], strict=True):
+        path.write_text(path.name)
+        Checkpoints(directory).record(Step("estimate", lambda: None, level=path.name, files=(path,)), {})
+        assert (Checkpoints(directory).notes_of(prepare) is None) is needed
+
+
+def test_a_damaged_list_counts_as_none(directory: RunDirectory) -> None:
+    step = step_of(directory)
+    step.files[0].write_text("content")
+    Checkpoints(directory).record(step, {})
+    (directory.main.checkpoints / "steps.json").write_text("{")
+    assert Checkpoints(directory).notes_of(step) is None
+
+
+def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: RunDirectory) -> None:
+    batches = Batches(directory)
+    batches.put("estimate block", "0-3", {})
+    batches.put("simulate", "0", {})
+    step = step_of(directory, "block")
+    step.files[0].write_text("content")
+    Checkpoints(directory).record(step, {})
+    assert not batches.has("estimate block", "0-3")
+    assert batches.has("simulate", "0")
+
+
+def test_what_was_told_is_checked_too(directory: RunDirectory) -> None:
+    step = step_of(directory)
+    step.files[0].write_text("content")
+    Checkpoints(directory).record(step, {"families": 3})
+    path = directory.main.checkpoints / "steps.json"
+    path.write_text(path.read_text().replace('"families": 3', '"families": 4'))
+    assert Checkpoints(directory).notes_of(step) is None
+
+
+def squared(number: int) -> int:
+    return number * number
+
+
+class Counting(Workers):
+    """Remembers the tasks that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.tasks: list[int] = []
+
+    def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+        tasks = [*tasks]
+        self.tasks += tasks
+        return super().run(function, tasks, done)
+
+
+def started(workers: Workers, batches: Batches, tasks: list[int], done: list[int]) -> Iterator[int]:
+    def packed(result: int) -> Arrays:
+        return {"result": np.array(result)}
+
+    def unpacked(arrays: Arrays) -> int:
+        return int(arrays["result"])
+
+    return run_kept(
+        workers, batches, "square", squared, tasks, named=str, packed=packed, unpacked=unpacked, done=done.append
+    )
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> Batches:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    return Batches(run, "test")
+
+
+def test_only_what_is_missing_is_computed(batches: Batches) -> None:
+    """A run that stops after two results leaves two; the next computes the others, in the order of the tasks."""
+    first = started(Counting(), batches, [3, 1, 2], [])
+    assert [next(first), next(first)] == [9, 1]
+    assert isinstance(first, Generator)
+    first.close()
+    assert [batches.has("square", name) for name in "312"] == [True, True, False]
+    workers = Counting()
+    done: list[int] = []
+    assert list(started(workers, batches, [3, 1, 2], done)) == [9, 1, 4]
+    assert workers.tasks == [2]
+    assert done == [3, 1, 2]
+
+
+def test_a_step_of_one_batch_is_not_kept_nor_is_anything_in_memory(batches: Batches) -> None:
+    assert list(started(Counting(), batches, [5], [])) == [25]
+    assert not batches.has("square", "5")
+    memory = Batches()
+    assert list(started(Counting(), memory, [5, 6], [])) == [25, 36]
+    assert not memory.has("square", "5")
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize("kept", [0, 3])
+def test_tasks_are_made_as_they_are_asked_for(batches: Batches, lasting: bool, kept: int) -> None:
+    """Those of a level of a country have matrices of their own: all at once they were half of the memory."""
+    store, made = batches if lasting else Batches(), 0
+    held: list[int] = []
+    if lasting and kept:
+        assert list(started(Workers(1), store, [*range(kept), *range(90, 92)], []))[:2] == [0, 1]
+
+    def tasks() -> Iterator[int]:
+        nonlocal made
+        for made in range(1, 21):
+            yield made - 1
+
+    def done(_: int) -> None:
+        held.append(made - len(held))
+
+    results = run_kept(
+        Workers(1), store, "square", squared, tasks(), named=str,
+        packed=lambda result: {"result": np.array(result)}, unpacked=lambda arrays: int(arrays["result"]), done=done,
+    )  # fmt: skip
+    assert list(results) == [number * number for number in range(20)]
+    assert len(held) == 20
+    assert max(held) <= 3 + kept

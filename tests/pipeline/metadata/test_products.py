@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from releases.homes import SPEC as HOMES
-
 from features.registry import is_installed
-from pipeline.metadata.products import (
-    TABLES,
-    level_of,
-    order_of,
-    products_of,
-)
+from pipeline.metadata.products import level_of, order_of, products_of
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import parse_spec
 from pipeline.spec.slots import installed_slots
 
 RUN = RunDirectory(Path("/runs/town"))
@@ -33,28 +24,6 @@ def test_the_page_of_the_directory_lists_the_catalogue() -> None:
     slots = installed_slots()
     assert found == wanted or slots.missing or slots.unwritten  # files of a feature that is taken away
     assert {product.path for product in products} == {product.path for product in products if product.about}
-
-
-#: What adds the wages of its persons to the town of households.
-WAGES = """
-[companions.wages]
-amount = "wage"
-between = ["0", "500"]
-unit = "10"
-privacy = { rho = "1" }
-schema.attributes = { residence = ["household", "quarters"] }
-strategy = { queries = { detailed = "1" }, levels = { county = "1/2", tract = "0", block = "1/2" } }
-"""
-
-
-def test_a_spec_lists_files_in_the_order_of_the_installation() -> None:
-    """Of persons in households, and of their wages: both features have files after tables, and state them elsewhere."""
-    if not (is_installed("joins") and is_installed("amounts")):
-        pytest.skip("joins or amounts are not installed")
-    of_spec = products_of(parse_spec(HOMES + WAGES).of_features)
-    assert list(of_spec) == [product for product in products_of(installed_slots().features) if product in of_spec]
-    at = of_spec.index(TABLES) + 1
-    assert [one.path.split("/")[0] for one in of_spec[at : at + 2]] == ["household_sizes", "amounts"]
 
 
 def test_public_files_are_in_the_order_of_a_run_and_know_their_level() -> None:

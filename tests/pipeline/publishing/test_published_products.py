@@ -47,7 +47,4 @@ def test_the_steps_of_a_run_write_what_the_catalogue_has(write: Callable[[Path],
             assert set(answer_paths(job, universe, level)) <= set(input_files(job))
     every = ReleaseScope(job.spec, job.universes, job.run)
     known = [product for product in products.products_of(job.spec.of_features) if product.role != "statement"]
-    assert set(files_of(every, *known)) == {
-        *written,
-        *input_files(job),
-    }
+    assert set(files_of(every, *known)) == {*written, *input_files(job)}

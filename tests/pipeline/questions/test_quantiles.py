@@ -1,4 +1,4 @@
-"""Quantiles by rank: how far a neighbour moves the losses, by enumeration; what a choice costs; how near it is."""
+"""Quantiles by rank and lists by count: how far a neighbour moves the losses, what a choice costs, what is told."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
+from pipeline.errors import InputError
 from pipeline.model.schema import ListedAttribute
-from pipeline.privacy.budget import MOVED, Framework, Neighbours
+from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
+from pipeline.privacy.noise.sampler import sampler_for, tails
+from pipeline.questions.intervals import half_width
 from pipeline.questions.manifest import note_of
 from pipeline.questions.quantiles import Rank, Ranked, cost_of_rank, losses, rank_of, rank_reach, ranked
+from pipeline.questions.tables import listed, most_common, rank_ends
 from pipeline.questions.windows import bought
+from postprocess.statistics import COVERAGE
 
 QUANTILES = [Fraction(1, 2), Fraction(1, 4), Fraction(2, 3), Fraction(99, 100)]
 #: Of a minimum and a maximum.
@@ -181,6 +186,11 @@ def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothi
         assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
 
 
+def test_a_budget_that_buys_no_choice_is_refused() -> None:
+    with pytest.raises(InputError, match=r"found 1/10{20}, which is too little to choose a quantile with"):
+        ranked(Rank(Fraction(1, 2), 9, 0), "zcdp", "change-one", Fraction(1, 10**20), 1)
+
+
 def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:
     for statistic in ("median", "max", "min"):
         assert rank_of(statistic, None, 9, 0) is not None
@@ -293,3 +303,73 @@ def test_the_number_is_within_the_records_that_are_told() -> None:
         off = np.maximum(np.maximum(upto - counts - target, target - upto), 0)
         chances = np.array(one.chooser.probabilities(losses(counts[None].astype(np.int64), one)[0].tolist()))
         assert chances[off > one.within].sum() <= 0.1
+
+
+NOISE = NoiseSpec("discrete_gaussian", Fraction(25))
+
+
+def noise(n: int, seed: int) -> np.ndarray:
+    return sampler_for(NOISE).draw(bytes([seed]) * 32, 0, n)
+
+
+def test_the_largest_come_first_and_equal_ones_as_they_stand() -> None:
+    keys = [(area, value) for area in ("A", "B") for value in "xyz"]
+    rows = list(most_common(keys, [5, 9, 9, 100, 0, -3], NoiseSpec("discrete_laplace", Fraction(1)), 2))
+    assert [row[:2] + row[4:6] for row in rows] == [
+        ["A", "1", "y", "9"], ["A", "2", "z", "9"], ["B", "1", "x", "100"], ["B", "2", "y", "0"],
+    ]  # fmt: skip
+    assert rows[2][2:4] == ["1", "1"]
+    assert rows[3][2:4] == ["2", "3"]
+
+
+def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:
+    """Counts a standard deviation apart; with intervals that hold one by one only, fewer do: the power arm."""
+    true = np.arange(12) * 5
+    half, single = half_width(NOISE, COVERAGE ** (1 / 12)), half_width(NOISE, 0.5)
+    ranks = [1 + int((true > count).sum()) for count in true]
+    drawn = [true + noise(12, seed) for seed in range(250)]
+
+    def together(width: int) -> float:
+        held = [
+            all(
+                low <= rank <= high
+                for rank, (low, high) in zip(ranks, rank_ends(list(map(int, one)), width), strict=True)
+            )
+            for one in drawn
+        ]
+        return float(np.mean(held))
+
+    assert together(half) >= 0.9
+    assert together(single // 2) < 0.9
+
+
+def test_counts_that_were_picked_are_held() -> None:
+    """Of twenty equal counts the largest noisy one is too large; intervals of one count each would miss it."""
+    keys = [(str(value),) for value in range(20)]
+    held = []
+    for seed in range(250):
+        ((*_, count, low, high),) = most_common(keys, (500 + noise(20, seed)).tolist(), NOISE, 1)
+        held.append((int(low) <= 500 <= int(high), abs(int(count) - 500) <= half_width(NOISE)))
+    joint, single = np.mean(held, axis=0)
+    assert joint >= 0.9
+    assert single < 0.5
+
+
+def test_groups_are_listed_as_often_as_is_said() -> None:
+    half = half_width(NOISE)
+    for true, least, most in ((100 + half, 0.93, 1.0), (100 - half - 1, 0.0, 0.07)):
+        counts = (true + noise(4000, 1)).tolist()
+        found = list(listed(([str(count)] for count in counts), counts, 100))
+        assert least <= len(found) / 4000 <= most
+    counts = (100 + noise(4000, 2)).tolist()
+    assert 0.4 < len(list(listed(([str(count)] for count in counts), counts, 100))) / 4000 < 0.6
+
+
+@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
+@pytest.mark.parametrize("scale", [Fraction(1, 10), Fraction(2), Fraction(20), Fraction(500)])
+def test_the_half_width_is_the_least_that_covers(mechanism: Mechanism, scale: Fraction) -> None:
+    noise = NoiseSpec(mechanism, scale)
+    table, half = tails(noise, 64), half_width(noise)
+    one = 1 << table.bits
+    assert 2 * table.upper[half + 1] <= one / 10 * (1 + 1e-9)
+    assert half == 0 or 2 * table.lower[half] > one / 10 * (1 - 1e-9)

@@ -1,14 +1,23 @@
-"""The text of a question: what is read, and that everything else is refused by one sentence with its place."""
+"""The text of a question and its names: which records count, in which group, and what is refused by its place."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.errors import SpecError
+from pipeline.model.schema import AmountAttribute, Attribute, Recode, Schema
+from pipeline.questions.domain import Domain
+from pipeline.questions.resolve import band_of, resolve
+from pipeline.questions.resolved import Resolved
 from pipeline.questions.text import LONGEST, Asked, QuestionError, parse
+from pipeline.records.columns import AmountNumbers
 
 
 @pytest.mark.parametrize(
@@ -89,3 +98,150 @@ def test_the_canonical_text_is_read_again_and_no_longer_than_the_ledger_finds() 
     least, most = "-1000000000000000", "999999999999999.999999"
     asked = parse(f"clip w among {least}, -0.000001, {most} above 1000000000000")
     assert parse(str(asked)) == replace(asked, amount=parse(str(asked)).amount)
+
+
+AGES = ("0-17", "18 to 64", "65+")
+SCHEMA = Schema(
+    (Attribute("age", AGES), Attribute("race", ("white", "black", "two or more"))),
+    (Recode("grown", "age", (("child", ("0-17",)), ("adult", ("18 to 64", "65+")))),),
+)
+PAY = AmountAttribute.of("pay", Fraction(-100), Fraction(500), Fraction(50), Fraction(0))
+DOMAIN = Domain(("county", "tract"), SCHEMA, {"pay": PAY, "shift": Attribute("shift", ("day", "night"))})
+
+
+def asked(text: str) -> Resolved:
+    return resolve(parse(text), DOMAIN)
+
+
+def kept(text: str, name: str) -> list[str]:
+    axis = next(axis for axis in asked(text).axes if axis.attribute.name == name)
+    return [value for value, keep in zip(axis.attribute.values, axis.keep, strict=True) if keep]
+
+
+@pytest.mark.parametrize(
+    ("condition", "ages"),
+    [
+        ("age >= 65", ["65+"]),
+        ("age > 64", ["65+"]),
+        ("age < 18", ["0-17"]),
+        ("age <= 64", ["0-17", "18 to 64"]),
+        ("age >= 18 and age < 65", ["18 to 64"]),
+        ('age = "65+"', ["65+"]),
+        ("age != 65+", ["0-17", "18 to 64"]),
+        ('age in 0-17, "18 to 64"', ["0-17", "18 to 64"]),
+        ("grown = adult", ["18 to 64", "65+"]),
+    ],
+)
+def test_conditions_choose_values(condition: str, ages: list[str]) -> None:
+    assert kept(f"count where {condition}", "age") == ages
+
+
+def test_conditions_on_amounts_are_about_what_they_count_as() -> None:
+    assert kept("count where pay >= 400", "pay") == ["400", "450", "500"]
+    assert kept("count where pay = -100", "pay") == ["-100"]
+
+
+def test_conditions_beyond_the_ends_of_an_amount_are_about_the_amounts_themselves() -> None:
+    """Clipped amounts are told apart from those that are just at the end, and from those that round to it."""
+    for text, values in (("pay > 500", ["above"]), ("pay < -100", ["below"])):
+        assert kept(f"count where {text}", "pay_clipped") == values
+    both = asked("sum pay by grown where pay > 500 and pay >= 400")
+    assert both.schema.names == ("age", "pay", "pay_clipped")
+    sides = AmountNumbers(DOMAIN.clip(PAY))
+    read = {text: sides[text] for text in ("500", "500.0000000000000000001", "-100", "-100.1", "", "499.99")}
+    assert list(read.values()) == [1, 2, 1, 0, 1, 1]
+    assert (
+        asked("count where pay > 500").layout()
+        != resolve(
+            parse("count where pay > 500"),
+            Domain(("county",), SCHEMA, {"pay": AmountAttribute.of("pay", Fraction(0), Fraction(500), Fraction(50))}),
+        ).layout()
+    )
+    with pytest.raises(QuestionError, match="no value of 'pay_clipped' is left"):
+        asked("count where pay > 500 and pay < -100")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "count by trakt",
+            "found 'trakt'; it is no level, attribute or recode; allowed are county, tract, age, race, grown",
+        ),
+        ("count by county, tract", "one level is allowed, and 'county' is named before"),
+        ("count by age, grown", "'age' is told apart already, by 'age'"),
+        ("count by pay", "it is an amount; by takes levels, attributes and recodes"),
+        ("count where race = blak", "the values of 'race' are white, black, two or more"),
+        ("count where age >= 70", "found '70'; it is inside '65+'"),
+        ("count where race > 3", "its value 'white' states no number or range"),
+        ("count where age >= old", ">= needs a number"),
+        ("count where pay in 50, 100", "it is an amount; 'in' is for attributes"),
+        ("count where pay <= 500", "amounts beyond 500 count as 500"),
+        ("count where pay >= -100", "amounts beyond -100 count as -100"),
+        ("count where age < 18 and grown = adult", "no value of 'age' is left by the conditions"),
+        ("count where county = 1", "it is a level; a comparison is of attributes"),
+        ("sum age", "it is an attribute and no amount; the amounts are pay"),
+        ("mean wages", "found 'wages'; it is no amount"),
+    ],
+)
+def test_what_is_not_in_the_domain_is_refused_by_its_place(text: str, message: str) -> None:
+    with pytest.raises(QuestionError, match=r"question, character [0-9]+: found") as error:
+        asked(text)
+    assert message in str(error.value)
+
+
+def test_answers_are_those_of_counting_one_by_one() -> None:
+    """An independent computation, record by record."""
+    resolved = asked("mean pay by tract, race, grown where age >= 18 and race != black")
+    rng = np.random.default_rng(3)
+    cells = rng.integers(0, resolved.schema.n_cells, 200)
+    leaves = rng.integers(0, 4, 200)
+    counts = np.zeros((4, resolved.schema.n_cells), dtype=np.int64)
+    np.add.at(counts, (leaves, cells), 1)
+    found = resolved.answers(sp.csr_array(counts), np.array([0, 0, 1, 1]), 2)
+    assert resolved.labels() == [("white", "adult"), ("two or more", "adult")]
+    expected = {name: np.zeros((2, 2), dtype=np.int64) for name in ("sum", "count")}
+    names = resolved.schema.names
+    for leaf, cell in zip(leaves, cells, strict=True):
+        codes = dict(zip(names, np.unravel_index(cell, resolved.schema.shape), strict=True))
+        age, race = AGES[codes["age"]], SCHEMA.attribute("race").values[codes["race"]]
+        if age == "0-17" or race == "black":
+            continue
+        at = (int(leaf) // 2, 0 if race == "white" else 1)
+        units = int(Fraction(PAY.values[codes["pay"]]) / 50)
+        expected["sum"][at] += units - 4  # the middle of -2 .. 10 units
+        expected["count"][at] += 1
+    assert all((found[name] == expected[name]).all() for name in expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("count units by tract", "question: found 'count units', and records without units: say in .privacy."),
+        ("median pay where pay > 450", "character 8: found 'pay'; the conditions leave one amount"),
+        ("most common 9 race", "character 15: found 'race'; it has 3 values here, of which 9"),
+    ],
+)
+def test_what_leaves_nothing_to_count_or_choose_is_refused(text: str, message: str) -> None:
+    with pytest.raises(QuestionError, match=message):
+        asked(text)
+
+
+@pytest.mark.parametrize(("low", "high", "unit"), [(0, 0, 1), (5, 0, 1), (0, 10, 3), (1, 10, 0), (0, 10**6, 1)])
+def test_a_grid_that_is_none_is_refused(low: int, high: int, unit: int) -> None:
+    with pytest.raises(SpecError, match="amount 'x'"):
+        AmountAttribute.of("x", Fraction(low), Fraction(high), Fraction(unit))
+
+
+def test_bands_are_read_from_their_names() -> None:
+    for text, low, high in [
+        ("5", 5, 5),
+        ("0-4", 0, 4),
+        ("18plus", 18, None),
+        ("under 18", None, 17),
+        ("65 and over", 65, None),
+    ]:
+        band = band_of(text)
+        assert band is not None
+        assert (band.low, band.high) == (low, high)
+    assert band_of("old") is None

@@ -88,6 +88,8 @@ def test_what_differs_in_the_specs_is_stated(towns: dict[str, Path]) -> None:
         for table in ("total", "detail")
         for level in ("county", "tract", "block")
     }
+    back = compare(open_reader(towns["poor"]), open_reader(towns["town"]))
+    assert {str(one).replace("second", "first") for one in back.left_out} == {str(one) for one in poor.left_out}
     (row,) = (row for row in poor.tables if (row.universe, row.table, row.level) == ("", "sex", "tract"))
     assert row.first_margin is not None
     assert row.second_margin is not None
@@ -148,6 +150,12 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     resealed(spoilt)
     with pytest.raises(ReleaseError, match="is damaged: it has several rows for the geocode"):
         compare(open_reader(towns["other key"]), open_reader(spoilt))
+
+
+def test_releases_without_a_table_in_common_are_refused(towns: dict[str, Path], country: Path) -> None:
+    """Tables of one name have other columns, and what is published is named."""
+    with pytest.raises(InputError, match=r"town and country have no table in common: .* they publish total, sex, det"):
+        compare(open_reader(towns["town"]), open_reader(country))
 
 
 def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:

@@ -1,20 +1,25 @@
-"""A table with one row a number: the numbers of the wide one, each beside what it is about."""
+"""Numbers one a row beside what they are about, how far each can be used, and areas found by their names."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import spinewise as sw
+from geography.build import spine_from_table
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.area_names import LevelNames
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
+from pipeline.reading.reader import AreaIndex
 from pipeline.reading.release import reader_of, tidy_heads, tidy_table
-from pipeline.release.reliability import CLASSES
+from pipeline.release.reliability import CLASSES, classes_of, tenths
 from pipeline.release.tables import ReleasedTable
 
 
@@ -54,18 +59,6 @@ def test_ends_of_intervals_are_whole_numbers_and_missing_where_unknown() -> None
         tidy_table(replace(table, lows=lows + 0.5), Query.parse("sex", schema))
 
 
-def test_reliability_is_by_the_margin(town: Path) -> None:
-    """Not exact, a margin of at most a tenth is good, of at most half is to be used with care."""
-    release = sw.open_release(town)
-    tables = reader_of(release).universe.tables
-    tidy = pd.concat([release.table(one.name, level, tidy=True) for one in tables for level in one.levels])
-    margin = pd.concat([tidy["value"] - tidy["low"], tidy["high"] - tidy["value"]], axis=1).max(axis=1)
-    least = margin.clip(lower=1)
-    expected = pd.Series("unreliable", index=margin.index).mask(2 * least <= tidy["value"], "care")
-    expected = expected.mask((10 * least <= tidy["value"]) | (margin == 0), "good")
-    assert tidy["reliability"].tolist() == expected.tolist()
-
-
 def test_areas_have_their_names(named_town: Path) -> None:
     """Beside the geocodes, where the level has names; a term that is called so becomes "attribute name"."""
     release = sw.open_release(named_town)
@@ -86,3 +79,56 @@ def test_without_a_level_the_levels_are_named(town: Path) -> None:
     table = reader_of(release).universe.tables[0]
     with pytest.raises(InputError, match=f"name one of its levels, {', '.join(table.levels)}"):
         release.table(table.name)
+
+
+@pytest.mark.parametrize(
+    ("count", "margin", "expected"),
+    [
+        (100, 10.0, "good"), (100, 10.05, "care"), (100, 50.0, "care"), (100, 50.01, "unreliable"),
+        (0, 0.0, "unreliable"), (0, 1.0, "unreliable"), (5, 0.0, "care"), (10, 0.0, "good"),
+        (7, math.nan, "unreliable"), (3, 0.3, "care"), (30, 3.0000000000000004, "good"),
+    ],
+)  # fmt: skip
+def test_a_number_is_of_the_first_class_that_it_fits(count: int, margin: float, expected: str) -> None:
+    found = classes_of(np.array([[count]]), tenths(np.array([[margin]])))
+    assert CLASSES[int(found[0, 0])].key == expected
+
+
+def test_a_zero_is_good_where_it_is_exact_alone() -> None:
+    counts, margins = np.array([[0, 0]]), np.array([[0.0, 0.0]])
+    found = classes_of(counts, tenths(margins, np.array([[True, False]])))
+    assert [CLASSES[int(one)].key for one in found[0]] == ["good", "unreliable"]
+
+
+def names(*texts: str, **others: list[str]) -> LevelNames:
+    return LevelNames({"": pa.array(texts), **{language: pa.array(of) for language, of in others.items()}})
+
+
+def index() -> AreaIndex:
+    """Two counties; the second is one tract, padded; county and tract have codes in common."""
+    table = pa.table({"county": ["1", "1", "2"], "tract": ["1", "3", ""], "block": ["7", "8", ""]})
+    spine = spine_from_table(table, ["county", "tract", "block"])
+    county = names("Alder County", "R\u00edo, \u200fold", es=["Condado de Alisos", "R\u00edo"])
+    return AreaIndex("r", spine, {"county": county, "tract": names("Mill", "Alder  county", "R\u00edo, old")})
+
+
+def test_case_blanks_composition_and_direction_do_not_count() -> None:
+    areas = index()
+    for text in ("condado DE  alisos", "Condado de Alisos"):
+        assert [str(area) for area in areas.named(text)] == ["county 1"]
+    # The county and the tract that it is padded to have the same leaves: one area.
+    assert [str(area) for area in areas.named("Ri\u0301o, old")] == ["county 2"]
+    assert areas.span("county", 1) == (2, 3)
+
+
+def test_a_name_of_several_areas_is_answered_with_their_levels_and_codes() -> None:
+    with pytest.raises(InputError) as refusal:
+        index().one("alder county")
+    assert str(refusal.value) == (
+        "r: 'alder county' is the name of 2 areas: county 1; tract 3 in Alder County; give the geocode of one, or "
+        "level and geocode, such as 'county:1'"
+    )
+    found = index().one("tract:Alder County")
+    assert found is not None
+    assert (found.level, found.geocode, found.name) == ("tract", "3", "Alder  county")
+    assert index().one("county:1") == index().named("county:1")[0]

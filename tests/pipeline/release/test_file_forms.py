@@ -21,11 +21,15 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
+from pipeline.model.selection import Selection
 from pipeline.model.universe import Bound
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.select import Select
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.long_tables import MOST_WIDE
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
+from pipeline.release.selected import Selected, answered, read_selected, write_selected
 from pipeline.release.spine import read_public_spine, write_spine
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
@@ -40,6 +44,11 @@ HEADER = MeasurementHeader("block", "sex", 2, "discrete_gaussian", Fraction(339,
 VALUES = RNG.integers(-(2**40), 2**40, (len(CODES), 2))
 BOUND = Bound("homes", "block", Path("f.csv"), "block", Query.parse("sex", SCHEMA), 1, 9, {0: "a", 1: "b"})
 HOMES = RNG.integers(0, 3, (len(CODES), 2))
+NESTED = tuple(Query.parse(text, SCHEMA) for text in ("total", "sex", "detailed"))
+CHOICE = Select("detail", tuple(zip(("total", "sex", "detailed"), (0, 9, 90), strict=True)), Fraction(1, 5))
+SELECTION = Selection(CHOICE, "block", NESTED, Fraction(1, 10), NoiseSpec("discrete_gaussian", Fraction(9)))
+CHOSEN = np.arange(len(CODES)) % 3
+NUMBERS = RNG.integers(-99, 99, (len(CODES), SCHEMA.n_cells)) * answered(SELECTION, CHOSEN)
 WIDE = Schema((Attribute("sex", ("f", "m")), Attribute("age", tuple(map(str, range(1 + MOST_WIDE // 2))))))
 
 
@@ -63,6 +72,11 @@ def write_measurement(path: Path) -> None:
 def numbers_of(path: Path) -> list[Any]:
     read = read_measurement(unchecked(path))
     return [read.header, read.geocodes, read.values]
+
+
+def selected_in(path: Path) -> list[Any]:
+    parts = list(read_selected(unchecked(path), SELECTION))
+    return [np.concatenate([getattr(part, name) for part in parts]) for name in ("geocodes", "chosen", "values")]
 
 
 def table_in(path: Path) -> list[Any]:
@@ -93,6 +107,10 @@ FORMS = {
     ),
     "table": Form(lambda path: write_table(path, path.parent, [TABLE]), table_in, stated(TABLE)),
     "long table": Form(lambda path: write_table(path, path.parent, [LONG]), table_in, stated(LONG)),
+    "selection": Form(
+        lambda path: write_selected(path, path.parent, SELECTION, [Selected(CODES, CHOSEN, NUMBERS)]),
+        selected_in, [CODES, CHOSEN, NUMBERS], free=("order", "twice"),
+    ),
     "facilities": Form(
         lambda path: write_facilities(path, path.parent, BOUND, CODES, HOMES),
         lambda path: [read_public_facilities(unchecked(path), BOUND, CODES)],

@@ -1,16 +1,23 @@
-"""A directory holds one run and nothing else, for one process at a time, and what is not ours is never touched."""
+"""A directory holds one run and nothing else; what is not ours is never touched, nor what is confidential let out."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from releases.small import QUICK, run, write_town
 
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
 from pipeline.errors import InputError, ReleaseError
+from pipeline.release.layout import RunDirectory, file_name, query_file_name
 from pipeline.release.run_directory import open_run, record_input, recorded_identity, recorded_input
 from pipeline.storage.files import write_bytes
 
@@ -55,15 +62,6 @@ def test_another_run_is_refused_and_nothing_is_changed(root: Path) -> None:
     ):
         pass
     assert _tree(root) == before
-
-
-def test_other_records_are_refused_in_the_same_directory(root: Path) -> None:
-    with open_run(root, IDENTITY) as run:
-        record_input(run, {"": "11"})
-        record_input(run, {"": "11"})
-        with pytest.raises(InputError, match="begun on other records, or with another key"):
-            record_input(run, {"": "22"})
-        assert recorded_input(run) == {"": "11"}
 
 
 def test_a_run_that_was_refused_before_measuring_makes_room(root: Path) -> None:
@@ -181,3 +179,77 @@ def test_its_folders_are_folders_of_its_own(root: Path, tmp_path: Path, name: st
     with pytest.raises(InputError, match=f"{name} is not a folder of its own"), open_run(root, IDENTITY):
         pass
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_takes_nothing_confidential(tmp_path: Path) -> None:
+    """`git add -A` in a folder with a release, an import and what a run that was stopped has left."""
+    run(write_town(tmp_path / "town", *QUICK), tmp_path / "planned")
+    with open_run(tmp_path / "stopped" / "town", {"spec": "x"}) as stopped:
+        (stopped.restricted / "histograms").mkdir()
+        (stopped.restricted / "histograms" / "block.parquet").write_bytes(b"counts")
+    frame = pd.DataFrame({"county": ["a", "b"] * 30, "sex": ["f", "f", "m"] * 19 + ["rare"] * 3})
+    frame.assign(town=frame["county"] + "1").to_excel(tmp_path / "p.xlsx", index=False)
+    stated = {"geography": "county,town", "attributes": "sex", "expect_records": 60, "expect_areas": 2}
+    import_table(Statement(str(tmp_path / "p.xlsx"), records=True, **stated), tmp_path / "in")  # type: ignore[arg-type]
+    assert "rare" in (tmp_path / "in" / "values.txt").read_text()
+    (tmp_path / "p.xlsx").unlink()
+    shutil.rmtree(tmp_path / "town")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    taken = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True).stdout.split()
+    assert [name for name in taken if "restricted" in name] == []
+    assert {name for name in taken if name.startswith("in/")} == {
+        "in/.gitignore",
+        "in/areas.parquet",
+        "in/import.toml",
+        "in/release.toml",
+    }
+    assert "planned/town/public/manifest.json" in taken
+
+
+def test_a_run_that_was_stopped_early_is_still_taken_over(tmp_path: Path) -> None:
+    for identity in ({"a": "1"}, {"a": "1"}, {"a": "2"}):
+        with open_run(tmp_path / "r", identity) as opened:
+            assert (opened.restricted / ".gitignore").read_text() == "*\n"
+    (opened.restricted / ".gitignore").write_text("")
+    with open_run(tmp_path / "r", {"a": "2"}) as opened:
+        assert (opened.restricted / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give a folder to somebody else")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    os.chown(tmp_path / "r", 12345, 12345)
+    with (
+        pytest.raises(InputError, match=r"r belongs to user 12345 and not to user 0, who runs this"),
+        open_run(tmp_path / "r", {"a": "1"}),
+    ):
+        pass
+    assert list((tmp_path / "r").iterdir()) == []
+
+
+ROOT = Path("/out/release")
+RUN = RunDirectory(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"), [("total", "total"), ("votingage * hispanic", "votingage.hispanic"), ("a*b * c", "a.b.c")]
+)
+def test_a_query_names_its_file_however_it_is_spaced(query: str, name: str) -> None:
+    assert query_file_name(query) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "a\\b", ".hidden", "-x", "a b", "x.", "a\0", "a\n", "x" * 201]
+)
+def test_a_name_that_cannot_be_a_file_is_refused_by_its_kind(name: str) -> None:
+    with pytest.raises(InputError, match=r"level .* is to name a file"):
+        file_name("level", name)
+    for use in (RUN.main.histogram, lambda text: RUN.main.table(text, "x"), lambda text: RUN.main.table("x", text)):
+        with pytest.raises(InputError):
+            use(name)
+    if name:
+        with pytest.raises(InputError):
+            RUN.universe(name)

@@ -1,22 +1,31 @@
-"""Names and labels are public inputs: published, hashed, and without any influence on a number."""
+"""Names, labels and other public inputs: without influence on a number; refused or named if made from records."""
 
 from __future__ import annotations
 
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
-from releases.named import COUNTIES, TRACTS, write_named_town
-from releases.small import write_town
+import pytest
+from releases.command import needs
+from releases.named import write_named_town
+from releases.small import request_of, run, write_town
 
 from auditor.check.release import examine
+from features.imports.tables.importer import import_table
+from features.imports.tables.statement import Statement
+from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.execution.progress import Silent
-from pipeline.published import open_finished, release_at
-from pipeline.release.manifest import read_manifest
+from pipeline.inputs.geography import read_spine
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.published import release_at
+from pipeline.publishing.provenance import accepted_inputs
+from pipeline.release.manifest import read_manifest, write_manifest
+from pipeline.release.status import FROM_RECORDS, UNCHARGED
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.files import json_sha256, sha256_file
+from pipeline.storage.files import sha256_file
 
 
 def hashes(root: Path) -> dict[str, str]:
@@ -36,35 +45,6 @@ def test_no_published_count_depends_on_a_name(town: Path, named_town: Path) -> N
     for field in ("privacy", "accounts", "joint", "solver", "public_seed"):
         one, other = (getattr(read_manifest(release_at(root).manifest), field) for root in (town, named_town))
         assert one == other, field
-
-
-def test_names_are_published_in_the_order_of_the_spine(named_town: Path) -> None:
-    opened = open_finished(named_town, check_hashes=True)
-    county = pq.read_table(opened.run.names("county")).to_pydict()
-    assert county == {
-        "geocode": ["A", "B"],
-        "name:en": [COUNTIES["A"][0], COUNTIES["B"][0]],
-        "name:es": [COUNTIES["A"][1], COUNTIES["B"][1]],
-    }
-    tracts = opened.spine.level("tract").geocodes.tolist()
-    assert opened.names["tract"].in_language("es") == [TRACTS[code] for code in tracts]
-    assert opened.names["county"].in_language("es-MX") == [COUNTIES[code][1] for code in "AB"]
-    assert opened.spec.labels("", "es").answers(opened.universes[0].tables[1].query)[:2] == (
-        "young * Mujeres",
-        "young * Hombres",
-    )
-
-
-def test_the_manifest_says_where_names_are_from_and_their_hash(named_town: Path) -> None:
-    opened = open_finished(named_town, check_hashes=True)
-    stated = {one.name: one for one in opened.manifest.provenance}
-    assert list(stated) == [
-        "geography", "names", "schema", "labels", "bounds", "companions.units.schema", "companions.units.labels",
-    ]  # fmt: skip
-    files = [opened.run.names("county"), opened.run.names("tract")]
-    assert stated["names"].sha256 == json_sha256([sha256_file(path) for path in files])
-    assert opened.manifest.files["names/county.parquet"].sha256 == sha256_file(files[0])
-    assert verify_release(release_at(named_town), 1, Silent()) == []
 
 
 def test_the_checker_wants_each_area_named_once_and_says_its_name(named_town: Path, tmp_path: Path) -> None:
@@ -97,3 +77,96 @@ def test_other_names_are_another_run(tmp_path: Path) -> None:
     assert [key for key in first if first[key] != second[key]] == ["the names"]
     plain = load_spec(write_town(tmp_path / "plain"))
     assert "the names" not in open_listed(plain, plain.universes()).identity()
+
+
+def imported(folder: Path, *hermit: tuple[str, str, str]) -> Path:
+    """The spec of an import of the records of three towns, and of somebody else."""
+    folder.mkdir()
+    rows = [("1", f"1{n % 3}", "ab"[n % 2]) for n in range(60)]
+    pd.DataFrame([*rows, *hermit], columns=["county", "town", "kind"]).to_csv(folder / "persons.csv", index=False)
+    stated = Statement(
+        str(folder / "persons.csv"), geography="county,town", records=True, attributes="kind", name="towns",
+        expect_records=60 + len(hermit), expect_areas=3 + len(hermit),
+    )  # fmt: skip
+    spec = import_table(stated, folder / "in").spec
+    spec.write_text(spec.read_text() + "\n[publish]\nreplicates = 1\n")
+    return spec
+
+
+def test_one_person_in_an_empty_area_is_not_published_unasked(tmp_path: Path) -> None:
+    """The attack: the spine of the import tells whether the hermit is there, whatever the noise."""
+    without, there = imported(tmp_path / "a"), imported(tmp_path / "b", ("1", "17", "c"))
+    spines = [read_spine(load_spec(spec).geography) for spec in (without, there)]
+    assert [spine.n_leaves for spine in spines] == [3, 4]
+    for spec in (without, there):
+        with pytest.raises(InputError) as refusal:
+            request_of(spec, tmp_path / "out")
+        told = str(refusal.value)
+        assert "provenance: made from the records" in told
+        assert 'accept = ["geography", "schema"] under [provenance]' in told
+        assert "--areas FILE --schema FILE" in told
+        assert len(told.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+    spec_text = without.read_text()
+    assert '# accept = ["geography", "schema"]' in spec_text
+    without.write_text(spec_text.replace('# accept = ["geography", ', "accept = ["))
+    with pytest.raises(
+        InputError, match=r"which they would give away: geography \(.*persons\.csv, by spinewise import"
+    ):
+        request_of(without, tmp_path / "out")
+
+
+@needs("report")
+def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = imported(tmp_path / "a")
+    spec.write_text(spec.read_text().replace("# accept", "accept"))
+    assert accepted_inputs(load_spec(spec)) == ("geography", "schema")
+    assert read_manifest(release_at(run(spec, tmp_path / "uncharged")).manifest).status == UNCHARGED
+    spec.write_text(spec.read_text().replace("[privacy]\n", '[privacy]\ndataset = "people"\n'))
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    with Ledger.open(str(tmp_path / "ledger.sqlite"), create=True) as ledger:
+        ledger.open_dataset("people", population="all", framework="zcdp", budget=Fraction(10), neighbours="change-one")
+    with pytest.raises(BudgetRefusedError, match=r"publishes inputs:geography and inputs:schema|inputs:geography"):
+        run(spec, tmp_path / "refused")
+    with Ledger.open() as ledger:
+        ledger.allow_exact("people", "inputs:geography", "inputs:schema")
+    root = run(spec, tmp_path / "out")
+    (receipt,) = read_manifest(release_at(root).manifest).receipts
+    assert [one.what for one in receipt.exact] == ["inputs:geography", "inputs:schema"]
+    opened = release_at(root)
+    manifest = read_manifest(opened.manifest)
+    assert manifest.status == FROM_RECORDS
+    stated = {one.name: (one.source, one.accepted) for one in manifest.provenance}
+    assert stated == {"geography": ("records", True), "schema": ("records", True)}
+    assert manifest.provenance[0].sha256 == sha256_file(opened.spine)
+    assert "persons.csv" in manifest.provenance[0].origin
+    report = opened.report.read_text()
+    assert "official, but public inputs were made from the records" in report
+    assert "<code>geography</code>: made from the records, and reveals something about them" in report
+    assert verify_release(opened, 1, Silent()) == []
+    forged = manifest.provenance[0].model_copy(update={"source": "public", "accepted": False})
+    forged_manifest = manifest.model_copy(update={"provenance": (forged, *manifest.provenance[1:])})
+    write_manifest(opened, forged_manifest)
+    assert "public/manifest.json: provenance is not what the spec gives" in verify_release(opened, 1, Silent())
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (
+            'accept = ["geographie"]',
+            r"provenance\.accept: the spec has no public input 'geographie'; its public inputs",
+        ),
+        ('inputs.polygons = { source = "public" }', r"provenance\.inputs: the spec has no public input 'polygons'"),
+        ('inputs.schema = { source = "mine" }', r"provenance\.inputs\.schema\.source: "),
+        ('inputs."companions.units.schema" = { source = "records" }', r'accept = \["companions\.units\.schema"\]'),
+        ('inputs.bounds = { source = "records", from = "a count" }', r"give away: bounds \(a count\)"),
+    ],
+)
+def test_what_is_wrong_in_the_section_is_said(section: str, message: str, tmp_path: Path) -> None:
+    town = write_town(tmp_path / "town", ("[companions.units]", f"[provenance]\n{section}\n\n[companions.units]"))
+    with pytest.raises(InputError, match=message):
+        request_of(town, tmp_path / "out")

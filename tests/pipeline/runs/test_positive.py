@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from releases.command import feature_module
 from releases.positive_mutants import true_counts, without_true_zeros
-from releases.positive_town import AGES, BLOCKS, EVERYWHERE, POSITIVE, RACES, TOPDOWN, write_positive
+from releases.positive_town import AGES, BLOCKS, EVERYWHERE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
 
 import auditor.program
@@ -213,8 +213,3 @@ def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -
         check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
     with pytest.raises(InputError, match="which answers these are follows from the release"):
         estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())
-
-
-def test_another_condition_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="parent positive"):
-        load_spec(write_positive(tmp_path, (POSITIVE, '{ share = "1/4", where = "true positive" }')))

@@ -1,7 +1,8 @@
-"""A rerun from records and key gives every public file again, and says where another release differs first."""
+"""A release is made again from records and key, or verified from its public files: whatever differs is named."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,19 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 from releases.repeated import rerun
 from releases.small import QUICK, write_town
+from releases.updated import seal
 
 import pipeline.confidential.parts
 import pipeline.release.manifest
+from auditor.check.release import check_release
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import measure_level, tabulate_universe
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.job import Job
+from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
+from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
+from pipeline.release.manifest import read_manifest, version_differences
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.runs.rerun import compare_public
+from pipeline.runs.verify import verify_release
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
 
@@ -104,7 +110,10 @@ def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None
     stored.values[3] += 1
     with MeasurementWriter.open(path, copied, stored.header) as writer:
         writer.write(stored.geocodes, stored.values)
-    found = {d.file: (d.what, d.level, d.geounit) for d in rerun(copied).differences}
+    differences = rerun(copied).differences
+    said = f"public/measurements/tract/total.parquet: level tract, geounit {stored.geocodes[3]}, "
+    assert any(str(one).startswith(said) for one in differences)
+    found = {d.file: (d.what, d.level, d.geounit) for d in differences}
     assert found.pop("public/measurements/tract/total.parquet")[1:] == ("tract", stored.geocodes[3])
     assert {file: what for file, (what, _, _) in found.items()} == {
         "public/histograms/block.parquet": "is recomputed and is not in the release",
@@ -174,3 +183,77 @@ def test_the_first_row_is_found_by_halving(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(one.main.histogram("tract")).slice(0, 700), two.main.histogram("tract"))
     (difference,) = compare_public(one, two, ["county", "tract"])
     assert difference.geounit == "g700"
+
+
+def verify(root: Path) -> list[str]:
+    return verify_release(release_at(root), 1, Silent())
+
+
+@pytest.fixture
+def downloaded(town: Path, tmp_path: Path) -> Path:
+    """A copy of what is public of the release, under a name of its own; there is no restricted/."""
+    shutil.copytree(town / "public", tmp_path / "downloaded" / "public")
+    return tmp_path / "downloaded"
+
+
+def test_a_release_verifies_without_anything_restricted(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verify(downloaded) == []
+    assert verify(downloaded / "public") == []
+    monkeypatch.chdir(downloaded / "public")
+    assert release_at(Path()).root == downloaded
+    assert verify(Path()) == [], "as '.' within it"
+    assert check_release(Path()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("privacy", lambda found: [{**found[0], "budget": "1/10"}, *found[1:]]),
+        ("public_seed", lambda found: found + 1),
+        ("release", lambda found: found + "-final"),
+        ("input_fingerprints", lambda found: {"": found[""]}),
+    ],
+)
+def test_a_manifest_that_states_something_else_is_found(downloaded: Path, key: str, change) -> None:  # type: ignore[no-untyped-def]
+    content = json.loads(RunDirectory(downloaded).manifest.read_text())
+    seal(downloaded, **{key: change(content[key])})
+    assert verify(downloaded) == [f"public/manifest.json: {key} is not what the spec gives"]
+
+
+def test_a_spec_with_a_smaller_budget_does_not_fit_the_measurements(downloaded: Path) -> None:
+    spec = json.loads(RunDirectory(downloaded).manifest.read_text())["spec"]
+    spec["privacy"]["rho"] = "1"
+    seal(downloaded, spec=spec)
+    (problem,) = verify(downloaded)
+    assert problem.startswith("public/ cannot be recomputed: ")
+    assert "measurements/county/total.parquet does not match the spec: its scale is" in problem
+
+
+def test_a_file_more_or_less_than_the_spec_gives_is_named(downloaded: Path) -> None:
+    files = json.loads(RunDirectory(downloaded).manifest.read_text())["files"]
+    (downloaded / "public" / "extra.parquet").write_bytes(b"x")
+    seal(downloaded, files={**files, "extra.parquet": {"sha256": "", "bytes": 0}})
+    assert verify(downloaded) == [
+        "public/extra.parquet does not follow from the spec; no such file is part of the release"
+    ]
+    (downloaded / "public" / "extra.parquet").unlink()
+    (downloaded / "public" / "microdata.parquet").unlink()
+    seal(downloaded, files={name: entry for name, entry in files.items() if name != "microdata.parquet"})
+    assert verify(downloaded) == ["public/microdata.parquet is missing; the spec says that it is published"]
+
+
+@pytest.mark.slow
+def test_other_versions_are_told_with_what_differs(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest = read_manifest(RunDirectory(downloaded).manifest)
+    assert version_differences(manifest) == []
+    here = manifest.software
+    other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}, "python": "3.0"})
+    monkeypatch.setattr(pipeline.release.manifest, "software", lambda: other)
+    (sentence,) = version_differences(manifest)
+    assert sentence == (
+        f"the installed versions are not those it was made with: numpy 1.0 (made with {here.packages['numpy']}), "
+        f"python 3.0 (made with {here.python})"
+    )
+    assert verify(downloaded) == []
+    seal(downloaded, public_seed=9)
+    assert verify(downloaded) == ["public/manifest.json: public_seed is not what the spec gives", sentence]

@@ -1,24 +1,39 @@
-"""A run can be repeated and gone on with to the same bytes, and refuses everything that would make it another run."""
+"""A run can be repeated and gone on with to the same bytes, and refuses everything that would make it another."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.asked import ask, write_workers
 from releases.command import needs
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import QUICK, public_bytes, request_of, run, write_town
 
-from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
+from features.registry import is_installed
+from pipeline.confidential.custody import KeySource
+from pipeline.errors import BudgetRefusedError, InputError, RecordsError, SpecError
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.retries import TimedOutError
+from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Notes, Step
+from pipeline.execution.workers import WorkerError
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.release.manifest import read_manifest
 from pipeline.release.receipts import NOT_CHARGED
+from pipeline.runs.run_here import retrying, run_here
+from postprocess.errors import SolverError
 
 
 class Listening(Silent):
@@ -122,22 +137,6 @@ def test_a_file_that_is_not_of_the_run_is_refused(copied: Path, town_spec: Path)
         run(town_spec, copied)
 
 
-@pytest.mark.slow
-def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", *QUICK)
-    good = (tmp_path / "in" / "persons.csv").read_text()
-    (tmp_path / "in" / "persons.csv").write_text(good + "A0101,ancient,f,house\n")
-    with pytest.raises(RefusedError) as error:
-        run(spec, tmp_path / "out")
-    assert error.value.exit_status == 2
-    assert "ancient" in error.value.details.read_text()
-    assert "ancient" not in str(error.value)
-    (tmp_path / "in" / "persons.csv").write_text(good)
-    root = run(write_town(tmp_path / "in", *QUICK, ('rho = "2"', 'rho = "3"')), tmp_path / "out")
-    assert not error.value.details.exists()
-    assert check_public_files(RunDirectory(root)) == []
-
-
 def test_a_key_file_is_used_where_it_is_and_stays_there(tmp_path: Path) -> None:
     MasterKey.from_text("insecure-test:1").write(tmp_path / "key")
     spec = write_town(tmp_path / "in", *QUICK)
@@ -196,3 +195,134 @@ def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
     assert public_bytes(root) == before
     other = run(spec, tmp_path / "other")
     assert public_bytes(other) != before
+
+
+class Failing:
+    """A step's work that fails a number of times."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        self.error, self.times, self.tries = error, times, 0
+
+    def __call__(self) -> Notes | None:
+        self.tries += 1
+        if self.tries <= self.times:
+            raise self.error
+        return {"tries": self.tries}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that are waited, without waiting."""
+    seconds: list[float] = []
+    monkeypatch.setattr("pipeline.runs.run_here.time.sleep", seconds.append)
+    return seconds
+
+
+def test_what_may_pass_is_retried(waits: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    work = Failing(WorkerError("planted text"), times=2)
+    assert retrying(load_settings(retries=3, retry_delay=4))(Step("estimate", work, level="block")) == {"tries": 3}
+    assert waits == [4, 8]
+    assert "estimate block: WorkerError; retried in 4 s" in caplog.text
+    assert "planted" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "retries", "tries"),
+    [(RecordsError("wrong"), 3, 1), (SolverError("no"), 3, 1), (OSError("busy"), 2, 3), (OSError("busy"), 0, 1)],
+)
+def test_what_is_final_is_not(error: Exception, retries: int, tries: int, waits: list[float]) -> None:
+    work = Failing(error, times=9)
+    with pytest.raises(type(error)):
+        retrying(load_settings(retries=retries))(Step("estimate", work))
+    assert work.tries == tries
+    assert len(waits) == tries - 1
+
+
+def _in_a_thread(function: Callable[[], object]) -> BaseException | None:
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            function()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(60)
+    return raised[0] if raised else None
+
+
+@pytest.mark.slow
+def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the main thread within a step, elsewhere between two; the run is resumed after it."""
+    checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
+    before = signal.getsignal(signal.SIGALRM)
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline.confidential.parts.tabulate_universe", lambda *_: time.sleep(600))
+        began = time.monotonic()
+        with pytest.raises(TimedOutError, match=r"out/town: stopped after 0.2 s, the setting timeout; the same"):
+            run_here(checked, Silent(), load_settings(timeout=0.2))
+        assert time.monotonic() - began < 120
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert isinstance(_in_a_thread(lambda: run_here(checked, Silent(), load_settings(timeout=0.05))), TimedOutError)
+    resumed = run_here(checked, Silent(), load_settings())
+    assert public_bytes(resumed) == public_bytes(run(checked.request.spec, tmp_path / "other"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [ValueError("a half-written file"), OSError("a half-written file")])
+def test_an_error_of_what_was_interrupted_is_the_end_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: Exception
+) -> None:
+    """What closes a file that is half written may raise an error in place of the interruption; it is not retried."""
+    tries: list[float] = []
+
+    def write(*_: object, **__: object) -> None:
+        tries.append(time.monotonic())
+        signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time is over now, however long it took to come here
+        try:
+            time.sleep(600)
+        finally:
+            raise after
+
+    monkeypatch.setattr("pipeline.execution.batch_store.np.savez", write)
+    checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
+    with pytest.raises(TimedOutError, match=r"out/town: stopped after 900 s, the setting timeout; the same"):
+        run_here(checked, Silent(), load_settings(timeout=900, retries=5, retry_delay=9))
+    assert len(tries) == 1
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def open_to_others(folder: Path) -> dict[str, str]:
+    """Modes of the folder and of all in it that are not 0700, or 0600 of files; links of the run's own are left out."""
+    found = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        if (mode := stat.S_IMODE(path.lstat().st_mode)) != (0o700 if path.is_dir() else 0o600):
+            found[str(path.relative_to(folder.parent))] = oct(mode)
+    return found
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_a_whole_run_leaves_nothing_confidential_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledgers, marks = tmp_path / "office" / "ledgers", tmp_path / "state" / "of" / "marks"
+    place = ledgers / "ledger.sqlite"
+    with Ledger.open(str(place), create=True, state=marks) as ledger:
+        ledger.open_dataset("workers", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
+    monkeypatch.setenv("SPINEWISE_STATE", str(marks))
+    spec = write_workers(tmp_path / "in", n=60)
+    made = [run(spec, tmp_path / "out" / "of" / "this", workers=2)]
+    if is_installed("questions"):
+        made.append(ask(spec, "count by county", key=KeySource()))
+    confidential = [*(root / "restricted" for root in made), ledgers.parent, marks.parents[1]]
+    assert (made[0] / "restricted" / "key").is_file()
+    assert len([path for folder in confidential for path in folder.rglob("*") if path.is_dir()]) >= 6
+    assert {name: mode for folder in confidential for name, mode in open_to_others(folder).items()} == {}
+    assert all(stat.S_IMODE((root / "public").stat().st_mode) == 0o777 for root in made), "the umask is 000"

@@ -1,16 +1,28 @@
-"""Each way in which a spec can be wrong has its message: key, what was found, what is allowed; all told at once."""
+"""Each way in which a spec can be wrong has its message, lists of any length and ranges of values among them."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import SpecError
-from pipeline.spec.problems import Problems
-from pipeline.spec.release_spec import load_spec, parse_spec
+from pipeline.model.number_ranges import expand_numbers
+from pipeline.model.schema import Attribute
+from pipeline.records.columns import AttributeReader
+from pipeline.spec.fields import Section
+from pipeline.spec.problems import Problems, note_validation_error
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.spec.slots import NO_SLOTS
+from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
 _FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
 BASE: str = _FILE["base"]
@@ -23,33 +35,6 @@ def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
     assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
-
-
-def fail(message: str) -> None:
-    raise SpecError(message)
-
-
-def test_a_part_notes_its_problems_below_its_key() -> None:
-    problems = Problems("x.toml")
-    units = problems.at("companions.units")
-    units.at("bounds[1]").add("level", "is wrong")
-    units.at("passes").add("[0]", "is wrong too")
-    units.add("", "is wrong as a whole")
-    with units.noted(below=True):
-        fail("schema.recodes.a: is below")
-    with units.noted():
-        fail(f"{units.full_key('input')}: names all of its key")
-    problems.add("", "has no key")
-    assert problems.lines == [
-        "companions.units.bounds[1].level: is wrong",
-        "companions.units.passes[0]: is wrong too",
-        "companions.units: is wrong as a whole",
-        "companions.units.schema.recodes.a: is below",
-        "companions.units.input: names all of its key",
-        "has no key",
-    ]
-    with pytest.raises(SpecError, match=r"x\.toml: companions\.units: is wrong as a whole"):
-        units.raise_if_any()
 
 
 def test_a_key_that_may_be_real_is_never_shown() -> None:
@@ -69,19 +54,151 @@ def test_too_many_cells_are_refused_before_memory_is_taken() -> None:
 
 def test_files_that_are_no_spec_are_named(tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: no such file; a spec in TOML is needed"
-    with pytest.raises(SpecError) as error:
-        load_spec(tmp_path)
-    assert str(error.value) == f"{tmp_path}: cannot be read (is a folder); a spec in TOML is needed"
-    path.write_bytes(b'name = "caf\xe9"')
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: byte 11 is not UTF-8; a spec is TOML text in UTF-8"
-    path.write_text("name = x")
-    with pytest.raises(SpecError) as error:
-        load_spec(path)
-    assert str(error.value) == f"{path}: line 1, column 8: not valid TOML: Invalid value"
+    for where, content, said in (
+        (path, None, "no such file; a spec in TOML is needed"),
+        (tmp_path, None, "cannot be read (is a folder); a spec in TOML is needed"),
+        (path, b'name = "caf\xe9"', "byte 11 is not UTF-8; a spec is TOML text in UTF-8"),
+        (path, b"name = x", "line 1, column 8: not valid TOML: Invalid value"),
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(SpecError) as error:
+            load_spec(where)
+        assert str(error.value) == f"{where}: {said}"
     path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
     assert load_spec(path).name == "x"
+
+
+ENTRIES: tuple[Any, ...] = ("0", "x", 1, {"answer": "a"}, ["0"])
+LISTS = [list(entries) for n in range(4) for entries in itertools.product(ENTRIES, repeat=n)]
+
+
+def models(model: type[BaseModel] = Section) -> Iterator[type[BaseModel]]:
+    for below in model.__subclasses__():
+        yield below
+        yield from models(below)
+
+
+def lists_of(model: type[BaseModel]) -> list[str]:
+    """The keys of a section whose JSON schema has a list in it."""
+    properties = model.model_json_schema(mode="validation").get("properties", {})
+    return [key for key, schema in properties.items() if '"array"' in json.dumps(schema)]
+
+
+FIELDS = sorted(
+    {(model, key) for model in models() for key in lists_of(model)}, key=lambda pair: (str(pair[0]), pair[1])
+)
+
+
+def refusal(model: type[BaseModel], content: dict[str, Any]) -> ValidationError | None:
+    try:
+        model.model_validate(content, context={"folder": Path("/nowhere")})
+    except ValidationError as error:
+        return error
+    return None
+
+
+def test_all_lists_of_a_spec_are_found() -> None:
+    names = {f"{model.__name__}.{key}" for model, key in FIELDS}
+    assert len(names) > 20
+    assert {"SelectSection.versions", "PostprocessSection.passes", "ReportSection.notes"} <= names
+
+
+@pytest.mark.parametrize(("model", "key"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
+def test_each_list_is_taken_or_refused_in_words(model: type[BaseModel], key: str) -> None:
+    for value in LISTS:
+        if (error := refusal(model, {key: value})) is None:
+            continue
+        problems = Problems("spec")
+        note_validation_error(error, model, problems)
+        own = [line for line in problems.lines if line.split(":")[0].split("[")[0].split(".")[0] == key]
+        of_key = [detail for detail in error.errors() if detail["loc"][:1] == (key,)]
+        assert own or not of_key, (value, error, problems.lines)
+        assert problems.lines, (value, error)
+
+
+@pytest.mark.parametrize("value", ['"a\\u0000"', '["a\\u0000"]', '{ "a\\u0000" = 1 }'])
+@pytest.mark.parametrize("key", sorted(ReleaseSpec.model_fields))
+def test_no_text_has_a_nul(key: str, value: str) -> None:
+    """Wherever it stands, also in the name of a key; a key of the privacy section is never shown."""
+    with pytest.raises(SpecError, match="NUL character"):
+        parse_spec(f"{key} = {value}\n", "a.toml", Path())
+    with pytest.raises(SpecError) as error:
+        parse_spec('name = "a"\n[privacy]\nkey = "insecure-test:7\\u0000"\n', "a.toml", Path())
+    assert "insecure-test" not in str(error.value)
+
+
+AGES = tuple(map(str, range(91)))
+
+
+def test_a_range_is_all_values_between() -> None:
+    assert expand_values(["0..4"], AGES, "x") == ("0", "1", "2", "3", "4")
+    assert expand_values(["7", "9 .. 10", "90..90"], AGES, "x") == ("7", "9", "10", "90")
+    assert expand_values(["a..b"], ("a", "a..b", "b"), "x") == ("a..b",), "a value is itself"
+    assert expand_values(["low..high"], ("low", "mid", "high"), "x") == ("low", "mid", "high"), "in the schema's order"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("0..95", "'95' is not a value"), ("..4", "'' is not a value"), ("9..3", "'3' comes before '9'")]
+)
+def test_ranges_that_are_none(text: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        expand_values([text], AGES, "x")
+
+
+@given(st.dictionaries(st.integers(0, 60).map(str) | st.sampled_from(["90+", "", "007"]), st.sampled_from("abc")))
+def test_collapsed_numbers_come_back(mapped: dict[str, str]) -> None:
+    again = expand_numbers(collapse_numbers(mapped))
+    assert {text: value for text, value in again.items() if ".." not in text} == mapped
+
+
+def spec(recode: str, values: str = "") -> ReleaseSpec:
+    ages = ", ".join(f'"{age}"' for age in AGES)
+    text = f"""
+name = "a"
+[privacy]
+rho = "1"
+[geography]
+file = "areas.csv"
+levels = ["town"]
+[schema.attributes]
+age = [{ages}]
+[schema.recodes.groups]
+attribute = "age"
+groups = {{ {recode} }}
+[strategy.levels]
+town = "1"
+[strategy.queries]
+groups = "1"
+[input]
+file = "a.csv"
+form = "microdata"
+geocode = "town"
+{values}
+"""
+    return parse_spec(text, "a.toml", Path())
+
+
+def test_recodes_by_ranges() -> None:
+    """Every age is in its group, and a hole is told."""
+    (recode,) = spec('"0-4" = "0..4", "5-89" = ["5..88", "89"], "90+" = "90"').universes()[0].schema.recodes
+    assert [(label, len(values)) for label, values in recode.groups] == [("0-4", 5), ("5-89", 85), ("90+", 1)]
+    with pytest.raises(SpecError, match="the values '5' of attribute 'age' are in no group"):
+        spec('"0-4" = "0..4", "6+" = "6..90"')
+    with pytest.raises(SpecError, match=r"schema.recodes.groups.groups.old: the range '85..95': '95' is not a value"):
+        spec('young = "0..84", old = "85..95"')
+
+
+def test_a_number_of_two_ranges_has_no_value_and_texts_are_texts() -> None:
+    with pytest.raises(SpecError) as told:
+        spec('all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "89"')
+    assert str(told.value) == (
+        "a.toml: input.values.age.\"95..120\": found '95..120' for '89', and '91..99' for '90': 95 would have two "
+        "values; each number is in ranges of one value"
+    )
+    given = spec(
+        'all = "0..90"', '[input.values.age]\n"91..99" = "90"\n"95..120" = "90"\n"a..b" = "0"\n".." = "1"'
+    ).input
+    assert given is not None
+    reader = AttributeReader.make(Attribute("age", AGES), "age", values=given.values["age"])
+    assert [AGES[reader.numbers[text]] for text in ("120", "a..b", "..")] == ["90", "0", "1"]

@@ -16,11 +16,7 @@ from releases.updated import DETAILED, answer_to, key_of, update
 pytestmark = pytest.mark.slow
 
 KEYS = 20
-SPEC = (
-    DETAILED,
-    ('rho = "1"', 'rho = "1/4"'),
-    ("[input]", "[publish]\nreplicates = 15\nmicrodata = false\n[input]"),
-)
+SPEC = (DETAILED, ('rho = "1"', 'rho = "1/4"'), ("[input]", "[publish]\nreplicates = 15\nmicrodata = false\n[input]"))
 
 
 @dataclass(frozen=True, eq=False)

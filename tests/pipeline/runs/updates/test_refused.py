@@ -1,4 +1,4 @@
-"""Answers and releases of which no version can be made: one sentence each, exit status 2, and nothing is written."""
+"""Answers and releases of which no version can be made; an update that is stopped or killed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from releases.asked import ask, ledger_of, write_workers
+from releases.killed_update import kill_update
 from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, update
 from typer.testing import CliRunner
@@ -263,29 +265,6 @@ def test_what_a_refused_update_made_is_removed_and_no_more(
         assert not existed or not any(root.iterdir())
 
 
-@pytest.mark.parametrize("end", [SystemExit(143), KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_what_a_stopped_update_made_is_kept(
-    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: BaseException
-) -> None:
-    _, release, answer = given
-    module = import_module("pipeline.runs.updates")
-    perform = module.perform_public_steps
-
-    def stopped(*arguments: object, **rest: object) -> None:
-        perform(*arguments, **rest)
-        raise end
-
-    monkeypatch.setattr(module, "perform_public_steps", stopped)
-    with pytest.raises(type(end)):
-        update(release, [answer], tmp_path)
-    tables = sorted((tmp_path / release.name / "public" / "tables").rglob("*.parquet"))
-    assert tables
-    before = [path.stat().st_mtime_ns for path in tables]
-    monkeypatch.undo()
-    assert not update(release, [answer], tmp_path).done_before
-    assert [path.stat().st_mtime_ns for path in tables] == before
-
-
 def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_is_positive(tmp_path: Path) -> None:
     """An answer could make a number positive below which nothing was drawn; texts change no number."""
     wide = ('sex = "1/2"', '"age * sex" = { share = "1/2", where = "parent positive" }')
@@ -327,3 +306,55 @@ def test_a_version_beyond_the_usual_limits_says_so(given: tuple[Path, Path, Path
     assert done.stdout.strip() == str(tmp_path / "new" / release.name)
     (stated,) = read_manifest(Path(done.stdout.strip()) / "public/manifest.json").beyond_limits
     assert stated in said
+
+
+OFTEN = [("start", 1), ("sync", 20), ("finish", 5)]
+Made = tuple[Path, Path, Path, dict[str, bytes]]
+
+
+def public_files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def made(given: tuple[Path, Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A release, two answers, and the public files of the version with the first that nobody killed."""
+    spec, release, answer = given
+    whole = update(release, [answer], tmp_path_factory.mktemp("whole")).root
+    return release, answer, answer_to(spec, "count by county", "1/10"), public_files(whole / "public")
+
+
+@pytest.mark.parametrize(
+    ("event", "number"),
+    [("sync", 8), ("start", 4), *(pytest.param(event, number, marks=pytest.mark.slow) for event, number in OFTEN)],
+)
+def test_an_update_goes_on_after_a_kill(made: Made, tmp_path: Path, event: str, number: int) -> None:
+    release, answer, other, wanted = made
+    assert kill_update(release, answer, tmp_path / "out", event, number)
+    root = tmp_path / "out" / "work"
+    assert not (root / "public" / "manifest.json").exists()
+    if (root / "restricted" / "run.json").exists():
+        with pytest.raises(InputError, match="is not empty"):  # another update does not take it over
+            update(release, [other], tmp_path / "out")
+    tables = root / "public" / "measurements"
+    done = {path: path.stat().st_mtime_ns for path in tables.rglob("*.parquet") if "count-tract" in path.name}
+    done = done if event == "start" else {}
+    assert done or (event, number) != ("start", 4)
+    made_again = update(release, [answer], tmp_path / "out")
+    assert {path: path.stat().st_mtime_ns for path in done} == done, "a step that was done is not done again"
+    assert made_again.root == root
+    assert not made_again.done_before
+    assert public_files(root / "public") == wanted
+    with pytest.raises(InputError, match="is not empty"):
+        update(release, [other], tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    assert update(release, [answer], tmp_path / "out") == replace(made_again, done_before=True)
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_a_finished_version_that_was_changed_is_not_called_done(made: Made, tmp_path: Path) -> None:
+    release, answer, _, _ = made
+    table = next((update(release, [answer], tmp_path / "out").root / "public" / "tables").rglob("*.parquet"))
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(ReleaseError, match="was changed"):
+        update(release, [answer], tmp_path / "out")

@@ -10,8 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.command import needs
-from releases.corrections import TEXTS
 from releases.signed import cli, keys_in
 from releases.small import public_bytes
 from releases.small import run as run_release
@@ -198,14 +196,3 @@ def test_a_run_with_another_title_says_how_it_is_corrected(made: Made) -> None:
         run_release(fixed, made.release.parent, key_file=key_of(made.spec.parent, 1))
     assert public_bytes(made.release) == before
     assert len(events_of(made.spec.parent).events) == events
-
-
-@needs("report")
-def test_all_texts_of_a_town(tmp_path: Path, town: Path) -> None:
-    """With a companion, bounds, invariants and impossible cells."""
-    text = "".join(f"{key} = {value}\n" for key, value in TEXTS.items())
-    new = correct(town, written(tmp_path / "texts.toml", text), tmp_path / "new").root
-    assert numbers(new) == numbers(town)
-    assert found(new) == []
-    assert check_release(new) == []
-    assert TEXTS["report.title"].strip('"') in (new / "public/report.html").read_text("utf-8")

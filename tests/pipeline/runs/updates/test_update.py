@@ -1,9 +1,9 @@
-"""A version made with answers: from public files alone, equal to dense least squares, verified, and drawn by nobody."""
+"""A version made with answers: from public files alone, equal to dense least squares, exact where it must be."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,17 +13,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.asked import ask
 from releases.command import needs
-from releases.small import public_bytes
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, write_town
+from releases.small import run as run_release
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from auditor.check.release import check_release
 from auditor.program import audit, audit_with, secret_of
 from auditor.reading.findings import FormError
 from features.exports.release import export_release
+from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Schema
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.changes import read_changes
@@ -33,6 +39,9 @@ from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems
+from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.storage.readable import unchecked
 
 
@@ -48,6 +57,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
+    """As the case "updated" of the matrix; that it verifies is shown there."""
     folder = tmp_path_factory.mktemp("updated")
     with charged_release(folder, PUBLISH, DETAILED) as (spec, release):
         answers = tuple(answer_to(spec, *question) for question in QUESTIONS)
@@ -100,17 +110,6 @@ def test_linear_estimates_are_those_of_dense_least_squares(made: Made) -> None:
         np.testing.assert_allclose(np.stack(found["age.sex:variance"].tolist()), expected[level][1], rtol=1e-4)
         before = pd.read_parquet(made.release / f"public/estimates/{level}.parquet")
         assert (np.stack(found["age.sex:variance"].tolist()) < np.stack(before["age.sex:variance"].tolist())).all()
-
-
-def test_a_version_follows_from_its_public_files(made: Made, tmp_path: Path) -> None:
-    """By verify and by the second program; made again from public folders alone, it is the same to the last byte."""
-    assert verify(made.new.root) == []
-    public = tmp_path / "release"
-    shutil.copytree(made.release / "public", public / "public")
-    answers = [shutil.copytree(one / "public", tmp_path / one.name) for one in made.answers]
-    again = update(public, answers, tmp_path / "new")
-    assert public_bytes(again.root) == public_bytes(made.new.root)
-    assert not (again.root / "restricted/key").exists()
 
 
 @pytest.mark.slow
@@ -206,3 +205,75 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
         export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
     with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
         combine_answer(RunDirectory(made.answers[0]), made.new.root)
+
+
+@pytest.mark.slow
+def test_a_version_keeps_what_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = write_town(
+        tmp_path / "in",
+        ('key = "insecure-test:1"', 'dataset = "people"'),
+        ('privacy = { rho = "1" }', 'privacy = { rho = "1", dataset = "homes" }'),
+    )
+    place, state = str(tmp_path / "ledger.sqlite"), tmp_path / "state"
+    monkeypatch.setenv("SPINEWISE_LEDGER", place)
+    monkeypatch.setenv("SPINEWISE_STATE", str(state))
+    with Ledger.open(place, create=True, state=state) as ledger:
+        for name, subjects in (("people", PEOPLE_EXACT), ("homes", UNITS_EXACT)):
+            budget = {"framework": "zcdp", "budget": Fraction(9), "neighbours": "change-one"}
+            ledger.open_dataset(name, population="x", exact=subjects, **budget)  # type: ignore[arg-type]
+    key = KeySource(key_of(tmp_path, 1))
+    release = run_release(spec, tmp_path / "out", key_file=key.file)
+    texts = ("count by block, quarters where age in child, adult", "count by tract, grown", "count by county")
+    new = update(release, [ask(spec, text, "1/4", key=key) for text in texts], tmp_path / "new").root
+    assert verify_release(release_at(new), 1, Silent()) == []
+    assert check_release(new) == []
+    manifest = open_finished(new, check_hashes=True).manifest
+    assert [Fraction(one.budget) for one in manifest.privacy] == [Fraction(11, 4), 1]
+    assert manifest.joint is not None
+    assert Fraction(manifest.joint.budget) >= Fraction(15, 4)
+    exact, before = (pd.read_parquet(root / "public/tables/total/county.parquet") for root in (new, release))
+    assert (exact["total"] == before["total"]).all()
+    units = Path("public/companions/units/histograms/block.parquet")
+    assert (new / units).read_bytes() == (release / units).read_bytes()
+    assert (new / "public/histograms/block.parquet").read_bytes() != (
+        release / "public/histograms/block.parquet"
+    ).read_bytes()
+    assert os.environ["SPINEWISE_LEDGER"] == place
+
+
+def test_pure_budgets_add_up(tmp_path: Path) -> None:
+    pure = ('rho = "1"', 'framework = "pure"\nepsilon = "1"')
+    quick = ("[input]", "[publish]\nreplicates = 2\n[input]")
+    with charged_release(tmp_path, pure, quick, framework="pure") as (spec, release):
+        answer = answer_to(spec, "count by tract where sex = f", None, epsilon="1/2")
+        new = update(release, [answer], tmp_path / "new").root
+    assert verify_release(release_at(new), 1, Silent()) == []
+    assert check_release(new) == []
+    (statement,) = open_finished(new, check_hashes=True).manifest.privacy
+    assert (statement.framework, statement.budget, statement.budget_decimal) == ("pure", "3/2", "1.5")
+    (noise,) = [one for one in statement.noise if one.query == answer.name]
+    assert (noise.mechanism, noise.scale, noise.share) == ("discrete_laplace", "4", "1/3")
+
+
+def test_a_query_with_a_condition_counts_each_cell_once_or_never() -> None:
+    """By brute force over all cells."""
+    schema = Schema((Attribute("age", ("0", "1", "2")), Attribute("sex", ("f", "m"))))
+    answer = {
+        "name": "x", "sha256": "0" * 64, "question": "count", "level": "tract", "mechanism": "discrete_gaussian",
+        "by": {"age": {"attribute": "age", "groups": {"young": ["0"], "old": ["2"]}}}, "where": {"sex": ["m"]},
+        "scale": "4",
+    }  # fmt: skip
+    section = UpdateSection.model_validate({"version": 2, "replaces": "0" * 64, "answers": [answer]})
+    problems = Problems("spec")
+    (added,) = resolve_added(section, schema, ["tract"], PrivacySection(rho=Fraction(1)), 1, problems)
+    query = added.query
+    assert problems.lines == []
+    expected = [-1 if age == 1 or sex == 0 else (0 if age == 0 else 1) for age in range(3) for sex in range(2)]
+    number = np.cumsum(query.asked) - 1
+    found = [int(number[place]) if query.asked[place] else -1 for place in query.cell_answer]
+    assert found == expected
+    assert (query.n_asked, query.size) == (2, 6)
+    assert query.answer_labels() == ("young", "old")
+    assert np.flatnonzero(query.asked).tolist() == [0, 2]
+    every = Query.parse("age * sex", schema)
+    assert (every.answered, every.n_asked) == ((), every.size)

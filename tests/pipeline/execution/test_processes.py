@@ -1,0 +1,313 @@
+"""What a process of a run sees to for itself, and what the shell and the file system may do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import errno
+import io
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+from releases.small import QUICK, write_town
+
+from flows.cli import _status
+from pipeline.errors import InputError, MemoryShortError
+from pipeline.execution.cluster import check_encrypted
+from pipeline.execution.interrupts import interruption_of
+from pipeline.execution.machine_faults import fault_of
+from pipeline.execution.retries import may_be_retried
+from pipeline.records.record_files import open_records
+
+
+def _write_half(interruption: BaseException) -> None:
+    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+        entry = archive.open("an entry", "w")
+        entry.write(b"half")
+        raise interruption
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), SystemExit(143), asyncio.CancelledError()])
+def test_a_file_that_cannot_be_closed_was_interrupted(interruption: BaseException) -> None:
+    """As `numpy.savez` does it: the archive refuses to be closed while one of its entries is open."""
+    with pytest.raises(ValueError, match="open writing handle") as raised:
+        _write_half(interruption)
+    assert interruption_of(raised.value) is interruption
+    assert not may_be_retried(raised.value)
+
+
+def _fail_after_another(error: Exception) -> None:
+    try:
+        raise KeyError("another")
+    except KeyError:
+        raise error  # noqa: B904 - what is in hand is what is tested
+
+
+@pytest.mark.parametrize("error", [OSError("busy"), MemoryError()])
+def test_an_error_of_its_own_was_not(error: Exception) -> None:
+    """Also one that was raised while another error was answered."""
+    with pytest.raises(type(error)) as raised:
+        _fail_after_another(error)
+    assert interruption_of(raised.value) is None
+    assert may_be_retried(raised.value)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), SystemExit(1)])
+def test_an_interruption_is_its_own(interruption: BaseException) -> None:
+    assert interruption_of(interruption) is interruption
+
+
+CYCLE = """
+import gc
+from pipeline.execution.threads import spare_garbage_collection
+class Seen:
+    def __del__(self):
+        print("collected")
+{begin}
+one = Seen()
+one.itself = one
+del one
+print(gc.get_threshold()[0])
+"""
+
+
+@pytest.mark.parametrize("begin", ["", "spare_garbage_collection()", "spare_garbage_collection()\n" * 2])
+def test_only_a_process_that_was_not_told_looks_for_garbage_as_it_ends(begin: str) -> None:
+    program = [sys.executable, "-c", CYCLE.format(begin=begin)]
+    printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
+    assert ("collected" in printed) == (not begin)
+    assert (int(printed[0]) > 10_000) == bool(begin)
+
+
+FREED = """
+import time
+from pipeline.execution.threads import give_memory_back
+def held():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
+arrays, pins = [], []
+for _ in range(4000):
+    arrays.append(bytearray(100_000))
+    pins.append(bytearray(1_000))
+del arrays
+before = held()
+while time.process_time() < 1:
+    pass
+give_memory_back()
+print(before - held())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="elsewhere freed memory is left to the system's library")
+def test_freed_memory_is_given_back() -> None:
+    """Of 400 MB that are freed in pieces, between which others are kept, three quarters are free to other processes."""
+    printed = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True).stdout
+    assert int(printed) > 300_000
+
+
+#: The directory of a package that tells who imports it.
+TELLING = """
+import os, sys
+with open(os.environ["TOLD"], "a") as file:
+    file.write(" ".join(sys.argv) + chr(10))
+raise ModuleNotFoundError("pandas is not looked for", name="pandas")
+"""
+
+LATER = """
+from pipeline.execution.light_arrow import spare_pandas
+spare_pandas()
+import sys
+import numpy as np
+import pyarrow as pa
+assert pa.array(np.arange(3)).to_numpy().sum() == 3
+assert pa.table({"a": ["x", None]}).column("a").to_pylist() == ["x", None]
+assert "pandas" not in sys.modules
+import pandas as pd
+frame = pa.table({"a": [1, None]}).to_pandas()
+assert frame["a"].isna().sum() == 1
+assert pa.Table.from_pandas(frame).column("a").null_count == 1
+assert pa.array(pd.Series([1.0, float("nan")])).null_count == 1
+"""
+
+
+def environment(*folders: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *sys.path])}
+
+
+@pytest.mark.slow
+def test_no_process_of_a_run_looks_for_pandas(tmp_path: Path) -> None:
+    (tmp_path / "first" / "pandas").mkdir(parents=True)
+    (tmp_path / "first" / "pandas" / "__init__.py").write_text(TELLING)
+    spec = write_town(tmp_path / "in", *QUICK)
+    command = [sys.executable, "-m", "flows.entry", "run", str(spec), "--out", str(tmp_path / "out"), "--no-prefect"]
+    told = {"TOLD": str(tmp_path / "told"), "HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, env=environment(tmp_path / "first") | told, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "told").exists(), (tmp_path / "told").read_text()
+    asked = subprocess.run(
+        [sys.executable, "-c", "import pyarrow as pa; pa.array([0])"],
+        env=environment(tmp_path / "first") | told,
+        check=False,
+    )
+    assert asked.returncode == 0
+    assert (tmp_path / "told").exists(), "pyarrow no longer looks for pandas: `spare_pandas` can go"
+
+
+def test_who_imports_pandas_later_has_all_of_it() -> None:
+    subprocess.run([sys.executable, "-c", LATER], env=environment(), check=True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://10.0.0.5:8786", "10.0.0.5:8786", "tcp://dask.office:8786", "ws://h:1", "tcp://127.0.0.1.evil.org:1"],
+)
+def test_others_are_refused_without_tls(address: str) -> None:
+    with pytest.raises(InputError, match=f"--scheduler {address}: is on another machine and not encrypted"):
+        check_encrypted(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["tls://10.0.0.5:8786", "tcp://127.0.0.1:8786", "127.0.0.1:8786", "localhost:8786", "tcp://[::1]:8786"]
+)
+def test_this_machine_and_tls_are_taken(address: str) -> None:
+    check_encrypted(address)
+
+
+def command(*words: str, shell: str = "") -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "flows.entry", *words]
+    text = " ".join(f"'{word}'" for word in line)
+    return subprocess.run(
+        ["sh", "-c", f"{text} {shell}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
+def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
+    done = command("validate", "--schema", shell=shell)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
+    )
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""
+    folder = tmp_path / "closed"
+    write_town(folder / "in")
+
+    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(path: Any, *rest: Any, **more: Any) -> Any:
+            if isinstance(path, str | os.PathLike) and Path(path).is_relative_to(folder) and Path(path) != folder:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return function(path, *rest, **more)
+
+        return guarded
+
+    for module, name in ((os, "stat"), (os, "lstat"), (os, "open"), (os, "scandir"), (os, "listdir"), (os, "mkdir")):
+        monkeypatch.setattr(module, name, guard(getattr(module, name)))
+    for module in (io, builtins):
+        monkeypatch.setattr(module, "open", guard(io.open))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["validate", "{closed}/in/persons.csv", "{spec}"],
+        ["validate", "{data}", "{closed}/in/release.toml"],
+        ["verify", "{closed}/town"],
+        ["query", "{closed}/town"],
+        ["verify", "--constraints", "{closed}/town"],
+        ["run", "{spec}", "--no-prefect", "--data", "{closed}/in"],
+        ["run", "{spec}", "--no-prefect", "--out", "{closed}/out"],
+        ["run", "{closed}/in/release.toml", "--no-prefect"],
+    ],
+)
+def test_a_folder_above_that_is_closed(
+    words: list[str], closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A path in it is named, with the reason; the status is that of something given that is wrong."""
+    spec = write_town(tmp_path / "open")
+    names = {"closed": closed, "spec": spec, "data": spec.parent / "persons.csv"}
+    monkeypatch.setattr(sys, "argv", ["spinewise", *(word.format(**names) for word in words)])
+    monkeypatch.chdir(tmp_path)
+    status = _status()
+    told = capfd.readouterr()
+    assert status == 2, told
+    text = told.out + told.err
+    assert str(closed) in text.replace("\n", "")
+    assert "permission" in text.casefold()
+    assert "Traceback" not in text
+
+
+def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status is 1, which is tried again, and not 2, which is final."""
+    path = tmp_path / "persons.csv"
+    path.write_text("a,b\n1,2\n")
+
+    def short(*_: object, **__: object) -> object:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    records = open_records(path, ["a"], 1000)
+    monkeypatch.setattr(pa_csv, "open_csv", short)
+    with pytest.raises(MemoryShortError) as caught:
+        list(records.chunks())
+    assert caught.value.exit_status == 1
+    assert "corrupt" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["run", "{spec}", "--no-prefect", "--key", "fd:1000000000000"], "--key"),
+        (["example", "{new}", "--people", "1000000000000000000000"], "--people"),
+    ],
+)
+def test_a_number_that_nothing_can_hold(words: list[str], option: str, tmp_path: Path) -> None:
+    names = {"spec": write_town(tmp_path / "in"), "new": tmp_path / "new"}
+    done = command(*(word.format(**names) for word in words))
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert option in done.stderr
+    assert not names["new"].exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "too many open files: at most"),
+        (OSError(errno.ENFILE, "Too many open files in system"), "too many open files: at most"),
+        (ImportError("x.so: failed to map segment from shared object"), "not enough memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory", "x"), "not enough memory"),
+        (RuntimeError("can't start new thread"), "no further process or thread can be started"),
+        (BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), "no further process or thread"),
+        (OSError(errno.EFBIG, "File too large"), "cannot write the output: File too large"),
+    ],
+)
+def test_a_limit_of_the_machine_is_told_also_where_it_is_behind_another_error(error: Exception, told: str) -> None:
+    direct = fault_of(error)
+    assert direct is not None
+    assert direct[0].startswith(told)
+    assert direct[1] == 1
+    if not told.startswith("cannot write"):
+        behind = ImportError("no module")
+        behind.__cause__ = error
+        assert fault_of(behind) == direct
+    assert fault_of(ImportError("no module")) is None
