@@ -27,7 +27,6 @@ from pipeline.model.schema import Schema
 from pipeline.publishing.steps import linked_records, publications
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.microdata import write_microdata
 from pipeline.spec.release_spec import load_spec
 from postprocess.errors import SolverError
 
@@ -92,25 +91,6 @@ def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) ->
         publish_joined_records(job, [replace(link, joins=joins)], persons)
         written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
     assert written[0] == written[1]
-
-
-def test_without_joins_no_byte_of_the_microdata_changes(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    counts = _released(job)
-    spec = job.spec.model_copy()
-    spec._parts = ()
-    apart = replace(job, spec=spec)
-    leaves = job.spine.leaf_level
-    for publication in publications(apart):
-        (step,) = _microdata(publication.publishing())
-        step.perform()
-        universe = publication.universe
-        assert step.files == (job.folder(universe).microdata,)
-        plain = tmp_path / f"plain{universe.name}"
-        write_microdata(
-            plain, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts[universe.name == "homes"]
-        )
-        assert job.folder(universe).microdata.read_bytes() == plain.read_bytes()
 
 
 def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from releases.homes import write_homes
 from releases.small import request_of
 
-from features.joins.keys import stated_joins
 from flows.checks.validation import validate
 from pipeline.errors import InputError
 
@@ -49,7 +48,3 @@ def test_limits_that_no_query_can_state_are_refused(tmp_path: Path) -> None:
         request_of(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert any("that no query can state" in finding.text for finding in validate(None, spec).findings)
-
-
-def test_joins_that_can_be_kept_are_accepted(tmp_path: Path) -> None:
-    assert stated_joins(request_of(write_homes(tmp_path / "spec"), tmp_path / "out").spec).joins

@@ -36,7 +36,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.receipts import CHARGED_ELSEWHERE
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, UNCHARGED
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
@@ -112,21 +111,6 @@ def test_its_counts_are_those_of_the_central_release(central: RunDirectory, rele
         assert own.header == other.header
     blocks = [one.main.measurement("block", "answer").read_bytes() for one in (released, central)]
     assert blocks[0] != blocks[1]
-
-
-def test_the_statement_says_both_promises(released: RunDirectory) -> None:
-    manifest = read_manifest(released.manifest)
-    (statement,) = manifest.privacy
-    assert (statement.framework, statement.budget, statement.delta) == ("zcdp", "3/5", "1e-10")
-    for words in (
-        "At the levels county, tract, counts of the release register are used too, which were measured of the true",
-        "local differential privacy with epsilon = 1.",
-        "zero-concentrated differential privacy with rho = 0.1.",
-        "zero-concentrated differential privacy with rho = 0.6,",  # epsilon^2 / 2 of a report, and 1/10
-    ):
-        assert words in statement.words
-    assert "Nobody has the true answers" not in statement.words
-    assert (manifest.status, manifest.charging) == ("official", CHARGED_ELSEWHERE)
 
 
 @needs("report")

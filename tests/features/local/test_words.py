@@ -10,21 +10,17 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from releases.again import computed_again
 from releases.command import feature_module
 from releases.survey import Survey
 from releases.survey_of_words import write_words
 
 from features.local.collected import UNIT, CollectedWords
 from features.local.survey import survey_of
-from pipeline.estimation.by_subtree import estimation_of
-from pipeline.estimation.margins import Margins
 from pipeline.model.exact import epsilon_text
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
-from postprocess.marginal import Marginal
 
 NAMES = ["a0", "a1", "a2", "a3", "other"]
 
@@ -99,20 +95,6 @@ def test_sums_have_the_errors_of_what_is_counted(survey: Survey, released: RunDi
     for name, times in zip(NAMES, (1, 1, 1, 1, 2), strict=True):
         width = float((found[f"{name}:high90"] - found[f"{name}:low90"]).iloc[0])
         assert width == pytest.approx(times * expected, abs=2), name
-
-
-def test_areas_are_compared_by_their_own_reports(survey: Survey, released: RunDirectory, tmp_path: Path) -> None:
-    """Some geounits of each level, and answers that are sums of words."""
-    expected = debiased(survey, released)
-    two = Marginal("two", (np.array([0, 0, 1, 1, 1]),))
-    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
-        margins = Margins(estimation_of(job, job.universes[0]))
-        errors = margins.estimation.universe.source.errors()
-        assert errors is not None
-        for level, (blocks, rows) in enumerate(((36, slice(1, 2)), (12, slice(2, 5)), (1, slice(0, 72)))):
-            of_level = expected.reshape(-1, blocks, 5).sum(axis=1)[rows]
-            found = two.answer(errors.alone(*margins.stored_of(level, rows)))
-            assert np.allclose(found, np.stack([of_level[:, :2].sum(axis=1), of_level[:, 2:].sum(axis=1)], axis=1))
 
 
 def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, released: RunDirectory) -> None:

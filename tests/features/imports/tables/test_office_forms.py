@@ -157,18 +157,6 @@ def regional_database() -> Layout:
     return Layout(content, stated, codes, (("männlich", "weiblich"), ()))
 
 
-def iris() -> Layout:
-    """Two levels in two columns, each with names."""
-    codes = numbered("352380", "352390")
-    head = ["IRIS", "REG", "COM", "LIBCOM", "LIBIRIS", "P20_POP", "P20_POP0014", "P20_POP1564", "P20_POP65P"]
-    rows = [
-        [codes[i], "53", codes[i][:5], f"Commune {REGION[i]}", NAMES[i], PEOPLE[i].sum(), *PEOPLE[i].sum(0)]
-        for i in range(6)
-    ]
-    stated = {"geography": "COM=LIBCOM,IRIS=LIBIRIS", "wide": "P20_POP{age:0014|1564|65P}"}
-    return Layout(text([head, *rows], ";"), stated, codes, ((), ("0014", "1564", "65P")))
-
-
 def statline() -> Layout:
     """Words are filled up with spaces."""
     codes = numbered("WK16800", "WK16810")
@@ -183,18 +171,6 @@ def statline() -> Layout:
     }  # fmt: skip
     head = ["Codering_3", "SoortRegio_2", "AantalInwoners_5", "k_0Tot15_8", "k_15Tot65_9", "k_65_10"]
     return Layout(text([head, *rows], ";", quoted=True), stated, codes, ((), head[3:]))
-
-
-def polish_database() -> Layout:
-    """Three rows of heads; in an encoding that is to be stated."""
-    codes = numbered("020100", "100100")
-    heads = [["Kod", "Nazwa", "ogółem", "mężczyźni", "kobiety"], ["", "", *["2022"] * 3], ["", "", *["[osoba]"] * 3]]
-    rows = [[code, "Łódź " + code, *by_sex(people)] for code, people in nested("00", ["02", "10"], codes)]
-    stated = {
-        "geography": "Kod=Nazwa", "header": "1:3", "levels": "woj=2,powiat=7", "encoding": "cp1250",
-        "wide": "{sex:mężczyźni|kobiety} 2022 [osoba]", "only": ("Kod not in 00, 02, 10",),
-    }  # fmt: skip
-    return Layout(text([*heads, *rows], ";", "cp1250"), stated, codes, (("mężczyźni", "kobiety"), ()))
 
 
 def merged_sex_over_age() -> Layout:
@@ -254,20 +230,6 @@ def canadian_profile() -> Layout:
     return Layout(text([head, *rows]), stated, codes, (("2_COUNT_MEN+", "3_COUNT_WOMEN+"), AGES))
 
 
-def american_estimates() -> Layout:
-    """Codes that are one only with that of the state; years side by side."""
-    rows: list[Row] = []
-    for code, people in list(nested("", ["09", "10"], numbered("09/00", "10/00")))[1:]:
-        state, _, county = code.partition("/")
-        level = "050" if county else "040"
-        rows.append([level, state, county or "000", f"S{state}", f"County {county}", people.sum() - 7, people.sum()])
-    head = ["SUMLEV", "STATE", "COUNTY", "STNAME", "CTYNAME", "POPESTIMATE2020", "POPESTIMATE2021"]
-    stated = {
-        "geography": "STATE=STNAME,COUNTY=CTYNAME", "level": "SUMLEV", "drop_level": "040", "count": "POPESTIMATE2021",
-    }  # fmt: skip
-    return Layout(text([head, *rows]), stated, numbered("09 / 00", "10 / 00"), ((), ()))
-
-
 def swiss_tree() -> Layout:
     """A column whose name has signs of its own; the level of an area is in its name."""
     codes = numbered("......000", "......661")
@@ -301,8 +263,8 @@ def microdata() -> Layout:
 
 
 LAYOUTS: Sequence[Callable[[], Layout]] = (
-    nomis_api, scottish_workbook, regional_database, iris, statline, polish_database, merged_sex_over_age,
-    blank_rows_and_formulas, decennial_p1, canadian_profile, american_estimates, swiss_tree, microdata,
+    nomis_api, scottish_workbook, regional_database, statline, merged_sex_over_age,
+    blank_rows_and_formulas, decennial_p1, canadian_profile, swiss_tree, microdata,
 )  # fmt: skip
 
 
