@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from releases.hashed import every_file_hashed_first
 from releases.homes import write_homes
+from releases.made_case import made_case
 from releases.small import request_of, run
 from typer.testing import CliRunner
 
@@ -33,9 +34,9 @@ LEVELS = ("county", "tract", "block")
 
 
 @pytest.fixture
-def released(made_of: Callable[[str], Path]) -> Path:
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release of the matrix that has both tables, joint draws, and averages."""
-    return made_of("drawn") / "out" / "homes"
+    return made_case(tmp_path_factory, "drawn") / "out" / "homes"
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +15,7 @@ import pandas as pd
 import pytest
 from releases.asked import ledger_of
 from releases.command import feature_module, needs
+from releases.made_case import made_case
 from releases.mixed import MixedSurvey, write_mixed
 from releases.small import run
 
@@ -52,9 +52,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedSurvey:
 
 
 @pytest.fixture
-def inputs(made_of: Callable[[str], Path]) -> Path:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder with the files, and with the finished central release, which a ledger has counted."""
-    return made_of("mixed") / "in"
+    return made_case(tmp_path_factory, "mixed") / "in"
 
 
 @pytest.fixture
@@ -64,9 +64,9 @@ def central(inputs: Path) -> RunDirectory:
 
 
 @pytest.fixture
-def released(made_of: Callable[[str], Path]) -> RunDirectory:
+def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """The release of both."""
-    return RunDirectory(made_of("mixed") / "out" / "survey")
+    return RunDirectory(made_case(tmp_path_factory, "mixed") / "out" / "survey")
 
 
 def copied(inputs: Path, folder: Path, *changes: tuple[str, str]) -> Path:

@@ -1,16 +1,27 @@
-"""The spec of a survey: its JSON schema, and what does not go with reports."""
+"""The spec of a survey: what does not go with reports, and the universe that it becomes."""
 
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
 import pytest
 from releases.mixed import write_mixed
 from releases.survey import write_survey
 from releases.survey_of_words import write_words
 
+from features.local.collect.listed import DirectEncoding
+from features.local.collected import CollectedAnswers
+from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.errors import SpecError
+from pipeline.inputs.geography import read_spine
+from pipeline.model.allocation import allocations
+from pipeline.model.source import OWN_NOISE, Wanted
+from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import load_spec, spec_json_schema
 
 
@@ -46,6 +57,8 @@ queries = { answer = "1" }
 levels = { county = "0", tract = "1/2", block = "1/2" }
 
 [publish]"""
+
+
 _CENTRAL = '[collect.central]\nrelease = "register"\nrho = "1"\nlevels = { county = "1" }\n\n[input]'
 
 
@@ -84,3 +97,91 @@ def test_what_does_not_go_with_reports_is_refused(
     with pytest.raises(SpecError) as refused:
         load_spec(changed)
     assert says in str(refused.value)
+
+
+# -- a survey as the source of a universe -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a survey beside a central release."""
+    return write_mixed(tmp_path_factory.mktemp("mixed")).survey.spec
+
+
+def universe_of(spec: Path) -> Universe:
+    (universe,) = load_spec(spec).universes()
+    return universe
+
+
+def test_leaves_have_the_noise_of_their_reports_and_levels_above_that_of_the_central_release(mixed: Path) -> None:
+    universe = universe_of(mixed)
+    survey, spine = survey_of(universe), read_spine(load_spec(mixed).geography)
+    assert survey.central is not None
+    reports = np.arange(spine.n_leaves, dtype=np.int64) % 3
+    *above, leaves = allocations(universe, spine, reports)
+    (measured,) = leaves.queries
+    assert leaves.kinds is not None
+    assert leaves.kinds.tolist() == reports.tolist()
+    unit = survey.collected.unit_variance  # no report has the noise of one
+    assert [noise.scale for noise in leaves.noises(universe, measured)] == [unit, unit, 2 * unit]
+    assert {level for level, _ in survey.given(universe.strategy)} == set(survey.central.shares)
+    for allocation in above:
+        level = allocation.strategy.level
+        noises = [allocation.noises(universe, query) for query in allocation.queries]
+        assert noises == ([(survey.central.noise(level),)] if level in survey.central.shares else [])
+        stored = np.arange(12, dtype=np.int64).reshape(2, 6)
+        assert survey.to_counts(level, reports) is None or not allocation.queries, stored
+    assert survey.to_counts(leaves.strategy.level, reports) is not None
+
+
+def test_without_sizes_noise_is_that_of_the_respondents_that_are_expected(mixed: Path) -> None:
+    universe = universe_of(mixed)
+    survey, spine = survey_of(universe), read_spine(load_spec(mixed).geography)
+    expected = replace(universe, source=replace(survey, collected=replace(survey.collected, respondents=7)))  # type: ignore[type-var]
+    leaves = allocations(expected, spine)[-1]
+    (measured,) = expected.strategy.levels[-1].queries
+    assert [noise.scale for noise in leaves.noises(expected, measured)] == [7 * survey.collected.unit_variance]
+    assert expected.source.noise(expected, leaves.strategy, measured).scale == 7 * survey.collected.unit_variance
+
+
+@pytest.mark.parametrize("wanted", get_args(Wanted))
+def test_it_says_why_it_cannot_give_what_needs_true_counts(mixed: Path, wanted: Wanted) -> None:
+    survey = survey_of(universe_of(mixed))
+    told = replace(survey, collected=replace(survey.collected, respondents=7))  # type: ignore[type-var]
+    assert OWN_NOISE.refusal(wanted) == ""
+    assert (told.refusal(wanted) == "") == (wanted == "plan")
+    untold = replace(survey, collected=replace(survey.collected, respondents=None))  # type: ignore[type-var]
+    assert untold.refusal("plan").startswith("collect.respondents: missing")
+
+
+def test_debiased_counts_of_a_leaf_add_up_to_its_reports(tmp_path: Path) -> None:
+    written = write_survey(tmp_path, "direct_encoding", 4, "1")
+    universe = universe_of(written.spec)
+    survey = survey_of(universe)
+    totals, reports = np.array([[5, 2, 1, 0], [1, 1, 0, 0]], dtype=np.int64), np.array([8, 2])
+    to_counts = survey.to_counts("block", reports)
+    assert to_counts is not None
+    # p - q of direct encoding: a count is (total - n q) / (p - q).
+    p, q = np.exp(1) / (np.exp(1) + 3), 1 / (np.exp(1) + 3)
+    by_hand = (totals - reports[:, None] * q) / (p - q)
+    assert to_counts(totals, 0) == pytest.approx(by_hand, rel=1e-6)
+    assert to_counts(totals[1:], 1) == pytest.approx(by_hand[1:], rel=1e-6)
+    assert survey.errors().alone(totals, reports).sum(axis=1) == pytest.approx([8, 2])
+    assert survey.sizes(lambda: {("block", "total"): reports[:, None]}).tolist() == [8, 2]  # type: ignore[union-attr]
+    assert (survey.releases, survey.given(universe.strategy)) == ((), ())
+    assert Fraction(survey.mechanism.epsilon) == universe.budget
+    assert isinstance(universe.source, Survey)
+
+
+def test_errors_of_mixed_estimates_are_weighted() -> None:
+    collected = CollectedAnswers(DirectEncoding.for_epsilon(4, Fraction(1)))
+    answers, cells = np.arange(4), np.zeros(3, dtype=np.int64)
+    counts, reports = np.array([10, 50, 90]), np.full(3, 100)
+    alone = np.sqrt(collected.stated_variances(answers, cells, reports))
+    own = collected.own_errors(answers, cells, counts, reports)
+    errors = ErrorsOfReports(collected, mixed=True)
+    assert np.allclose(errors(answers, cells, counts, reports, alone), own)
+    assert np.allclose(errors(answers, cells, counts, reports, alone / 100), 1, atol=1e-4)
+    # Two independent estimates of equal stated variance, of which one has the factor: (f^2 + 1) / 4 in place of 1 / 2.
+    expected = np.sqrt((own**2 + 1) / 4 / 0.5)
+    assert np.allclose(errors(answers, cells, counts, reports, alone * np.sqrt(0.5)), expected)
