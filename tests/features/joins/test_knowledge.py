@@ -48,19 +48,6 @@ def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
     assert broken(released(spec, tmp_path / "out"))
 
 
-@pytest.mark.slow
-def test_the_population_is_kept_at_the_top(tmp_path: Path) -> None:
-    spec = write_quarter(tmp_path, rho="1/50", per_block=3.0)
-    text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
-    text = text.replace("[input]", '[invariants]\ncity = ["total", "residence"]\n[input]', 1)
-    spec.write_text(text)
-    true = pq.read_table(tmp_path / "persons.parquet")
-    root = released(spec, tmp_path / "out")
-    city = pq.read_table(root / "public" / "histograms" / "city.parquet").to_pylist()
-    assert sum(row["count"] for row in city) == true.num_rows
-    assert broken(root) == []
-
-
 @needs("report")
 def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
     (statement,) = read_manifest(quarter / "public" / "manifest.json").households
@@ -136,10 +123,11 @@ def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None
     [
         ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]'),
         ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]'),
+        ("[input]", '[invariants]\ncity = ["total", "residence"]\n[input]'),
         ('levels = ["city", "tract", "block"]\n', 'levels = ["tract", "block"]\n'),
         ('levels = ["city", "tract", "block"]\n', 'levels = ["city", "tract", "block"]\nbypass = true\n'),
     ],
-    ids=["topdown", "cvxpy", "several tops", "bypass"],
+    ids=["topdown", "cvxpy", "exact at the top", "several tops", "bypass"],
 )
 def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
     spec = write_quarter(tmp_path, tracts=3, blocks=4, rho="1/3")

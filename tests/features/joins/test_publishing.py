@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from oracles.households import drawn_town
-from oracles.joined_homes import broken, town_joins
+from oracles.joined_homes import town_joins
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES, write_one_town
 
 from auditor.check.households import Limit, RecordFile, check_households
@@ -25,7 +25,6 @@ from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.files import Files
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spine import Level
-from features.joins.keys import stated_joins
 from features.joins.link import Households
 from features.joins.mathematics.assignment import assigned_spans
 from features.joins.mathematics.membership import NO_MOST
@@ -34,11 +33,10 @@ from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Attribute, Schema
-from pipeline.publishing.steps import linked_records, publications
+from pipeline.publishing.steps import linked_records
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import write_microdata
@@ -62,34 +60,6 @@ def _released(job: Job) -> tuple[sp.csr_array, sp.csr_array]:
         target = job.folder(universe).histogram(leaves.name)
         write_histogram(target, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts)
     return persons, homes
-
-
-def _cells(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    codes = [frame[a.name].astype(str).map(a.values.index).to_numpy() for a in schema.attributes]
-    return np.ravel_multi_index(codes, schema.shape)
-
-
-def _microdata(steps: list[Step]) -> list[Step]:
-    return [step for step in steps if step.stage == "microdata"]
-
-
-def test_persons_and_their_households_are_written_in_one_step(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    persons, homes = _released(job)
-    steps = {each.universe.name: _microdata(each.publishing()) for each in publications(job)}
-    assert steps["homes"] == []
-    assert steps[""][0].files == (job.run.main.microdata, job.run.universe("homes").microdata)
-    steps[""][0].perform()
-    people, houses = pd.read_parquet(job.run.main.microdata), pd.read_parquet(job.run.universe("homes").microdata)
-    assert len(people) == persons.sum()
-    assert len(houses) == homes.sum()
-    first = houses.groupby("geocode", observed=True)["household"].min()
-    number = people["household"] - people["geocode"].astype(str).map({str(k): v for k, v in first.items()})
-    assert broken(stated_joins(job.spec).joins, persons, homes, number.fillna(-1).to_numpy().astype(int)) == []
-    assert np.array_equal(_cells(people, job.universes[0].schema), np.repeat(persons.indices, persons.data))
-    sizes = [str(members) if members < 5 else "5+" for members in houses["members"].tolist()]
-    assert sizes == houses["size"].astype(str).tolist()
-    assert people["household"].isna().tolist() == (people["quarters"] == "dorm").tolist()
 
 
 def households_of(job: Job) -> list[Households]:

@@ -17,12 +17,12 @@ from releases.command import feature_module
 from releases.made_case import made_case
 from releases.small import run
 from releases.survey import Survey, write_survey
-from releases.survey_of_words import rappor, write_words
+from releases.survey_of_words import write_words
 from scipy.stats import chisquare
 
 from features.local.collect.listed import ListedMechanism
 from features.local.collect.respondent import mechanism_of
-from features.local.collected import CollectedAnswers, CollectedWords
+from features.local.collected import CollectedAnswers
 from features.local.confidential import Deduplicator, count_reports
 from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
@@ -244,24 +244,6 @@ def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -
     assert 95_000 < found.reports.sum() < 105_000
     assert set(found.unused.values()) == {0}
     assert (found.totals.sum(axis=1) == found.reports).all()
-
-
-def test_with_cohorts_one_report_of_each_respondent_is_used_whatever_the_order(tmp_path: Path, spine: Spine) -> None:
-    """Cohorts are part of what was sent."""
-    collected = CollectedWords(rappor(), ("a0", "a1"))
-    rng = np.random.default_rng(2)
-    rows = [
-        f"A{rng.integers(1, 4)},{rng.integers(1 << 32):08x},{rng.integers(16)},id-{rng.integers(100)}"
-        for _ in range(300)
-    ]
-    source = RecordSource(tmp_path / "r.csv", "reports", "block", columns={"respondent": "who"})
-    found = []
-    for ordered in (rows, sorted(rows)):
-        source.file.write_text("\n".join(["block,report,cohort,who", *ordered]))  # type: ignore[union-attr]
-        found.append(count_reports(source, collected, spine, KEY))
-    assert np.array_equal(found[0].totals, found[1].totals)
-    assert found[0].reports.sum() == len({row.split(",")[-1] for row in rows})
-    assert count_reports(replace(source, columns={}), collected, spine, KEY).reports.sum() == 300
 
 
 # -- one of several reports of a respondent ---------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from releases.command import feature_module
 from releases.made_case import made_case
 from releases.small import run
 from releases.survey import Survey, write_survey
@@ -18,7 +17,6 @@ from releases.survey_of_words import write_words
 from features.local.collected import UNIT, CollectedWords
 from features.local.survey import survey_of
 from pipeline.model.exact import epsilon_text
-from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
@@ -88,16 +86,6 @@ def test_intervals_hold_the_truth_and_the_rest_has_wider_ones(survey: Survey, re
     assert width[4] == pytest.approx(2 * width[:4].mean(), rel=0.15)  # four words are added up in it
 
 
-def test_sums_have_the_errors_of_what_is_counted(survey: Survey, released: RunDirectory) -> None:
-    odd = [block for block in survey.blocks.tolist() if int(block[-2:]) % 2]
-    found = open_release(released.root).query("answer").over({"odd": odd})
-    reports = survey.truth[np.isin(survey.blocks, odd)].sum()
-    expected = 2 * 1.645 * (reports * float(collected_of(survey).unit_variance)) ** 0.5
-    for name, times in zip(NAMES, (1, 1, 1, 1, 2), strict=True):
-        width = float((found[f"{name}:high90"] - found[f"{name}:low90"]).iloc[0])
-        assert width == pytest.approx(times * expected, abs=2), name
-
-
 def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy
@@ -110,14 +98,6 @@ def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, re
     assert [float(groups[str(n)]) for n in (2, 5)] == pytest.approx(
         [min(n * float(mechanism.epsilon), float(groups["any"])) for n in (2, 5)], rel=1e-3
     )
-
-
-def test_the_plan_has_the_errors_of_words_and_of_their_rest(survey: Survey) -> None:
-    """Means over four words with the variance n s, and their rest with 4 n s."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    for row in plan_release(survey.spec, 1).local:
-        variances = row.reports * float(collected_of(survey).unit_variance) * np.array([1, 1, 1, 1, 4])
-        assert row.local == pytest.approx(np.sqrt(variances).mean(), rel=0.01)
 
 
 # -- many surveys of each mechanism -----------------------------------------------------------------------------------

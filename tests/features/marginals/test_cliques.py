@@ -8,7 +8,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.clique_population import Population
+from oracles.clique_population import Population, population
 
 from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, guess, junction_tree, needed
 from geography.errors import InputError
@@ -94,9 +94,6 @@ def test_what_is_no_tree_or_too_wide_is_refused(make: Callable[[], object], told
 # -- numbers that cross cliques ---------------------------------------------------------------------------------------
 
 
-Make = Callable[..., Population]
-
-
 def _by_enumeration(people: Population, attributes: Clique) -> NDArray[np.float64]:
     """The product of the cliques' tables over those of their separators, for each of all records."""
     tree, domain = people.tree, people.tree.domain
@@ -120,13 +117,13 @@ def _by_enumeration(people: Population, attributes: Clique) -> NDArray[np.float6
 
 @pytest.mark.parametrize("attributes", [(0, 4), (0, 2, 4), (1, 4), (0,), (), (0, 3, 4), (0, 1), (2, 4)])
 @pytest.mark.parametrize("cliques", [((0, 1), (1, 2, 3), (3, 4)), ((0, 1), (2, 3), (3, 4)), ((0, 2), (1, 2), (2, 3))])
-def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[Clique, ...], population: Make) -> None:
+def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[Clique, ...]) -> None:
     people = population(1, cliques)
     found = guess(people.tree, [people.table(bag, 2) for bag in people.tree.bags], attributes)
     np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
 
 
-def test_what_would_be_needed_is_named_with_its_cells(population: Make) -> None:
+def test_what_would_be_needed_is_named_with_its_cells() -> None:
     people = population(1)
     assert needed(people.tree, (1, 3)) is None
     crossing = needed(people.tree, (0, 4))

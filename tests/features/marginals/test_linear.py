@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -11,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.clique_population import Population
+from oracles.clique_population import Population, population
 
 from features.marginals.cliques import AttributeSizes, Clique, cell_variances, marginal, residuals, subsets, table
 from features.marginals.intervals import CliqueDesign
@@ -143,7 +142,7 @@ def _measured(people: Population) -> tuple[CliqueDesign, dict[tuple[int, ...], n
     return CliqueDesign(people.tree, (), [noise]), tables
 
 
-def test_another_estimator_finds_the_same_of_our_measurements(population: Callable[..., Population]) -> None:
+def test_another_estimator_finds_the_same_of_our_measurements() -> None:
     """Where all cells have many persons, the model nearest to the measurements is the least-squares estimate."""
     mbi = pytest.importorskip("mbi", reason="mbi is not installed (2.0 or later)")
     import jax

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
-from oracles.clique_population import Population, count
+from oracles.clique_population import Population, count, population
 
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.intervals import CliqueDesign
@@ -16,10 +15,8 @@ from features.marginals.records import WholeRecords, draw_records
 from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
 
-Make = Callable[..., Population]
 
-
-def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it(population: Make) -> None:
+def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it() -> None:
     people = population(1)
     leaves = [people.table(bag, 2) for bag in people.tree.bags]
     whole = draw_records(people.tree, leaves, Seed(9))
@@ -31,7 +28,7 @@ def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it(popul
     assert (other.values != whole.values).any()
 
 
-def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_it_than_chance(population: Make) -> None:
+def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_it_than_chance() -> None:
     """Expected counts of (a, e) by the model; systematic pairing is nearer to them than random pairing would be."""
     people = population(2, n=20_000)
     tree, domain = people.tree, people.tree.domain
@@ -56,7 +53,7 @@ def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_i
     )
 
 
-def test_tables_that_do_not_agree_are_refused(population: Make) -> None:
+def test_tables_that_do_not_agree_are_refused() -> None:
     people = population(1)
     leaves = [people.table(bag, 2) for bag in people.tree.bags]
     assert people.tree.bags[1] == (0, 1)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.command import printed
+from releases.made_case import made_case
 from releases.small import public_bytes, run
 from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, records, write_wide
 
@@ -37,16 +38,26 @@ from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import ReleaseSpec
 
-Made = Callable[[str], Path]
+
+@pytest.fixture
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of the matrix whose cliques its spec declares; two folders above it are its inputs."""
+    return made_case(tmp_path_factory, "marginals") / "out" / "wide"
+
+
+@pytest.fixture
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That with combinations that cannot occur, exact numbers and amounts."""
+    return made_case(tmp_path_factory, "cliques_known") / "out" / "wide"
 
 
 @pytest.mark.slow
 def test_records_in_memory_and_small_batches_change_no_number(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    declared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimation, "_AT_ONCE", 200)
     monkeypatch.setattr(whole, "AT_ONCE", 1)
-    root = made("marginals")
+    root = declared
     spec = sw.Spec.read(root.parents[1] / "release.toml")
     again = sw.run(spec, records=records().sample(frac=1, random_state=1), out=tmp_path / "out", workers=1)
     expected, found = public_bytes(root), public_bytes(again.directory)
@@ -134,10 +145,10 @@ def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_progra
     assert wrong.keys() == {"key: commitment and records", "noise redrawn: measurements"}
 
 
-def test_universes_that_add_up_and_disagree_are_caught_by_the_second_program(made: Made, tmp_path: Path) -> None:
+def test_universes_that_add_up_and_disagree_are_caught_by_the_second_program(declared: Path, tmp_path: Path) -> None:
     """One table with a renter more and an owner less in one block, in all areas above it and in its own tables."""
     root = tmp_path / "changed"
-    shutil.copytree(made("marginals"), root)
+    shutil.copytree(declared, root)
     folder = root / "public" / "companions" / "tenure-rooms"
     block = pq.read_table(folder / "histograms" / "block.parquet").to_pandas().astype({"geocode": str})
     row = block[(block["tenure"] == "owner") & (block["count"] > 1)].iloc[0]
@@ -170,21 +181,21 @@ def _with_renter(table: pd.DataFrame, row: pd.Series, width: int) -> pd.DataFram
         ({"parts_at": None}, "has 0 of the 3/2 of all cliques at block; its part is 1 of 6"),
     ],
 )
-def test_other_parts_than_stated_are_found_by_the_second_program(made: Made, change: Any, told: str) -> None:
-    spec = manifest_of(made("cliques_known"))["spec"]
+def test_other_parts_than_stated_are_found_by_the_second_program(known: Path, change: Any, told: str) -> None:
+    spec = manifest_of(known)["spec"]
     assert parts_problems(read_form(spec), spec) == []
     changed = {**spec, "marginals": {**spec["marginals"], **change}}
     assert any(told in one for one in parts_problems(read_form(changed), changed))
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
-def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(made: Made) -> None:
-    release = open_release(made("marginals"))
+def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declared: Path) -> None:
+    release = open_release(declared)
     needed = r"the clique age x car \(8 cells\) would be needed"
     with pytest.raises(InputError, match=needed):
         release.query("age * car")
     with pytest.raises(InputError, match=needed):
-        printed("query", made("marginals"), "age", "--where", "car=no", "--at", "county")
+        printed("query", declared, "age", "--where", "car=no", "--at", "county")
     with pytest.raises(InputError, match="'colour' is not an attribute of the release; it has age, sex"):
         release.query("colour")
     with pytest.raises(InputError, match=r"no table .age.; the tables are school\.work, age\.sex\.school"):
@@ -194,16 +205,16 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(made: M
     )
 
 
-def test_what_is_shown_of_an_amount_says_that_its_number_is_drawn(made: Made) -> None:
-    root = made("cliques_known")
+def test_what_is_shown_of_an_amount_says_that_its_number_is_drawn(known: Path) -> None:
+    root = known
     said = "wages_drawn in the microdata is drawn at random inside the bin and says nothing beyond it"
     assert said in printed("query", root, "work", "--where", "wages=1..9999", "--at", "county")
     assert "drawn" not in printed("query", root, "work", "--at", "county")
     assert "10000..49999" in printed("query", root, "wages", "--at", "county", "--show", "median")
 
 
-def test_a_plan_names_each_clique_and_divides_no_budget_between_them(made: Made) -> None:
-    spec = made("marginals").parents[1] / "release.toml"
+def test_a_plan_names_each_clique_and_divides_no_budget_between_them(declared: Path) -> None:
+    spec = declared.parents[1] / "release.toml"
     assert "Mean error of one number of tenure-rooms: tenure * rooms" in printed("plan", spec)
     with pytest.raises(InputError, match="universes that are estimated together cannot be divided yet"):
         printed("plan", spec, "--rho", "3", "--weights", "tract: work = 1")
@@ -213,11 +224,6 @@ def test_a_plan_names_each_clique_and_divides_no_budget_between_them(made: Made)
 
 
 Record = dict[str, str]
-
-
-@pytest.fixture
-def known(made: Callable[[str], Path]) -> Path:
-    return made("cliques_known")
 
 
 @pytest.mark.parametrize(

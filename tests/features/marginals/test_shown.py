@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from releases.browser import chromium, opened
+from releases.made_case import made_case
 from releases.policy import runs_its_own_scripts_alone
 from releases.wide import ATTRIBUTES, DECLARED, write_wide
 
@@ -27,9 +28,9 @@ CHOOSE = 'choose = { share = "1/10", attributes_share = "1/20" }'
 
 
 @pytest.fixture
-def page(made: Callable[[str], Path]) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a release with two attributes that have labels."""
-    return RunDirectory(made("marginals")).report
+    return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
 
 
 def _section(page: Path) -> ElementTree.Element:

@@ -200,6 +200,7 @@ _TWO_WAYS = {"geography": "area", "wide": "{sex}_{age}"}
         ("area,sex,n\nA,f,10\narea,sex,n\nA,m,20\n", _SEX, "line 3, column 'n': found 'n'"),
         ("area,sex,n\nA,f,10\nA,m,20\n\nSource: the office\n", _SEX, "line 5"),
         ("area,sex,n\nA,f,10\nA,m,20\nSource,,\n", _SEX, "line 4, column 'n': found nothing"),
+        ("area,sex,n,size\nA,f,10,12\nA,m,15,18\n", _SEX, "--count 'size'"),
         ("area,f,area,m\nA,10,A,20\n", _WIDE, "several columns are named 'area'"),
         ("age,A,B\n0,10,5\n1,8,7\n", {"geography": "age", "wide": "{area}"}, "more than --expect-areas"),
         ("area,m_65_over\nA,30\n", _TWO_WAYS, "can be read as m, 65_over and as m_65, over"),

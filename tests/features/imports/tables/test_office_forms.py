@@ -157,22 +157,6 @@ def regional_database() -> Layout:
     return Layout(content, stated, codes, (("männlich", "weiblich"), ()))
 
 
-def statline() -> Layout:
-    """Words are filled up with spaces."""
-    codes = numbered("WK16800", "WK16810")
-    kinds = {4: "Land", 6: "Gemeente", 8: "Wijk"}
-    rows = [
-        [f"{code:10}", f"{kinds[len(code)]:10}", people.sum(), *people.sum(0)]
-        for code, people in nested("NL00", ["GM1680", "GM1681"], codes)
-    ]
-    stated = {
-        "geography": "Codering_3", "levels": "gemeente=6,wijk=8", "level": "SoortRegio_2",
-        "drop_level": "Land,Gemeente", "wide": "{age:k_0Tot15_8|k_15Tot65_9|k_65_10}",
-    }  # fmt: skip
-    head = ["Codering_3", "SoortRegio_2", "AantalInwoners_5", "k_0Tot15_8", "k_15Tot65_9", "k_65_10"]
-    return Layout(text([head, *rows], ";", quoted=True), stated, codes, ((), head[3:]))
-
-
 def merged_sex_over_age() -> Layout:
     heads: list[Row] = [["Population"], [], ["County", "Total", "Male", *[None] * 3, "Female", *[None] * 3]]
     heads.append([None, None, "Total", *AGES, "Total", *AGES])
@@ -195,22 +179,6 @@ def blank_rows_and_formulas() -> Layout:
     rows += [[], ["Source: the office"]]
     stated = {"geography": "County", "header": "3", "last": 13, "wide": "{sex:Male|Female}"}
     return Layout({"T3": rows}, {**stated, "only": ("County not in North, South",)}, NAMES)
-
-
-def decennial_p1() -> Layout:
-    """Two rows of heads of which the second is read, and sums beside their parts."""
-    codes = numbered("0500000US0900", "0500000US1000")
-    total = "!!Total:"
-    words = [f" {total}", *(f" {total}!!{s}:{a}" for s in ("Male", "Female") for a in ("", *(f"!!{b}" for b in AGES)))]
-    rows = [
-        [codes[i], f"{NAMES[i]} County", PEOPLE[i].sum(), *(n for s in PEOPLE[i] for n in (int(s.sum()), *s.tolist()))]
-        for i in range(6)
-    ]
-    heads = [["GEO_ID", "NAME", *(f"P12_{i:03d}N" for i in range(9))], ["Geography", "Geographic Area Name", *words]]
-    stated = {
-        "geography": "Geography=Geographic Area Name", "header": "2", "wide": f"{total}!!{{sex:Male|Female}}:!!{{age}}",
-    }  # fmt: skip
-    return Layout(text([*heads, *rows], quoted=True), stated, codes, (("Male", "Female"), AGES))
 
 
 def canadian_profile() -> Layout:
@@ -263,8 +231,8 @@ def microdata() -> Layout:
 
 
 LAYOUTS: Sequence[Callable[[], Layout]] = (
-    nomis_api, scottish_workbook, regional_database, statline, merged_sex_over_age,
-    blank_rows_and_formulas, decennial_p1, canadian_profile, swiss_tree, microdata,
+    nomis_api, scottish_workbook, regional_database, merged_sex_over_age,
+    blank_rows_and_formulas, canadian_profile, swiss_tree, microdata,
 )  # fmt: skip
 
 
