@@ -169,8 +169,6 @@ def test_tables_with_many_numbers_are_written_part_by_part(tmp_path: Path) -> No
 
 # -- coverage ---------------------------------------------------------------------------------------------------------
 AGES = ("0_4", "5_14", "15_24", "25_44", "45_64", "65_84", "85_plus")
-
-
 SPEC = """
 name = "ages"
 [privacy]
@@ -277,8 +275,6 @@ groups = { ends = ["0_4", "15_plus"], middle = ["5_9", "10_14"] }
 attribute = "age"
 groups = { old = ["10_14", "15_plus"], young = ["0_4", "5_9"] }
 """
-
-
 BEGIN = """
 name = "ages"
 privacy = { rho = "1", key = "insecure-test:1" }

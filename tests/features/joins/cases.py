@@ -81,8 +81,6 @@ CASES: Final[Sequence[Case]] = (
     released("households", write_quarter, "quarter.toml", "quarter", expect=_expect_households),
     released("one_town", write_one_town, "release.toml", "one-town"),
 )
-
-
 REFUSALS: Final[Sequence[Refusal]] = (
     Refusal("homes", ('size = "size"\nmost = 8', 'size = "size"'), ("join[0].most", "missing", "4+")),
     Refusal(

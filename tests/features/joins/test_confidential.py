@@ -41,8 +41,6 @@ def broken(spec: ReleaseSpec, persons: dict[str, int], homes: dict[str, int]) ->
 
 
 CODES = np.array(["A0101", "A0102", "A0103"])
-
-
 COUPLE = {"2 * adult * no": 3}
 
 

@@ -110,14 +110,8 @@ def test_an_attribute_called_like_a_column_of_the_key_is_refused_by_the_spec(
 
 
 PERSONS = Schema((Attribute("age", ("child", "adult")), Attribute("lives", ("home", "dorm"))))
-
-
 HOMES = Schema((Attribute("tenure", ("owned", "rented")),))
-
-
 N = 17
-
-
 GEOCODES = np.array([f"44{i:03d}" for i in range(N)])
 
 
@@ -219,8 +213,6 @@ def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
 
 
 N_BLOCKS = 30
-
-
 BLOCKS = np.array([f"A{i:03d}" for i in range(N_BLOCKS)])
 
 

@@ -392,8 +392,6 @@ def table(group: str, *limits: str) -> str:
 
 
 ADULTS, MANY = table("adult", "[1, 2]", "[1, 3]", "[0, 3]"), table("child", "0", "1", "[2, 5]")
-
-
 JOINS: dict[str, tuple[tuple[str, ...], int]] = {
     "size": ((SIZE,), 9),
     "size and heads": ((SIZE, HEAD, CHILDREN), 9),

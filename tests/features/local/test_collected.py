@@ -102,8 +102,6 @@ def test_errors_of_counts_are_those_of_the_exact_covariance(name: str, parameter
 
 
 RAPPOR = Rappor(32, 2, 16, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
-
-
 WORDS = tuple(f"word {number}" for number in range(12))
 
 

@@ -134,8 +134,6 @@ def test_the_plan_compares_with_true_records(survey: Survey, tmp_path: Path) -> 
 
 
 KEY = bytes(range(32))
-
-
 ROWS = [
     ("A1", "03", "id-ann"),
     ("A1", "11", "id-ben"),
@@ -250,8 +248,6 @@ def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -
 
 
 DRAWING_KEY = b"a key of the tests, thirty-two b"
-
-
 Drawing = Callable[[str, Sequence[tuple[str, ...]]], tuple[str, ...]]
 
 

@@ -57,8 +57,6 @@ queries = { answer = "1" }
 levels = { county = "0", tract = "1/2", block = "1/2" }
 
 [publish]"""
-
-
 _CENTRAL = '[collect.central]\nrelease = "register"\nrho = "1"\nlevels = { county = "1" }\n\n[input]'
 
 

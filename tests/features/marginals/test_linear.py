@@ -19,15 +19,9 @@ from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
 
 DOMAIN = AttributeSizes(("a", "b", "c"), (2, 3, 2))
-
-
 N_CELLS = 12
-
-
 #: Two parents; the first has three leaves, the second two.
 PARENTS = [np.zeros(2, dtype=np.int64), np.array([0, 0, 0, 1, 1])]
-
-
 SIZES = [1, 2, 5]
 
 

@@ -105,8 +105,6 @@ def test_columns_alone_are_projected_as_by_another_solver_and_rounded_to_their_s
 
 
 Floats = NDArray[np.float64]
-
-
 NOISE = 25.0
 
 

@@ -147,11 +147,7 @@ level = "block"
 geocode = "area"
 column = "homes"
 """
-
-
 N_TRACTS, N_BLOCKS = 24, 60
-
-
 PART = 12  # of blocks, one is unlike the others
 
 

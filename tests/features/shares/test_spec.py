@@ -99,11 +99,7 @@ def test_the_own_universe_alone_knows_them(tmp_path: Path) -> None:
 
 
 plan_release = feature_module("features.plan.release_plan").plan_release
-
-
 HOMES = [10, 20, 30, 60]
-
-
 PLAN = """
 name = "plan"
 [privacy]

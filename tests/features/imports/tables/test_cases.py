@@ -17,8 +17,6 @@ from features.imports.tables.statement import Statement
 from pipeline.errors import SpinewiseError
 
 _COUNTS = {"geography": "area", "count": "count", "attributes": "sex"}
-
-
 #: Case -> file, statement, people, areas.
 _EXACT: dict[str, tuple[str, Mapping[str, Any], int, int]] = {
     "age-999": (
@@ -81,11 +79,7 @@ _EXACT: dict[str, tuple[str, Mapping[str, Any], int, int]] = {
         7,
     ),
 }  # fmt: skip
-
-
 _POPULATION = {"geography": "area", "count": "population"}
-
-
 #: Case -> file, a statement that a hurried user would make, people, areas, and what the message says.
 _STOPPED: dict[str, tuple[str, Mapping[str, Any], int, int, str]] = {
     "ages-turned-into-dates": (
@@ -184,11 +178,7 @@ def test_a_count_is_a_whole_number(cell: str, tmp_path: Path) -> None:
 
 
 _SEX = {"geography": "area", "count": "n", "attributes": "sex"}
-
-
 _WIDE = {"geography": "area", "wide": "{sex:f|m}"}
-
-
 _TWO_WAYS = {"geography": "area", "wide": "{sex}_{age}"}
 
 

@@ -28,8 +28,6 @@ from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 COUNTIES = {"01": "Alder", "02": "Birch"}
-
-
 TOWNS = {"0101": "Ford", "0102": "Mill <b>", "0201": "Ford", "0202": "=Hill"}
 
 

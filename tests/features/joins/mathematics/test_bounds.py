@@ -121,8 +121,6 @@ def test_bounds_of_children_add_up_to_their_parents() -> None:
 
 #: Where (home, quarters), age (three), role (two); households of four kinds.
 PERSONS, HOUSEHOLDS = (2, 3, 2), (2, 2)
-
-
 #: Queries from coarse to fine, and the answers of each that are at home.
 QUERIES = (
     ({"a0": None}, 1),

@@ -32,8 +32,6 @@ LISTED: list[tuple[ListedMechanism, list[tuple[int, int]]]] = [
     (OptimisedUnaryEncoding(3, Fraction(3, 8)), [(3, 8)]),
     (OptimisedUnaryEncoding(4, Fraction(1, 4)), [(4, 4)]),
 ]
-
-
 NAMES = [f"{mechanism.name} {mechanism.values}" for mechanism, _ in LISTED]
 
 
@@ -280,8 +278,6 @@ def test_yes_and_no_are_values() -> None:
 
 #: Least p-value of a right sampler, of a fixed key; and most of one that is 5 % off.
 RIGHT, WRONG = 1e-3, 1e-6
-
-
 OFF = Fraction(21, 20)
 
 
@@ -328,8 +324,6 @@ def test_values_that_are_none_are_refused(mechanism: Mechanism, values: Any) -> 
 
 
 PAPER = {"bits": "32", "hashes": "2", "cohorts": "64", "f": "1/2", "p": "1/2", "q": "3/4"}
-
-
 STATED = [
     ("randomised_response", {"p": "3/4"}),
     ("randomised_response", {"epsilon": "1", "memoised": "yes"}),

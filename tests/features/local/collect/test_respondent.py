@@ -18,11 +18,7 @@ from features.local.collect.respondent import Respondent
 from pipeline.errors import InputError
 
 SECRET = bytes(range(32))
-
-
 MEMOISED = DirectEncoding(12, Fraction(1, 4), memoised=True)
-
-
 RAPPOR = Rappor(32, 2, 16, Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))
 
 
@@ -94,11 +90,7 @@ def test_values_of_the_wrong_kind_are_refused() -> None:
 
 
 KEY = b"a key of the tests, thirty-two b"
-
-
 HALF = Fraction(1, 2)
-
-
 SMALL = Rappor(6, 2, 12, HALF, HALF, Fraction(3, 4))
 
 
