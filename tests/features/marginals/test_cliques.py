@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from oracles.clique_population import Population, population
 
-from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, guess, junction_tree, needed
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, guess, junction_tree
 from geography.errors import InputError
 
 
@@ -121,18 +121,6 @@ def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[C
     people = population(1, cliques)
     found = guess(people.tree, [people.table(bag, 2) for bag in people.tree.bags], attributes)
     np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
-
-
-def test_what_would_be_needed_is_named_with_its_cells() -> None:
-    people = population(1)
-    assert needed(people.tree, (1, 3)) is None
-    crossing = needed(people.tree, (0, 4))
-    assert crossing is not None
-    assert crossing.clique == (0, 4)
-    assert "a x e (6 cells) would be needed" in crossing.text
-    # Together with the others it closes a cycle: what comes with it is named as well.
-    assert crossing.wider
-    assert all(people.tree.domain.text(one) in crossing.text for one in crossing.wider)
 
 
 def test_a_guess_that_would_take_a_large_table_is_refused() -> None:

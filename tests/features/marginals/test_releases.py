@@ -205,14 +205,6 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declare
     )
 
 
-def test_what_is_shown_of_an_amount_says_that_its_number_is_drawn(known: Path) -> None:
-    root = known
-    said = "wages_drawn in the microdata is drawn at random inside the bin and says nothing beyond it"
-    assert said in printed("query", root, "work", "--where", "wages=1..9999", "--at", "county")
-    assert "drawn" not in printed("query", root, "work", "--at", "county")
-    assert "10000..49999" in printed("query", root, "wages", "--at", "county", "--show", "median")
-
-
 def test_a_plan_names_each_clique_and_divides_no_budget_between_them(declared: Path) -> None:
     spec = declared.parents[1] / "release.toml"
     assert "Mean error of one number of tenure-rooms: tenure * rooms" in printed("plan", spec)

@@ -37,7 +37,7 @@ class Layout:
         content: a text, or the sheets of a workbook.
         stated: by the options' names.
         codes: of the six areas, in the release.
-        axes: words of the sexes and of the ages; none where the file has only their sums.
+        axes: words of the sexes, and of the ages where the file has them.
         merged: spans of cells of the first sheet.
     """
 
@@ -50,12 +50,11 @@ class Layout:
 
     def __post_init__(self) -> None:
         sexes, ages = self.axes
-        counts = PEOPLE if sexes else PEOPLE.sum(1, keepdims=True)
-        counts = counts if ages else counts.sum(2, keepdims=True)
+        counts = PEOPLE if ages else PEOPLE.sum(2, keepdims=True)
         right = {
-            (code, frozenset((*sexes[s : s + 1], *ages[a : a + 1]) or ("all",))): int(counts[i, s, a])
+            (code, frozenset((sex, *ages[a : a + 1]))): int(counts[i, s, a])
             for i, code in enumerate(self.codes)
-            for s in range(len(sexes) or 1)
+            for s, sex in enumerate(sexes)
             for a in range(len(ages) or 1)
         }
         object.__setattr__(self, "right", right)
@@ -78,10 +77,10 @@ class Layout:
         return folder / "table.xlsx"
 
 
-def text(rows: Iterable[Row], separator: str = ",", encoding: str = "utf-8", *, quoted: bool = False) -> bytes:
+def text(rows: Iterable[Row], separator: str = ",", encoding: str = "utf-8") -> bytes:
     """A text file."""
     written = io.StringIO()
-    csv.writer(written, delimiter=separator, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerows(rows)
+    csv.writer(written, delimiter=separator).writerows(rows)
     return written.getvalue().encode(encoding)
 
 
@@ -109,22 +108,6 @@ def by_sex(people: np.ndarray, *, total: bool = True) -> list[int]:
 def numbered(*starts: str) -> list[str]:
     """Codes of six areas, of which three begin with the first and three with the second."""
     return [f"{start}{number}" for start in starts for number in (1, 2, 3)]
-
-
-def nomis_api() -> Layout:
-    codes = numbered("E0600000", "W0600000")
-    head = ["DATE", "GEOGRAPHY_NAME", "GEOGRAPHY_CODE", "C_SEX", "C_SEX_NAME", "C_AGE_NAME", "MEASURES", "OBS_VALUE"]
-    sexes, ages = ("All persons", "Male", "Female"), ("Total", *AGES)
-    rows = [
-        [2021, NAMES[i], codes[i], sexes.index(sex), sex, age, 20100, n]
-        for i in range(6)
-        for sex, age, n in crossed(PEOPLE[i], sexes, ages)
-    ]
-    stated = {
-        "geography": "GEOGRAPHY_CODE=GEOGRAPHY_NAME", "count": "OBS_VALUE", "attributes": "C_SEX_NAME,C_AGE_NAME",
-        "only": ("C_SEX_NAME != All persons and C_AGE_NAME != Total",),
-    }  # fmt: skip
-    return Layout(text([head, *rows]), stated, codes, (sexes[1:], AGES))
 
 
 def scottish_workbook() -> Layout:
@@ -216,23 +199,9 @@ def swiss_tree() -> Layout:
     return Layout(text([head, *rows], ";", "cp1252"), stated, codes, (sexes[1:], AGES))
 
 
-def microdata() -> Layout:
-    """A row a person."""
-    rows = [
-        [REGION[i], i, f"{p}", sex, age]
-        for i in range(6)
-        for sex, age, n in list(crossed(PEOPLE[i], ("", "1", "2"), ("", *AGES)))
-        if sex and age
-        for p in range(n)
-    ]
-    stated = {"geography": "REGION,COMUNA", "records": True, "attributes": "P08,P09"}
-    codes = [str(i) for i in range(6)]
-    return Layout(text([["REGION", "COMUNA", "PERSONA", "P08", "P09"], *rows]), stated, codes, (("1", "2"), AGES))
-
-
 LAYOUTS: Sequence[Callable[[], Layout]] = (
-    nomis_api, scottish_workbook, regional_database, merged_sex_over_age,
-    blank_rows_and_formulas, canadian_profile, swiss_tree, microdata,
+    scottish_workbook, regional_database, merged_sex_over_age,
+    blank_rows_and_formulas, canadian_profile, swiss_tree,
 )  # fmt: skip
 
 
