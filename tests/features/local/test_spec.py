@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,9 +16,6 @@ from features.local.collect.listed import DirectEncoding
 from features.local.collected import CollectedAnswers
 from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.errors import SpecError
-from pipeline.inputs.geography import read_spine
-from pipeline.model.allocation import allocations
-from pipeline.model.source import OWN_NOISE, Wanted
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import load_spec, spec_json_schema
 
@@ -100,56 +95,9 @@ def test_what_does_not_go_with_reports_is_refused(
 # -- a survey as the source of a universe -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of a survey beside a central release."""
-    return write_mixed(tmp_path_factory.mktemp("mixed")).survey.spec
-
-
 def universe_of(spec: Path) -> Universe:
     (universe,) = load_spec(spec).universes()
     return universe
-
-
-def test_leaves_have_the_noise_of_their_reports_and_levels_above_that_of_the_central_release(mixed: Path) -> None:
-    universe = universe_of(mixed)
-    survey, spine = survey_of(universe), read_spine(load_spec(mixed).geography)
-    assert survey.central is not None
-    reports = np.arange(spine.n_leaves, dtype=np.int64) % 3
-    *above, leaves = allocations(universe, spine, reports)
-    (measured,) = leaves.queries
-    assert leaves.kinds is not None
-    assert leaves.kinds.tolist() == reports.tolist()
-    unit = survey.collected.unit_variance  # no report has the noise of one
-    assert [noise.scale for noise in leaves.noises(universe, measured)] == [unit, unit, 2 * unit]
-    assert {level for level, _ in survey.given(universe.strategy)} == set(survey.central.shares)
-    for allocation in above:
-        level = allocation.strategy.level
-        noises = [allocation.noises(universe, query) for query in allocation.queries]
-        assert noises == ([(survey.central.noise(level),)] if level in survey.central.shares else [])
-        stored = np.arange(12, dtype=np.int64).reshape(2, 6)
-        assert survey.to_counts(level, reports) is None or not allocation.queries, stored
-    assert survey.to_counts(leaves.strategy.level, reports) is not None
-
-
-def test_without_sizes_noise_is_that_of_the_respondents_that_are_expected(mixed: Path) -> None:
-    universe = universe_of(mixed)
-    survey, spine = survey_of(universe), read_spine(load_spec(mixed).geography)
-    expected = replace(universe, source=replace(survey, collected=replace(survey.collected, respondents=7)))  # type: ignore[type-var]
-    leaves = allocations(expected, spine)[-1]
-    (measured,) = expected.strategy.levels[-1].queries
-    assert [noise.scale for noise in leaves.noises(expected, measured)] == [7 * survey.collected.unit_variance]
-    assert expected.source.noise(expected, leaves.strategy, measured).scale == 7 * survey.collected.unit_variance
-
-
-@pytest.mark.parametrize("wanted", get_args(Wanted))
-def test_it_says_why_it_cannot_give_what_needs_true_counts(mixed: Path, wanted: Wanted) -> None:
-    survey = survey_of(universe_of(mixed))
-    told = replace(survey, collected=replace(survey.collected, respondents=7))  # type: ignore[type-var]
-    assert OWN_NOISE.refusal(wanted) == ""
-    assert (told.refusal(wanted) == "") == (wanted == "plan")
-    untold = replace(survey, collected=replace(survey.collected, respondents=None))  # type: ignore[type-var]
-    assert untold.refusal("plan").startswith("collect.respondents: missing")
 
 
 def test_debiased_counts_of_a_leaf_add_up_to_its_reports(tmp_path: Path) -> None:
