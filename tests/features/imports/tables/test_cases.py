@@ -20,63 +20,42 @@ _COUNTS = {"geography": "area", "count": "count", "attributes": "sex"}
 #: Case -> file, statement, people, areas.
 _EXACT: dict[str, tuple[str, Mapping[str, Any], int, int]] = {
     "age-999": (
-        "persons.csv",
-        {"geography": "county", "records": True, "attributes": "sex,age=ages five-year", "missing": "999"},
-        1200,
-        12,
+        "persons.csv", {"geography": "county", "records": True, "attributes": "sex,age=ages five-year",
+        "missing": "999"}, 1200, 12,
     ),
     "country-three-more": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Country, Norfield, Sufford, Wesham",)},
-        589_782,
-        12,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Country, Norfield, Sufford, Wesham",)}, 589_782, 12,
     ),
     "town-begins-like-its-county": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        28_987,
-        9,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Land, Nord, Sued, Stadtkreis",)}, 28_987, 9,
     ),
     "town-begins-like-its-county-2": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        49_667,
-        9,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Land, Nord, Sued, Stadtkreis",)}, 49_667, 9,
     ),
-    "two-small-towns-alike": ("areas.csv", {"geography": "area", "count": "population", "attributes": "sex"}, 8_724, 7),
+    "two-small-towns-alike": (
+        "areas.csv", {"geography": "area", "count": "population", "attributes": "sex"}, 8724, 7,
+    ),
     "household-minus-one": (
-        "persons.csv",
-        {"geography": "region", "records": True, "attributes": "sex", "key": "household_id", "missing": "-1"},
-        287,
-        6,
+        "persons.csv", {"geography": "region", "records": True, "attributes": "sex", "key": "household_id",
+        "missing": "-1"}, 287, 6,
     ),
     "invisible-spaces": ("counts.csv", _COUNTS, 3360, 12),
     "level-column-one-name-twice": (
-        "towns.csv",
-        {"geography": "area", "count": "population", "level": "level", "drop_level": "state,county"},
-        97262,
-        9,
+        "towns.csv", {"geography": "area", "count": "population", "level": "level", "drop_level": "state,county"},
+        97_262, 9,
     ),
     "one-district-name-in-two-states": (
-        "districts.csv",
-        {"geography": "State,District", "count": "Persons", "attributes": "Sex"},
-        18112,
-        8,
+        "districts.csv", {"geography": "State,District", "count": "Persons", "attributes": "Sex"}, 18_112, 8,
     ),
     "zeros-lost-everywhere": (
-        "kreise.csv",
-        {
-            "geography": "AGS", "levels": "land=2,kreis=5", "zeros": 5, "count": "Einwohner",
-            "attributes": "Geschlecht",
-        },
-        4711,
-        7,
+        "kreise.csv", {"geography": "AGS", "levels": "land=2,kreis=5", "zeros": 5, "count": "Einwohner",
+        "attributes": "Geschlecht"}, 4711, 7,
     ),
     "zeros-lost-in-some-rows": (
-        "kreise.csv",
-        {"geography": "ags", "zeros": 5, "count": "anzahl", "attributes": "geschlecht"},
-        7406,
-        7,
+        "kreise.csv", {"geography": "ags", "zeros": 5, "count": "anzahl", "attributes": "geschlecht"}, 7406, 7,
     ),
 }  # fmt: skip
 _POPULATION = {"geography": "area", "count": "population"}
