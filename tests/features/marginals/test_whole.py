@@ -124,22 +124,6 @@ def test_with_hardly_any_noise_the_truth_comes_out() -> None:
             np.testing.assert_array_equal(found, people.table(bag, level))
 
 
-def test_what_one_clique_knows_of_a_separator_helps_its_neighbour() -> None:
-    """A clique measured with much noise has the separator that its neighbour, measured with little, says."""
-    people = population(4)
-    levels = measured(people, 4, 400.0)
-    for level, here in enumerate(levels):
-        here[0] = NoisyTable(
-            people.tree.bags[0], people.table(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
-        )
-    released = _released(people, levels, alike=False)
-    (below,) = [n for n, up in enumerate(people.tree.parents) if up == 0][:1]
-    separator = people.tree.separators[below]
-    for level, tables in enumerate(released):
-        found = marginal(tables[below], people.tree.bags[below], separator, people.tree.domain)
-        np.testing.assert_array_equal(found, people.table(separator, level))
-
-
 def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     """One clique of one attribute in two leaves: the least-squares problem of the children, by cvxpy."""
     domain = AttributeSizes(("a",), (5,))
