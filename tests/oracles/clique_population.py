@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from features.marginals.cliques import AttributeSizes, Clique, JunctionTree
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree
+from features.marginals.linear import NoisyTable
 from features.marginals.records import WholeRecords
 from postprocess.arrays import IntArray
 
@@ -50,3 +52,34 @@ class Population:
     def tables(self, level: int) -> list[IntArray]:
         """Of all bags of the tree."""
         return [self.table(bag, level) for bag in self.tree.bags]
+
+
+def population(
+    seed: int, cliques: Sequence[Clique] = ((0, 1), (1, 2, 3), (3, 4)), n: int = 400, *, first: Clique = ()
+) -> Population:
+    """Five attributes that hang together, in six leaves of two of three parents; one leaf is empty."""
+    rng = np.random.default_rng(seed)
+    domain = AttributeSizes(tuple("abcde"), (2, 3, 2, 4, 3))
+    parents = (np.zeros(3, dtype=np.int64), np.array([0, 0, 0, 1, 1, 2, 2]))
+    leaf = np.sort(rng.choice(7, n, p=[0.3, 0.2, 0.1, 0.2, 0.1, 0.1, 0.0]))
+    values = np.zeros((n, 5), dtype=np.int64)
+    values[:, 0] = rng.random(n) < 0.2 + 0.1 * leaf
+    for a in range(1, 5):
+        values[:, a] = (values[:, a - 1] + rng.choice(3, n, p=[0.7, 0.2, 0.1])) % domain.sizes[a]
+    return Population(junction_tree(domain, cliques, first=first), WholeRecords(leaf, values), parents, (1, 3, 7))
+
+
+def measured(
+    people: Population, seed: int, variance: float, cliques: Sequence[Clique] | None = None
+) -> list[list[NoisyTable]]:
+    """Noisy tables of all cliques at all levels."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for level, n in enumerate(people.sizes):
+        here = []
+        for clique in cliques if cliques is not None else people.tree.bags:
+            truth = people.table(clique, level)
+            noise = np.rint(rng.normal(0, np.sqrt(variance), truth.shape)).astype(np.int64)
+            here.append(NoisyTable(clique, truth + noise, np.full(n, variance)))
+        out.append(here)
+    return out

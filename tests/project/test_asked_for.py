@@ -53,7 +53,7 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
 #: What no number of a few lines shows, and the tests that do.
 SHOWN = {
     "RAPPOR of listed words": (
-        "features/local/test_collected_words.py::test_totals_are_least_squares_and_add_up",
+        "features/local/test_collected.py::test_totals_are_least_squares_and_add_up",
         "features/local/test_words.py::test_intervals_hold_the_truth_and_the_rest_has_wider_ones",
     ),
     "parallel composition": (

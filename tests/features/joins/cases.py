@@ -75,18 +75,12 @@ def _expect_households(folder: Path) -> None:
 CASES: Final[Sequence[Case]] = (
     released("homes", write_homes, "release.toml", "homes", full=True),
     released(
-        "drawn",
-        lambda folder: write_homes(folder, *_BY_HOUSEHOLDS),
-        "release.toml",
-        "homes",
-        expect=_expect_tables,
+        "drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes", expect=_expect_tables
     ),
     released("patients", write_patients, "release.toml", "homes"),
     released("households", write_quarter, "quarter.toml", "quarter", expect=_expect_households),
     released("one_town", write_one_town, "release.toml", "one-town"),
 )
-
-
 REFUSALS: Final[Sequence[Refusal]] = (
     Refusal("homes", ('size = "size"\nmost = 8', 'size = "size"'), ("join[0].most", "missing", "4+")),
     Refusal(

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from releases.homes import SPEC, write_homes
-from releases.small import run
+from releases.small import request_of, run
 
 from features.joins.confidential import JoinChecks
 from features.joins.link import Households
+from flows.checks.validation import validate
 from pipeline.confidential import measure
+from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
@@ -42,51 +44,44 @@ CODES = np.array(["A0101", "A0102", "A0103"])
 COUPLE = {"2 * adult * no": 3}
 
 
+def told(join: str, found: str, implied: str) -> str:
+    """What is said of the second geounit."""
+    place = "the records break it in 1 geounit of level 'block', first in A0102"
+    return f"join 'homes {join}': {place}: {found}, where its households imply {implied}"
+
+
 @pytest.mark.parametrize("held", [1, 1 << 22])
 @pytest.mark.parametrize(
-    ("persons", "homes", "says"),
+    ("persons", "homes", "others", "says"),
     [
-        ({"adult * household": 6}, COUPLE, []),
-        ({"adult * household": 6, "adult * quarters": 50}, COUPLE, []),
+        ({"adult * household": 6}, COUPLE, False, []),
+        ({"adult * household": 6, "adult * quarters": 50}, COUPLE, False, []),
+        ({"adult * household": 8}, {"4+ * adult * no": 1}, False, []),
+        ({"adult * household": 7}, COUPLE, False, [("size", "7 persons in 'household'", "6 to 6")]),
         (
-            {"adult * household": 7},
-            COUPLE,
-            [
-                "join 'homes size': the records break it in 1 geounit of level 'block', first in A0102: 7 persons in "
-                "'household', where its households imply 6 to 6"
-            ],
+            {"adult * household": 2, "old * household": 4}, COUPLE, False,
+            [("householder", "2 persons in 'adult * household'", "3 or more")],
         ),
         (
-            {"adult * household": 2, "old * household": 4},
-            COUPLE,
-            [
-                "join 'homes householder': the records break it in 1 geounit of level 'block', first in A0102: 2 "
-                "persons in 'adult * household', where its households imply 3 or more"
-            ],
+            {"adult * household": 5, "child * household": 1}, COUPLE, False,
+            [("children", "1 person in 'child * household'", "0 to 0")],
         ),
-        (
-            {"adult * household": 5, "child * household": 1},
-            COUPLE,
-            [
-                "join 'homes children': the records break it in 1 geounit of level 'block', first in A0102: 1 person "
-                "in 'child * household', where its households imply 0 to 0"
-            ],
-        ),
-        ({"adult * household": 8}, {"4+ * adult * no": 1}, []),
+        ({"adult * household": 9}, COUPLE, True, []),
+        ({"adult * household": 5}, COUPLE, True, [("size", "5 persons in 'household'", "6 or more")]),
     ],
-)
+)  # fmt: skip
 def test_what_breaks_a_join_is_told(
-    persons: dict[str, int], homes: dict[str, int], says: list[str], held: int, monkeypatch: pytest.MonkeyPatch
+    persons: dict[str, int],
+    homes: dict[str, int],
+    others: bool,
+    says: list[tuple[str, str, str]],
+    held: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Where others count too, only that there are too few."""
     monkeypatch.setattr(measure, "ANSWERS_AT_ONCE", held)
-    assert broken(parse_spec(SPEC), persons, homes) == says
-
-
-def test_others_are_too_few_only() -> None:
-    spec = parse_spec(SPEC.replace('companion = "homes"\n', 'companion = "homes"\nothers = true\n'))
-    assert broken(spec, {"adult * household": 9}, COUPLE) == []
-    (said,) = broken(spec, {"adult * household": 5}, COUPLE)
-    assert "5 persons in 'household', where its households imply 6 or more" in said
+    text = SPEC.replace('companion = "homes"\n', 'companion = "homes"\nothers = true\n') if others else SPEC
+    assert broken(parse_spec(text), persons, homes) == [told(*one) for one in says]
 
 
 def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
@@ -101,3 +96,29 @@ def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
     assert f"join 'homes size': the records break it in 1 geounit of level 'block', first in {home['block']}: 0" in told
     assert directory.warnings.is_relative_to(directory.root / "restricted")
     assert not any("break it" in path.read_text(errors="ignore") for path in directory.public.rglob("*.json"))
+
+
+# -- what validation says beforehand ----------------------------------------------------------------------------------
+
+
+def test_records_that_keep_the_joins_have_no_remark(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path)
+    result = validate(None, spec)
+    assert result.passed
+    assert [remark for remark in result.remarks if not remark.startswith(f"{spec}: ")] == []
+
+
+#: A householder told apart by two attributes, beside sizes and children, limits sets of groups that are no product.
+CHANGES = (
+    ('residence = ["household", "quarters"]', 'residence = ["household", "quarters"]\nsex = ["f", "m"]'),
+    ('head = ["adult", "old"], children', 'head = ["adult", "old"], head_sex = ["f", "m"], children'),
+    ('householder = { age = "head" }', 'householder = { age = "head", sex = "head_sex" }'),
+)
+
+
+def test_limits_that_no_query_can_state_are_refused(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path / "spec", *CHANGES)
+    with pytest.raises(InputError, match=r"joins: the households limit a set of groups .* that no query can state"):
+        request_of(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert any("that no query can state" in finding.text for finding in validate(None, spec).findings)

@@ -14,17 +14,15 @@ import pytest
 from numpy.typing import NDArray
 from releases.hashed import every_file_hashed_first
 from releases.homes import write_homes
+from releases.made_case import made_case
 from releases.small import request_of, run
 from typer.testing import CliRunner
 
 from auditor.check.release import check_release
-from features.exports.release import export_release
-from features.joins.keys import stated_joins
 from flows.cli import app
 from pipeline.errors import InputError, SpecError
-from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import load_spec
 
 TABLES = """
 [household_tables]
@@ -36,9 +34,9 @@ LEVELS = ("county", "tract", "block")
 
 
 @pytest.fixture
-def released(made_of: Callable[[str], Path]) -> Path:
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The release of the matrix that has both tables, joint draws, and averages."""
-    return made_of("drawn") / "out" / "homes"
+    return made_case(tmp_path_factory, "drawn") / "out" / "homes"
 
 
 @pytest.fixture
@@ -208,26 +206,6 @@ def test_query_shows_both(released: Path, release: Release) -> None:
         result = CliRunner().invoke(app, ["query", str(released), "--show", "household-sizes", *arguments])
         assert isinstance(result.exception, InputError)
         assert message in str(result.exception)
-
-
-def test_both_are_exported_as_plain_files(released: Path, release: Release, tmp_path: Path) -> None:
-    opened = open_finished(released, check_hashes=True)
-    out = export_release(opened, "csv", tmp_path / "csv")
-    sizes = pd.read_csv(out / "household_sizes" / "homes" / "block.csv", index_col="geocode")
-    assert np.array_equal(sizes["average"], release.household_sizes("block")["average"].astype(float), equal_nan=True)
-    one = export_release(opened, "parquet", tmp_path / "one", tables=["head"], levels=["county"])
-    found = [path.relative_to(one).as_posix() for path in one.rglob("*.parquet")]
-    assert found == ["household_tables/head/county.parquet"]
-
-
-def test_the_spec_states_them_in_public_and_reads_them_back(tmp_path: Path) -> None:
-    spec = load_spec(write_homes(tmp_path, ("\n[companions.homes]", TABLES)))
-    public = spec.public_dict()
-    again = ReleaseSpec.from_public_dict(json.loads(json.dumps(public)))
-    assert again.public_dict() == public
-    assert [table.labels for table in stated_joins(again).tables] == [
-        table.labels for table in stated_joins(spec).tables
-    ]
 
 
 @pytest.mark.parametrize(

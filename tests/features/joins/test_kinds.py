@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,22 +58,6 @@ def test_unfit_kinds_are_those_that_enumeration_finds(seed: int) -> None:
     unfit = {found.kind for found in kinds.unfit()}
     assert unfit == set(np.flatnonzero(~families(kinds)).tolist())
     assert len(unfit) > 0
-
-
-def test_limits_of_an_unfit_kind_are_those_that_contradict_each_other() -> None:
-    size, head, kids = joins(np.random.default_rng(0))
-    size = replace(size, least=np.array([[1, 2, 3], [0, 0, 0]]), most=np.array([[1, 2, 9], [0, 0, 0]]))
-    head, kids = (
-        replace(join, least=0 * join.least, most=9 * join.inside[:, None] + 0 * join.most) for join in (head, kids)
-    )
-    kids = replace(kids, least=np.where(kids.inside[:, None], [[0, 1]], 0))
-    possible = np.zeros(PERSONS.n_cells, dtype=np.bool_), np.zeros(HOUSEHOLDS.n_cells, dtype=np.bool_)
-    kinds = JoinKinds.of((size, head, kids), *possible)
-    found = kinds.unfit()
-    assert {(one.join.name, one.join.persons.answer_labels()[one.answer], one.least, one.most) for one in found} == {
-        ("place", "household", 2, 1)
-    }
-    assert [box for box, _ in kinds.boxes([one.kind for one in found])] == [{"size": ("1",), "kids": ("1",)}]
 
 
 @pytest.mark.parametrize("seed", range(20))

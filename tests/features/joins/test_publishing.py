@@ -1,30 +1,42 @@
-"""The microdata of joined universes, from released histograms: both files of one step, and every join kept."""
+"""The microdata of joined universes: both files of one step, every join kept, and each fault in them found."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 from oracles.households import drawn_town
-from oracles.joined_homes import broken
-from releases.one_town import write_one_town
+from oracles.joined_homes import town_joins
+from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES, write_one_town
 
-from features.joins.keys import stated_joins
+from auditor.check.households import Limit, RecordFile, check_households
+from auditor.reading.cells import Cells, JoinedGroup
+from auditor.reading.files import Files
+from auditor.reading.findings import Findings, FormError
+from auditor.reading.spine import Level
 from features.joins.link import Households
-from features.joins.publishing import publish_joined_records
+from features.joins.mathematics.assignment import assigned_spans
+from features.joins.mathematics.membership import NO_MOST
+from features.joins.publishing import AssignedHouseholds, JoinedRecords, publish_joined_records, write_joined_microdata
 from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
-from pipeline.model.schema import Schema
-from pipeline.publishing.steps import linked_records, publications
+from pipeline.model.schema import Attribute, Schema
+from pipeline.publishing.steps import linked_records
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import write_microdata
@@ -50,34 +62,6 @@ def _released(job: Job) -> tuple[sp.csr_array, sp.csr_array]:
     return persons, homes
 
 
-def _cells(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    codes = [frame[a.name].astype(str).map(a.values.index).to_numpy() for a in schema.attributes]
-    return np.ravel_multi_index(codes, schema.shape)
-
-
-def _microdata(steps: list[Step]) -> list[Step]:
-    return [step for step in steps if step.stage == "microdata"]
-
-
-def test_persons_and_their_households_are_written_in_one_step(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    persons, homes = _released(job)
-    steps = {each.universe.name: _microdata(each.publishing()) for each in publications(job)}
-    assert steps["homes"] == []
-    assert steps[""][0].files == (job.run.main.microdata, job.run.universe("homes").microdata)
-    steps[""][0].perform()
-    people, houses = pd.read_parquet(job.run.main.microdata), pd.read_parquet(job.run.universe("homes").microdata)
-    assert len(people) == persons.sum()
-    assert len(houses) == homes.sum()
-    first = houses.groupby("geocode", observed=True)["household"].min()
-    number = people["household"] - people["geocode"].astype(str).map({str(k): v for k, v in first.items()})
-    assert broken(stated_joins(job.spec).joins, persons, homes, number.fillna(-1).to_numpy().astype(int)) == []
-    assert np.array_equal(_cells(people, job.universes[0].schema), np.repeat(persons.indices, persons.data))
-    sizes = [str(members) if members < 5 else "5+" for members in houses["members"].tolist()]
-    assert sizes == houses["size"].astype(str).tolist()
-    assert people["household"].isna().tolist() == (people["quarters"] == "dorm").tolist()
-
-
 def households_of(job: Job) -> list[Households]:
     return [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
 
@@ -92,25 +76,6 @@ def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) ->
         publish_joined_records(job, [replace(link, joins=joins)], persons)
         written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
     assert written[0] == written[1]
-
-
-def test_without_joins_no_byte_of_the_microdata_changes(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    counts = _released(job)
-    spec = job.spec.model_copy()
-    spec._parts = ()
-    apart = replace(job, spec=spec)
-    leaves = job.spine.leaf_level
-    for publication in publications(apart):
-        (step,) = _microdata(publication.publishing())
-        step.perform()
-        universe = publication.universe
-        assert step.files == (job.folder(universe).microdata,)
-        plain = tmp_path / f"plain{universe.name}"
-        write_microdata(
-            plain, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts[universe.name == "homes"]
-        )
-        assert job.folder(universe).microdata.read_bytes() == plain.read_bytes()
 
 
 def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:
@@ -139,3 +104,260 @@ def test_an_attribute_called_like_a_column_of_the_key_is_refused_by_the_spec(
     spec = write_one_town(tmp_path, *changes)
     with pytest.raises(SpecError, match=f"{key}: with .* the microdata have a column of that name"):
         load_spec(spec)
+
+
+# -- the two files by themselves --------------------------------------------------------------------------------------
+
+
+PERSONS = Schema((Attribute("age", ("child", "adult")), Attribute("lives", ("home", "dorm"))))
+HOMES = Schema((Attribute("tenure", ("owned", "rented")),))
+N = 17
+GEOCODES = np.array([f"44{i:03d}" for i in range(N)])
+
+
+def _population(seed: int = 0) -> tuple[sp.csr_array, sp.csr_array, list[NDArray[np.int64]]]:
+    """Persons, homes, and for each leaf the home of each person, at random; -1 in dormitories."""
+    rng = np.random.default_rng(seed)
+    homes = rng.poisson(1.5, (N, 2)).astype(np.int64)
+    persons = rng.poisson(2.0, (N, 4)).astype(np.int64)
+    persons[homes.sum(axis=1) == 0] *= np.array([0, 1, 0, 1])
+    persons[3] = homes[5] = 0
+    persons[5, 0::2] = 0
+    assigned = []
+    for people, houses in zip(persons, homes, strict=True):
+        lives = np.repeat(np.arange(4) % 2, people)
+        drawn = rng.integers(0, max(1, int(houses.sum())), len(lives))
+        assigned.append(np.where(lives == 1, -1, drawn).astype(np.int64))
+    return sp.csr_array(persons), sp.csr_array(homes), assigned
+
+
+def _parts(assigned: list[NDArray[np.int64]], cuts: list[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    for start, stop in pairwise([0, *cuts, N]):
+        yield stop - start, np.concatenate([np.zeros(0, dtype=np.int64), *assigned[start:stop]])
+
+
+def _write(folder: Path, seed: int = 0, cuts: list[int] | None = None, names: tuple[str, ...] = ("household",)) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "staging").mkdir(exist_ok=True)
+    persons, homes, assigned = _population(seed)
+    households = [
+        AssignedHouseholds(JoinedRecords(folder / f"{name}.parquet", HOMES, homes), name, _parts(assigned, cuts or []))
+        for name in names
+    ]
+    records = JoinedRecords(folder / "persons.parquet", PERSONS, persons)
+    assert write_joined_microdata(records, households, folder / "staging", "block", GEOCODES) == persons.sum()
+    return folder
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_person_has_the_number_of_the_row_of_its_household(tmp_path: Path, seed: int) -> None:
+    folder = _write(tmp_path, seed, cuts=[4, 9])
+    persons, homes, assigned = _population(seed)
+    people, houses = (pd.read_parquet(folder / f"{name}.parquet") for name in ("persons", "household"))
+    assert list(people.columns) == ["geocode", "age", "lives", "household"]
+    assert list(houses.columns) == ["geocode", "tenure", "household", "members"]
+    assert houses["household"].tolist() == list(range(1, len(houses) + 1))
+    numbers, first = [], 1
+    for here, number in zip(homes.toarray(), assigned, strict=True):
+        numbers += [None if one < 0 else first + one for one in number.tolist()]
+        first += int(here.sum())
+    assert [None if pd.isna(one) else int(one) for one in people["household"]] == numbers
+    joined = people.dropna(subset="household").merge(houses, on="household", suffixes=("", "_home"))
+    assert (joined["geocode"].astype(str) == joined["geocode_home"].astype(str)).all()
+    counted = people["household"].value_counts().reindex(houses["household"]).fillna(0)
+    assert (counted.to_numpy() == houses["members"].to_numpy()).all()
+    assert (people["household"].isna() == (people["lives"] == "dorm")).all()
+    types = {field.name: (str(field.type), field.nullable) for field in pq.read_schema(folder / "persons.parquet")}
+    assert types["household"] == ("int64", True)
+    types = {field.name: (str(field.type), field.nullable) for field in pq.read_schema(folder / "household.parquet")}
+    assert types["household"] == types["members"] == ("int64", False)
+    # But for the new columns these are the microdata without joins.
+    write_microdata(tmp_path / "plain", folder / "staging", "block", GEOCODES, PERSONS, persons)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "plain"), people.drop(columns="household"))
+
+
+@settings(deadline=None, max_examples=15)
+@given(cuts=st.lists(st.integers(0, N), max_size=4).map(sorted))
+def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
+    monkeypatch.setattr("features.joins.publishing.rows_per_group", lambda _columns: 13)
+    monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 5)
+    cut, whole = _write(tmp_path / "cut", cuts=cuts), _write(tmp_path / "whole")
+    for name in ("persons.parquet", "household.parquet"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    groups = pq.ParquetFile(whole / "persons.parquet").metadata
+    assert [groups.row_group(g).num_rows for g in range(groups.num_row_groups - 1)] == [13] * (
+        groups.num_row_groups - 1
+    )
+
+
+def test_several_companions_have_a_column_each(tmp_path: Path) -> None:
+    folder = _write(tmp_path, names=("household_a", "household_b"))
+    people = pd.read_parquet(folder / "persons.parquet")
+    assert list(people.columns)[3:] == ["household_a", "household_b"]
+    assert people["household_a"].equals(people["household_b"])
+
+
+def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
+    persons, homes, assigned = _population()
+    (tmp_path / "staging").mkdir()
+    for wrong in ([*assigned[:-1], np.append(assigned[-1], 0)], [assigned[0][1:], *assigned[1:]]):
+        home = AssignedHouseholds(JoinedRecords(tmp_path / "h", HOMES, homes), "household", _parts(wrong, [2]))
+        with pytest.raises(ValueError, match=r"leaves \d+ to \d+: \d+ persons, \d+ assigned"):
+            write_joined_microdata(
+                JoinedRecords(tmp_path / "p", PERSONS, persons), [home], tmp_path / "staging", "block", GEOCODES
+            )
+    assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
+
+
+# -- the second program finds what is wrong in them -------------------------------------------------------------------
+
+
+N_BLOCKS = 30
+BLOCKS = np.array([f"A{i:03d}" for i in range(N_BLOCKS)])
+
+
+def stated_limits(*, others: bool = False) -> list[Limit]:
+    """The groups of the town's joins, cell by cell."""
+    return [
+        (
+            JoinedGroup(
+                join.name,
+                f"{join.name} {answer}",
+                join.persons.cell_answer == answer,
+                join.least[answer][join.households.cell_answer],
+                np.where(join.most[answer] >= NO_MOST, -1, join.most[answer])[join.households.cell_answer],
+            ),
+            others,
+        )
+        for join in town_joins(others=others)
+        for answer in np.flatnonzero(join.inside)
+    ]
+
+
+def _schema(values: dict[str, tuple[str, ...]]) -> Schema:
+    return Schema(tuple(Attribute(name, each) for name, each in values.items()))
+
+
+@pytest.fixture
+def public(tmp_path: Path) -> Path:
+    """The folder of the two files, as the release writes them."""
+    (tmp_path / "staging").mkdir()
+    folder = tmp_path / "public"
+    persons, homes = drawn_town(N_BLOCKS, 2)
+    write_joined_microdata(
+        JoinedRecords(folder / "persons.parquet", _schema(PERSON_VALUES), persons),
+        [
+            AssignedHouseholds(
+                JoinedRecords(folder / "homes.parquet", _schema(HOUSEHOLD_VALUES), homes),
+                "household",
+                assigned_spans(town_joins(), persons, homes, 0),
+            )
+        ],
+        tmp_path / "staging",
+        "block",
+        BLOCKS,
+    )
+    return folder
+
+
+def problems(public: Path, limits: list[Limit] | None = None) -> list[str]:
+    findings = Findings()
+    check_households(
+        Files(public),
+        Level("block", pa.array(BLOCKS.tolist()), np.full(N_BLOCKS, -1)),
+        RecordFile(public / "persons.parquet", Cells(PERSON_VALUES, {}), ("household",), None),
+        RecordFile(public / "homes.parquet", Cells(HOUSEHOLD_VALUES, {}), ("household", "members"), None),
+        "household",
+        stated_limits() if limits is None else limits,
+        findings,
+    )
+    assert findings.n_checks >= 7
+    return findings.problems
+
+
+def changed(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    frame = pd.read_parquet(path).astype({"geocode": str})
+    if "members" not in frame:
+        frame["household"] = frame["household"].astype("Int64")
+    change(frame).to_parquet(path, index=False)
+
+
+def test_what_the_release_writes_is_right(public: Path) -> None:
+    assert problems(public) == []
+    assert problems(public, stated_limits(others=True)[:0]) != []  # without a join nobody lives in households
+
+
+def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> None:
+    """A child and the only householder: members agree, compositions do not."""
+    people = pd.read_parquet(public / "persons.parquet")
+    child = int(np.flatnonzero(people["household"].notna() & people["age"].isin(["baby", "teen"]))[0])
+    block = people["geocode"] == people["geocode"][child]
+    others = block & (people["role"] == "holder") & (people["household"] != people["household"][child])
+    holder = int(np.flatnonzero(others)[0])
+
+    def exchange(frame: pd.DataFrame) -> pd.DataFrame:
+        numbers = frame["household"].copy()
+        frame.loc[child, "household"], frame.loc[holder, "household"] = numbers[holder], numbers[child]
+        return frame
+
+    changed(public / "persons.parquet", exchange)
+    found = problems(public)
+    assert found
+    assert all("the join 'holder'" in problem or "the join 'child'" in problem for problem in found)
+    assert any("1 too many" in problem for problem in found)
+
+
+def _first_home(frame: pd.DataFrame, value: int | None) -> pd.DataFrame:
+    frame.loc[frame["household"].first_valid_index(), "household"] = value
+    return frame
+
+
+def _first_dorm(frame: pd.DataFrame) -> pd.DataFrame:
+    frame.loc[int(np.flatnonzero(frame["quarters"] == "dorm")[0]), "household"] = 1
+    return frame
+
+
+FAULTS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = {
+    "absent": ("persons", lambda f: _first_home(f, 10**9), "household 1000000000: there is no such household"),
+    "zero": ("persons", lambda f: _first_home(f, 0), "household 0: there is no such household"),
+    "elsewhere": (
+        "persons",
+        lambda f: _first_home(f, int(f["household"].max())),
+        "the household is in another block, block 'A029'",
+    ),
+    "homeless": ("persons", lambda f: _first_home(f, None), "such persons live in a household"),
+    "dorm": ("persons", _first_dorm, "no join says that such persons live in households"),
+    "text": ("persons", lambda f: f.assign(household="1"), "column 'household' holds"),
+    "no column": ("persons", lambda f: f.drop(columns="household"), "it lacks 'household'"),
+    "renumbered": ("homes", lambda f: f.assign(household=f["household"][::-1].to_numpy()), "it is that of the row"),
+    "members": (
+        "homes",
+        lambda f: f.assign(members=f["members"] + (f.index == 3)),
+        "household 4 in block 'A000' states",
+    ),
+    "negative": ("homes", lambda f: f.assign(members=f["members"] - 50), "whole numbers are required"),
+    "size": ("homes", lambda f: f.assign(size="1"), "the join 'size'"),
+    "shorter": ("homes", lambda f: f.iloc[:-1], "there is no such household"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_kind_of_fault_is_named(public: Path, fault: str) -> None:
+    file, change, said = FAULTS[fault]
+    changed(public / f"{file}.parquet", change)
+    try:
+        found = problems(public)
+    except FormError as error:
+        found = [str(error)]
+    assert any(said in problem for problem in found), found
+
+
+def test_where_others_count_too_nobody_needs_a_household(public: Path) -> None:
+    def nobody(frame: pd.DataFrame) -> pd.DataFrame:
+        frame.loc[0, "household"] = None
+        return frame
+
+    changed(public / "persons.parquet", nobody)
+    missing = "such persons live in a household"
+    assert any(missing in problem for problem in problems(public))
+    assert not any(missing in problem for problem in problems(public, stated_limits(others=True)))

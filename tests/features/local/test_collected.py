@@ -1,16 +1,20 @@
-"""Debiased counts of reports: unbiased, and with the variance that estimation is told, by enumeration and by draws."""
+"""Debiased counts of answers and words: unbiased, and with the variance that estimation is told."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from features.local.collect.bits import KeyedBytes
 from features.local.collect.listed import ListedMechanism
+from features.local.collect.rappor import Rappor, positions
 from features.local.collect.respondent import mechanism_of
-from features.local.collected import CollectedAnswers
+from features.local.collected import UNIT, CollectedAnswers, CollectedWords
+from pipeline.errors import InputError
 
 MECHANISMS = [
     ("randomised_response", {"p": "3/4"}),
@@ -92,3 +96,148 @@ def test_errors_of_counts_are_those_of_the_exact_covariance(name: str, parameter
         assert len(sums) == 2 or np.ptp(expected) > 0.02
     whole = collected.own_errors(np.zeros(k, dtype=np.int64), np.array([0]), np.array([n]), np.array([n]))
     assert np.isfinite(whole).all()  # which is known, with a standard error of 0
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+RAPPOR = Rappor(32, 2, 16, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
+WORDS = tuple(f"word {number}" for number in range(12))
+
+
+@pytest.fixture(scope="module")
+def collected() -> CollectedWords:
+    """Twelve words in 16 cohorts of 32 bits."""
+    return CollectedWords(RAPPOR, WORDS)
+
+
+def parts_by_hand(words: tuple[str, ...] = WORDS) -> NDArray[np.float64]:
+    """What each bit of each cohort adds to each word's count: least squares on centred filters, by dense algebra."""
+    design = np.zeros((RAPPOR.cohorts, RAPPOR.bits, len(words)))
+    for cohort in range(RAPPOR.cohorts):
+        for number, word in enumerate(words):
+            design[cohort, list(positions(word, cohort, RAPPOR.bits, RAPPOR.hashes)), number] = 1
+    stacked = (design - RAPPOR.hashes / RAPPOR.bits).reshape(-1, len(words))
+    gap = float(RAPPOR.q_star - RAPPOR.p_star)
+    return np.asarray((np.linalg.pinv(stacked).T * RAPPOR.cohorts / gap).reshape(design.shape), dtype=np.float64)
+
+
+def answered(texts: list[str], key: bytes) -> NDArray[np.uint16]:
+    return RAPPOR.randomise(texts, KeyedBytes(key))
+
+
+def test_totals_are_least_squares_and_add_up(collected: CollectedWords) -> None:
+    reports = answered(["word 3"] * 400 + ["word 7"] * 200 + ["none of them"] * 300, b"totals of some words")
+    groups = np.arange(900) % 7
+    totals = collected.totals(reports, groups, 8)
+    assert totals.dtype == np.int64
+    assert np.array_equal(totals.sum(axis=1), UNIT * np.bincount(groups, minlength=8))
+    assert np.array_equal(totals.sum(axis=0), collected.totals(reports, np.zeros(900, dtype=np.int64), 1)[0])
+    by_hand = np.zeros((8, len(WORDS)))
+    for report, group in zip(reports, groups, strict=True):
+        by_hand[group] += report[1:] @ parts_by_hand()[report[0]]
+    counts = collected.debiased(totals, np.bincount(groups, minlength=8))
+    assert np.allclose(counts[:, :-1], by_hand, atol=1e-2)
+    assert not np.allclose(counts[:, :-1], 1.001 * by_hand, atol=1e-2)  # the comparison sees a thousandth
+
+
+def test_what_bits_add_does_not_depend_on_how_it_is_computed(collected: CollectedWords) -> None:
+    """Rounded parts of dense algebra, but where a number lies half way: none is farther off than one unit."""
+    difference = np.abs(collected._parts - np.rint(parts_by_hand() * UNIT))
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 1e-3
+
+
+def test_simulated_reports_are_distributed_as_those_of_devices(collected: CollectedWords) -> None:
+    """Means and variances of the counts of 1,500 small areas, of devices' reports and of simulated ones."""
+    truth = np.zeros(13, dtype=np.int64)
+    truth[[0, 1, 12]] = 20, 5, 15
+    others = [f"other {number}" for number in range(1500 * 15)]
+    texts = [
+        text
+        for area in range(1500)
+        for text in (*["word 0"] * 20, *["word 1"] * 5, *others[15 * area : 15 * area + 15])
+    ]
+    sent = collected.totals(answered(texts, b"many small areas"), np.repeat(np.arange(1500), 40), 1500)
+    drawn = collected.totals_of(np.tile(truth, (1500, 1)), np.random.default_rng(4))
+    exact = np.array([truth @ collected.variances_of(np.arange(12) == word) for word in range(12)])
+    for totals in (sent, drawn):
+        counts = collected.debiased(totals, np.full(len(totals), 40))[:, :-1]
+        assert (np.abs(counts.mean(axis=0) - truth[:-1]) < 4.5 * np.sqrt(exact / len(totals))).all()
+        ratio = counts.var(axis=0) / exact
+        spread = 4.5 * np.sqrt(2 / len(totals))
+        assert (np.abs(ratio - 1) < spread).all()
+        assert abs(ratio.mean() - 1) < spread / 12**0.5
+        assert not abs(1.12 * ratio.mean() - 1) < spread / 12**0.5  # the test sees 12 % more variance
+    # The rest has the variance of the sum of all words.
+    rest = collected.debiased(drawn, np.full(1500, 40))[:, -1]
+    assert rest.var() == pytest.approx(float(truth @ collected.variances_of(np.ones(12, dtype=np.bool_))), rel=0.15)
+
+
+def test_the_variance_that_estimation_is_told_is_that_of_rare_words() -> None:
+    """By the exact covariance; without the part of the number of words it would be 5 % too small."""
+    collected = CollectedWords(replace(RAPPOR, cohorts=64), tuple(f"word {number}" for number in range(100)))
+    exact = np.mean([collected.variances_of(np.arange(100) == word)[-1] for word in range(100)])
+    stated = float(collected.unit_variance)
+    assert stated == pytest.approx(exact, rel=0.006)
+    assert stated * (1 - 100 / (64 * 31)) != pytest.approx(exact, rel=0.006)
+    assert collected.noise(30).scale == 30 * collected.unit_variance
+    assert collected.noise_per_report == 200 * collected.unit_variance
+
+
+def test_errors_of_counts_are_those_of_the_exact_variance(collected: CollectedWords) -> None:
+    """Of words, of groups of them, and of the rest; all words together and the rest are off by the same."""
+    truth = np.append(np.arange(12) * 20, 300)
+    n, detailed = int(truth.sum()), np.arange(13)
+    found = collected.own_errors(detailed, detailed, truth, np.array(n))
+    for word in (0, 6, 11):
+        exact = float(truth @ collected.variances_of(detailed[:-1] == word))
+        assert found[word] == pytest.approx((exact / n / float(collected.unit_variance)) ** 0.5, rel=0.01)
+    listed = np.append(np.zeros(12, dtype=np.int64), 1)
+    both = collected.own_errors(listed, np.array([0, 1]), np.array([n - 300, 300]), np.array(n))
+    exact = float(truth @ collected.variances_of(np.ones(12, dtype=np.bool_)))
+    assert both == pytest.approx((exact / n / 12 / float(collected.unit_variance)) ** 0.5, rel=0.01)
+    assert collected.stated_variances(listed, np.array([0, 1]), np.array(n)) == pytest.approx(
+        12 * n * float(collected.unit_variance)
+    )
+    everything = collected.own_errors(np.zeros(13, dtype=np.int64), np.array([0]), np.array([n]), np.array(n))
+    assert np.isfinite(everything).all()
+
+
+def test_words_that_cannot_be_told_apart_are_refused() -> None:
+    one = Rappor(8, 1, 1, Fraction(1, 2), Fraction(1, 4), Fraction(3, 4))
+    with pytest.raises(InputError, match="from 1 to 2 can be told apart by 1 cohorts of 8 bits"):
+        CollectedWords(one, ("a", "b", "c"))
+    with pytest.raises(InputError, match="found 0"):
+        CollectedWords(RAPPOR, ())
+    with pytest.raises(InputError, match="listed twice"):
+        CollectedWords(RAPPOR, ("a", "a"))
+    same = [word for word in WORDS if positions(word, 0, 8, 1) == positions(WORDS[0], 0, 8, 1)]
+    with pytest.raises(InputError, match="same bits in all cohorts"):
+        CollectedWords(one, tuple(same[:2]))
+
+
+def moved_by(word: str) -> NDArray[np.float64]:
+    """(12,) what a report of an unlisted word adds to the counts of the words, on average over cohorts, by hand."""
+    gap, parts = float(RAPPOR.q_star - RAPPOR.p_star), parts_by_hand()
+    bits = [list(positions(word, cohort, RAPPOR.bits, RAPPOR.hashes)) for cohort in range(RAPPOR.cohorts)]
+    found = np.mean([parts[cohort, ones].sum(axis=0) for cohort, ones in enumerate(bits)], axis=0) * gap
+    return np.asarray(found, dtype=np.float64)
+
+
+def test_a_frequent_unlisted_word_moves_counts_by_what_is_said(collected: CollectedWords) -> None:
+    """Of many words in standard deviation; and one word in a tenth of the reports, beyond what intervals allow for."""
+    unlisted = [f"unlisted {number}" for number in range(60)]
+    moved = np.array([moved_by(word) for word in unlisted])
+    assert abs(moved.mean()) < 0.01
+    assert moved.std() == pytest.approx(collected.shift, rel=0.12)
+    assert moved.std() != pytest.approx(1.25 * collected.shift, rel=0.12)
+    moved[:, 5] = 0  # the word of all others
+    word, count = np.unravel_index(np.argmax(np.abs(moved)), moved.shape)
+    n, of_one = 40_000, 4_000
+    reports = answered([unlisted[word]] * of_one + ["word 5"] * (n - of_one), b"one unlisted word")
+    totals = collected.totals(reports, np.zeros(n, dtype=np.int64), 1)
+    found = collected.debiased(totals, np.array([n]))[0, count]
+    noise = (n * float(collected.unit_variance)) ** 0.5
+    assert abs(found - of_one * moved[word, count]) < 4 * noise
+    assert abs(found) > 1.645 * noise, "its true count is 0, and the interval does not hold it"

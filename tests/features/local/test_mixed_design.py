@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,6 +15,7 @@ import pandas as pd
 import pytest
 from releases.asked import ledger_of
 from releases.command import feature_module, needs
+from releases.made_case import made_case
 from releases.mixed import MixedSurvey, write_mixed
 from releases.small import run
 
@@ -34,14 +34,11 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
-from pipeline.release.measurements import read_measurement
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.receipts import CHARGED_ELSEWHERE
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, UNCHARGED
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import canonical_json
-from pipeline.storage.readable import unchecked
 
 BLOCKS = {"block": 1, "tract": 12, "county": 36}
 
@@ -53,9 +50,9 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedSurvey:
 
 
 @pytest.fixture
-def inputs(made_of: Callable[[str], Path]) -> Path:
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder with the files, and with the finished central release, which a ledger has counted."""
-    return made_of("mixed") / "in"
+    return made_case(tmp_path_factory, "mixed") / "in"
 
 
 @pytest.fixture
@@ -65,9 +62,9 @@ def central(inputs: Path) -> RunDirectory:
 
 
 @pytest.fixture
-def released(made_of: Callable[[str], Path]) -> RunDirectory:
+def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """The release of both."""
-    return RunDirectory(made_of("mixed") / "out" / "survey")
+    return RunDirectory(made_case(tmp_path_factory, "mixed") / "out" / "survey")
 
 
 def copied(inputs: Path, folder: Path, *changes: tuple[str, str]) -> Path:
@@ -103,30 +100,6 @@ def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunD
         assert error < 1.6 * planned[level].local, level  # 24 numbers of tracts, 8 of counties
         low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
         assert np.mean((low <= truth) & (truth <= high)) > 0.7, level
-
-
-def test_its_counts_are_those_of_the_central_release(central: RunDirectory, released: RunDirectory) -> None:
-    for level in ("county", "tract"):
-        own, other = (read_measurement(unchecked(one.main.measurement(level, "answer"))) for one in (released, central))
-        assert np.array_equal(own.values, other.values)
-        assert own.header == other.header
-    blocks = [one.main.measurement("block", "answer").read_bytes() for one in (released, central)]
-    assert blocks[0] != blocks[1]
-
-
-def test_the_statement_says_both_promises(released: RunDirectory) -> None:
-    manifest = read_manifest(released.manifest)
-    (statement,) = manifest.privacy
-    assert (statement.framework, statement.budget, statement.delta) == ("zcdp", "3/5", "1e-10")
-    for words in (
-        "At the levels county, tract, counts of the release register are used too, which were measured of the true",
-        "local differential privacy with epsilon = 1.",
-        "zero-concentrated differential privacy with rho = 0.1.",
-        "zero-concentrated differential privacy with rho = 0.6,",  # epsilon^2 / 2 of a report, and 1/10
-    ):
-        assert words in statement.words
-    assert "Nobody has the true answers" not in statement.words
-    assert (manifest.status, manifest.charging) == ("official", CHARGED_ELSEWHERE)
 
 
 @needs("report")

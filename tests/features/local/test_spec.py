@@ -1,16 +1,22 @@
-"""The spec of a survey: its JSON schema, and what does not go with reports."""
+"""The spec of a survey: what does not go with reports, and the universe that it becomes."""
 
 from __future__ import annotations
 
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 from releases.mixed import write_mixed
 from releases.survey import write_survey
 from releases.survey_of_words import write_words
 
+from features.local.collect.listed import DirectEncoding
+from features.local.collected import CollectedAnswers
+from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.errors import SpecError
+from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import load_spec, spec_json_schema
 
 
@@ -84,3 +90,44 @@ def test_what_does_not_go_with_reports_is_refused(
     with pytest.raises(SpecError) as refused:
         load_spec(changed)
     assert says in str(refused.value)
+
+
+# -- a survey as the source of a universe -----------------------------------------------------------------------------
+
+
+def universe_of(spec: Path) -> Universe:
+    (universe,) = load_spec(spec).universes()
+    return universe
+
+
+def test_debiased_counts_of_a_leaf_add_up_to_its_reports(tmp_path: Path) -> None:
+    written = write_survey(tmp_path, "direct_encoding", 4, "1")
+    universe = universe_of(written.spec)
+    survey = survey_of(universe)
+    totals, reports = np.array([[5, 2, 1, 0], [1, 1, 0, 0]], dtype=np.int64), np.array([8, 2])
+    to_counts = survey.to_counts("block", reports)
+    assert to_counts is not None
+    # p - q of direct encoding: a count is (total - n q) / (p - q).
+    p, q = np.exp(1) / (np.exp(1) + 3), 1 / (np.exp(1) + 3)
+    by_hand = (totals - reports[:, None] * q) / (p - q)
+    assert to_counts(totals, 0) == pytest.approx(by_hand, rel=1e-6)
+    assert to_counts(totals[1:], 1) == pytest.approx(by_hand[1:], rel=1e-6)
+    assert survey.errors().alone(totals, reports).sum(axis=1) == pytest.approx([8, 2])
+    assert survey.sizes(lambda: {("block", "total"): reports[:, None]}).tolist() == [8, 2]  # type: ignore[union-attr]
+    assert (survey.releases, survey.given(universe.strategy)) == ((), ())
+    assert Fraction(survey.mechanism.epsilon) == universe.budget
+    assert isinstance(universe.source, Survey)
+
+
+def test_errors_of_mixed_estimates_are_weighted() -> None:
+    collected = CollectedAnswers(DirectEncoding.for_epsilon(4, Fraction(1)))
+    answers, cells = np.arange(4), np.zeros(3, dtype=np.int64)
+    counts, reports = np.array([10, 50, 90]), np.full(3, 100)
+    alone = np.sqrt(collected.stated_variances(answers, cells, reports))
+    own = collected.own_errors(answers, cells, counts, reports)
+    errors = ErrorsOfReports(collected, mixed=True)
+    assert np.allclose(errors(answers, cells, counts, reports, alone), own)
+    assert np.allclose(errors(answers, cells, counts, reports, alone / 100), 1, atol=1e-4)
+    # Two independent estimates of equal stated variance, of which one has the factor: (f^2 + 1) / 4 in place of 1 / 2.
+    expected = np.sqrt((own**2 + 1) / 4 / 0.5)
+    assert np.allclose(errors(answers, cells, counts, reports, alone * np.sqrt(0.5)), expected)

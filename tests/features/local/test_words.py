@@ -1,8 +1,7 @@
-"""A release of an open list, from RAPPOR reports: what is estimated, its errors, and what it states."""
+"""A release of an open list, from RAPPOR reports; and the intervals and errors of many surveys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,21 +9,17 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from releases.again import computed_again
-from releases.command import feature_module
-from releases.survey import Survey
+from releases.made_case import made_case
+from releases.small import run
+from releases.survey import Survey, write_survey
 from releases.survey_of_words import write_words
 
 from features.local.collected import UNIT, CollectedWords
 from features.local.survey import survey_of
-from pipeline.estimation.by_subtree import estimation_of
-from pipeline.estimation.margins import Margins
 from pipeline.model.exact import epsilon_text
-from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
-from postprocess.marginal import Marginal
 
 NAMES = ["a0", "a1", "a2", "a3", "other"]
 
@@ -36,9 +31,9 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 
 
 @pytest.fixture
-def released(made_of: Callable[[str], Path]) -> RunDirectory:
+def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Its release."""
-    return RunDirectory(made_of("words") / "out" / "survey")
+    return RunDirectory(made_case(tmp_path_factory, "words") / "out" / "survey")
 
 
 def collected_of(survey: Survey) -> CollectedWords:
@@ -91,30 +86,6 @@ def test_intervals_hold_the_truth_and_the_rest_has_wider_ones(survey: Survey, re
     assert width[4] == pytest.approx(2 * width[:4].mean(), rel=0.15)  # four words are added up in it
 
 
-def test_sums_have_the_errors_of_what_is_counted(survey: Survey, released: RunDirectory) -> None:
-    odd = [block for block in survey.blocks.tolist() if int(block[-2:]) % 2]
-    found = open_release(released.root).query("answer").over({"odd": odd})
-    reports = survey.truth[np.isin(survey.blocks, odd)].sum()
-    expected = 2 * 1.645 * (reports * float(collected_of(survey).unit_variance)) ** 0.5
-    for name, times in zip(NAMES, (1, 1, 1, 1, 2), strict=True):
-        width = float((found[f"{name}:high90"] - found[f"{name}:low90"]).iloc[0])
-        assert width == pytest.approx(times * expected, abs=2), name
-
-
-def test_areas_are_compared_by_their_own_reports(survey: Survey, released: RunDirectory, tmp_path: Path) -> None:
-    """Some geounits of each level, and answers that are sums of words."""
-    expected = debiased(survey, released)
-    two = Marginal("two", (np.array([0, 0, 1, 1, 1]),))
-    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
-        margins = Margins(estimation_of(job, job.universes[0]))
-        errors = margins.estimation.universe.source.errors()
-        assert errors is not None
-        for level, (blocks, rows) in enumerate(((36, slice(1, 2)), (12, slice(2, 5)), (1, slice(0, 72)))):
-            of_level = expected.reshape(-1, blocks, 5).sum(axis=1)[rows]
-            found = two.answer(errors.alone(*margins.stored_of(level, rows)))
-            assert np.allclose(found, np.stack([of_level[:, :2].sum(axis=1), of_level[:, 2:].sum(axis=1)], axis=1))
-
-
 def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy
@@ -129,9 +100,48 @@ def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, re
     )
 
 
-def test_the_plan_has_the_errors_of_words_and_of_their_rest(survey: Survey) -> None:
-    """Means over four words with the variance n s, and their rest with 4 n s."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    for row in plan_release(survey.spec, 1).local:
-        variances = row.reports * float(collected_of(survey).unit_variance) * np.array([1, 1, 1, 1, 4])
-        assert row.local == pytest.approx(np.sqrt(variances).mean(), rel=0.01)
+# -- many surveys of each mechanism -----------------------------------------------------------------------------------
+
+
+SURVEYS, BLOCKS = 6, {"block": 1, "tract": 40, "county": 120}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanism", "n_values", "epsilon"),
+    [("randomised_response", 2, "1"), ("direct_encoding", 12, "2"), ("rappor", 5, "")],
+)
+def test_intervals_and_errors_of_surveys(tmp_path: Path, mechanism: str, n_values: int, epsilon: str) -> None:
+    covered, errors = [], []
+    names = [f"a{number}" for number in range(n_values)]
+    if words := mechanism == "rappor":
+        names[-1] = "other"
+    for seed in range(1, SURVEYS + 1):
+        folder = tmp_path / f"{seed}"
+        if words:
+            survey = write_words(folder, n_values - 1, blocks_of_tract=40, seed=seed)
+        else:
+            survey = write_survey(folder, mechanism, n_values, epsilon, blocks_of_tract=40, seed=seed)
+        out = RunDirectory(run(survey.spec, tmp_path / f"out{seed}"))
+        (universe,) = load_spec(survey.spec).universes()
+        collected, reports = survey_of(universe).collected, survey.truth.sum(axis=1)
+        assert collected is not None
+        totals = np.stack(pd.read_parquet(out.main.measurement("block", "answer")).value.to_list())
+        alone = collected.debiased(totals, reports)
+        theory = float(collected.noise_per_report) / n_values * reports.mean()
+        table = pd.read_parquet(out.main.table("answer", "block"))
+        low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
+        covered.append(((low <= survey.truth) & (survey.truth <= high))[reports > 0].mean())
+        of_level = []
+        for level, blocks in BLOCKS.items():
+            released = pd.read_parquet(out.main.table("answer", level))[names].to_numpy()
+            truth, debiased = (x.reshape(-1, blocks, n_values).sum(axis=1) for x in (survey.truth, alone))
+            of_level += [((released - truth) ** 2).mean(), ((debiased - truth) ** 2).mean()]
+        errors.append([*of_level, theory])
+    leaf, leaf_alone, tract, tract_alone, county, county_alone, theory = np.mean(errors, axis=0)
+    assert 0.88 < np.mean(covered) < 0.93
+    # Standard errors, of 1,440 blocks: 3 % is three standard deviations of their estimate and more.
+    assert leaf_alone**0.5 == pytest.approx(theory**0.5, rel=0.04)
+    assert leaf < 0.8 * leaf_alone
+    assert tract < 1.01 * tract_alone
+    assert county < 1.01 * county_alone

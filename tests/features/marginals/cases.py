@@ -254,12 +254,7 @@ DECLARED_CASE: Final = released(
     "marginals", lambda folder: write_wide(folder, LABELS), "release.toml", "wide", expect=_declared, full=True
 )
 CHOSEN_CASE: Final = Case(
-    "cliques",
-    lambda folder: _keyed(folder, *CHOICE),
-    (_opened("3"), _KEYED),
-    ("out/wide",),
-    _chosen,
-    charged=True,
+    "cliques", lambda folder: _keyed(folder, *CHOICE), (_opened("3"), _KEYED), ("out/wide",), _chosen, charged=True
 )
 KNOWN_CASE: Final = Case(
     "cliques_known",

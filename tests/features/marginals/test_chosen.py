@@ -16,6 +16,7 @@ import pytest
 from matrix.case import KEY, write_key
 from releases.command import printed
 from releases.killed import kill_at
+from releases.made_case import made_case
 from releases.repeated import rerun
 from releases.small import run
 from releases.wide import CHARGED, CHOICE, CHOSEN, DECLARED, VALUES, manifest_of, records, write_amounts, write_wide
@@ -67,9 +68,9 @@ def _spent(folder: Path) -> Fraction:
 
 
 @pytest.fixture
-def chosen(made: Callable[[str], Path]) -> Path:
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with pairs beyond a tree, charged to a ledger that had just what is declared; for reading only."""
-    return made("cliques")
+    return made_case(tmp_path_factory, "cliques") / "out" / "wide"
 
 
 @pytest.fixture
@@ -86,11 +87,7 @@ ATTRIBUTES_OF_FOUR = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d
 
 
 def _terms(
-    framework: Framework,
-    neighbours: Neighbours,
-    records: int = 1,
-    weight: int = 1,
-    further: int | None = None,
+    framework: Framework, neighbours: Neighbours, records: int = 1, weight: int = 1, further: int | None = None
 ) -> ChoiceTerms:
     weights = {} if weight == 1 else {"a * b": weight}
     section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]

@@ -1,14 +1,16 @@
-"""Cliques become a junction tree: running intersections by brute force, fill-in named and refused, sizes."""
+"""Cliques become a junction tree, by brute force; fill-in is named and refused; guesses across cliques."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from oracles.clique_population import Population, population
 
-from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, junction_tree
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, filling, guess, junction_tree
 from geography.errors import InputError
 
 
@@ -87,3 +89,43 @@ def test_cliques_are_taken_as_they_are_exactly_if_some_order_has_running_interse
 def test_what_is_no_tree_or_too_wide_is_refused(make: Callable[[], object], told: str) -> None:
     with pytest.raises((InputError, ValueError), match=told):
         make()
+
+
+# -- numbers that cross cliques ---------------------------------------------------------------------------------------
+
+
+def _by_enumeration(people: Population, attributes: Clique) -> NDArray[np.float64]:
+    """The product of the cliques' tables over those of their separators, for each of all records."""
+    tree, domain = people.tree, people.tree.domain
+    tables = {bag: people.table(bag, 2) for bag in tree.bags}
+    separators = {separator: people.table(separator, 2) for separator in tree.separators[1:]}
+    out = np.zeros((7, domain.size(attributes)))
+
+    def cell(record: tuple[int, ...], clique: Clique) -> int:
+        return int(np.ravel_multi_index([record[a] for a in clique], domain.shape(clique))) if clique else 0
+
+    for record in product(*map(range, domain.sizes)):
+        expected = np.ones(7)
+        for bag in tree.bags:
+            expected *= tables[bag][:, cell(record, bag)]
+        for separator in tree.separators[1:]:
+            below = separators[separator][:, cell(record, separator)]
+            expected = np.where(below > 0, expected / np.maximum(below, 1), 0.0)
+        out[:, cell(record, attributes)] += expected
+    return out
+
+
+@pytest.mark.parametrize("attributes", [(0, 4), (0, 2, 4), (1, 4), (0,), (), (0, 3, 4), (0, 1), (2, 4)])
+@pytest.mark.parametrize("cliques", [((0, 1), (1, 2, 3), (3, 4)), ((0, 1), (2, 3), (3, 4)), ((0, 2), (1, 2), (2, 3))])
+def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[Clique, ...]) -> None:
+    people = population(1, cliques)
+    found = guess(people.tree, [people.table(bag, 2) for bag in people.tree.bags], attributes)
+    np.testing.assert_allclose(found, _by_enumeration(people, attributes), atol=1e-9)
+
+
+def test_a_guess_that_would_take_a_large_table_is_refused() -> None:
+    tree = junction_tree(AttributeSizes(tuple("abcdef"), (10,) * 6), [(number, number + 1) for number in range(5)])
+    tables = [np.ones((1, 100), dtype=np.int64) for _ in tree.bags]
+    guess(tree, tables, (0, 5), most_cells=10_000)
+    with pytest.raises(InputError, match=r"a guess would go through a table of 1,000 cells; at most 999 are allowed"):
+        guess(tree, tables, (0, 5), most_cells=999)

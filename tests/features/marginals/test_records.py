@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
 import pytest
-from oracles.clique_population import Population, count
+from oracles.clique_population import Population, count, population
 
-from features.marginals.records import draw_records
+from features.marginals.cliques import AttributeSizes, junction_tree
+from features.marginals.intervals import CliqueDesign
+from features.marginals.records import WholeRecords, draw_records
 from features.marginals.whole import Seed
+from pipeline.privacy.budget import NoiseSpec
 
-Make = Callable[..., Population]
 
-
-def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it(population: Make) -> None:
+def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it() -> None:
     people = population(1)
     leaves = [people.table(bag, 2) for bag in people.tree.bags]
     whole = draw_records(people.tree, leaves, Seed(9))
@@ -27,7 +28,7 @@ def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it(popul
     assert (other.values != whole.values).any()
 
 
-def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_it_than_chance(population: Make) -> None:
+def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_it_than_chance() -> None:
     """Expected counts of (a, e) by the model; systematic pairing is nearer to them than random pairing would be."""
     people = population(2, n=20_000)
     tree, domain = people.tree, people.tree.domain
@@ -52,7 +53,7 @@ def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_i
     )
 
 
-def test_tables_that_do_not_agree_are_refused(population: Make) -> None:
+def test_tables_that_do_not_agree_are_refused() -> None:
     people = population(1)
     leaves = [people.table(bag, 2) for bag in people.tree.bags]
     assert people.tree.bags[1] == (0, 1)
@@ -62,3 +63,49 @@ def test_tables_that_do_not_agree_are_refused(population: Make) -> None:
     leaves[1][0, at + (1 if at % 3 < 2 else -1)] += 1  # another value of b
     with pytest.raises(ValueError, match="do not agree on their separator"):
         draw_records(people.tree, leaves, Seed(1))
+
+
+# -- from measurements to records -------------------------------------------------------------------------------------
+
+
+def _design(people: Population, variance: int = 9) -> CliqueDesign:
+    noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(variance)))
+    return CliqueDesign(people.tree, people.parents, [noise] * len(people.sizes))
+
+
+@pytest.mark.parametrize("seen", [-5, 0])
+def test_a_population_of_nobody_is_released_as_nobody(seen: int) -> None:
+    """With an attribute of one value, and an area with one child."""
+    tree = junction_tree(AttributeSizes(tuple("abc"), (1, 3, 2)), [(0, 1), (1, 2)])
+    parents = (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
+    people = Population(
+        tree, WholeRecords(np.empty(0, dtype=np.int64), np.empty((0, 3), dtype=np.int64)), parents, (1, 1, 2)
+    )
+    design = _design(people)
+    measured = [{bag: np.full((n, tree.domain.size(bag)), seen) for bag in tree.bags} for n in design.sizes]
+    release = design.release(measured, Seed(1))
+    assert not any(table.any() for level in release.whole for table in level)
+    assert len(draw_records(tree, release.whole[-1], Seed(1)).leaf) == 0
+
+
+def test_thirty_attributes_of_ten_values_go_from_measurements_to_records() -> None:
+    """10^30 combinations: nothing here may have an axis for all of them."""
+    rng = np.random.default_rng(1)
+    domain = AttributeSizes(tuple(f"a{number}" for number in range(30)), (10,) * 30)
+    tree = junction_tree(domain, [(number, number + 1) for number in range(29)])
+    values = rng.integers(0, 10, (2000, 30))
+    for a in range(1, 30):
+        values[:, a] = np.where(rng.random(2000) < 0.8, values[:, a - 1], values[:, a])
+    people = Population(
+        tree, WholeRecords(np.sort(rng.integers(0, 4, 2000)), values), (np.zeros(4, dtype=np.int64),), (1, 4)
+    )
+    noise = dict.fromkeys(tree.bags, NoiseSpec("discrete_gaussian", Fraction(4)))
+    measured = [
+        {bag: people.table(bag, level) + rng.integers(-3, 4, (n, 100)) for bag in tree.bags}
+        for level, n in ((0, 1), (1, 4))
+    ]
+    release = CliqueDesign(tree, people.parents, [noise, noise]).release(measured, Seed(2))
+    records = draw_records(tree, release.whole[-1], Seed(2))
+    for bag, table in zip(tree.bags, release.whole[-1], strict=True):
+        np.testing.assert_array_equal(count(records, bag, domain, np.arange(4), 4), table)
+        assert 0.5 * np.abs(table - people.table(bag, 1)).sum() / 2000 < 0.25

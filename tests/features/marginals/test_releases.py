@@ -1,19 +1,23 @@
-"""Releases of marginals: what the judges of their own find, records that change, and what readers may ask."""
+"""Releases of marginals: records that change or cannot be, what judges find, and what readers may ask."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.command import printed
+from releases.made_case import made_case
 from releases.small import public_bytes, run
 from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, records, write_wide
 
@@ -26,21 +30,34 @@ from auditor.check.release import check_release
 from auditor.form import read_form
 from auditor.program import audit
 from auditor.statements import parts_problems
-from pipeline.errors import BudgetRefusedError, InputError, RefusedError
+from features.marginals.cliques import AttributeSizes, junction_tree
+from features.marginals.zeros import are_carried, carried
+from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
+from pipeline.spec.release_spec import ReleaseSpec
 
-Made = Callable[[str], Path]
+
+@pytest.fixture
+def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of the matrix whose cliques its spec declares; two folders above it are its inputs."""
+    return made_case(tmp_path_factory, "marginals") / "out" / "wide"
+
+
+@pytest.fixture
+def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That with combinations that cannot occur, exact numbers and amounts."""
+    return made_case(tmp_path_factory, "cliques_known") / "out" / "wide"
 
 
 @pytest.mark.slow
 def test_records_in_memory_and_small_batches_change_no_number(
-    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    declared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimation, "_AT_ONCE", 200)
     monkeypatch.setattr(whole, "AT_ONCE", 1)
-    root = made("marginals")
+    root = declared
     spec = sw.Spec.read(root.parents[1] / "release.toml")
     again = sw.run(spec, records=records().sample(frac=1, random_state=1), out=tmp_path / "out", workers=1)
     expected, found = public_bytes(root), public_bytes(again.directory)
@@ -48,8 +65,6 @@ def test_records_in_memory_and_small_batches_change_no_number(
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
-
-
 def _appended(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, table.iloc[[7]]])
 
@@ -118,8 +133,6 @@ def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(
 
 
 # -- judges -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -132,10 +145,10 @@ def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_progra
     assert wrong.keys() == {"key: commitment and records", "noise redrawn: measurements"}
 
 
-def test_universes_that_add_up_and_disagree_are_caught_by_the_second_program(made: Made, tmp_path: Path) -> None:
+def test_universes_that_add_up_and_disagree_are_caught_by_the_second_program(declared: Path, tmp_path: Path) -> None:
     """One table with a renter more and an owner less in one block, in all areas above it and in its own tables."""
     root = tmp_path / "changed"
-    shutil.copytree(made("marginals"), root)
+    shutil.copytree(declared, root)
     folder = root / "public" / "companions" / "tenure-rooms"
     block = pq.read_table(folder / "histograms" / "block.parquet").to_pandas().astype({"geocode": str})
     row = block[(block["tenure"] == "owner") & (block["count"] > 1)].iloc[0]
@@ -168,23 +181,21 @@ def _with_renter(table: pd.DataFrame, row: pd.Series, width: int) -> pd.DataFram
         ({"parts_at": None}, "has 0 of the 3/2 of all cliques at block; its part is 1 of 6"),
     ],
 )
-def test_other_parts_than_stated_are_found_by_the_second_program(made: Made, change: Any, told: str) -> None:
-    spec = manifest_of(made("cliques_known"))["spec"]
+def test_other_parts_than_stated_are_found_by_the_second_program(known: Path, change: Any, told: str) -> None:
+    spec = manifest_of(known)["spec"]
     assert parts_problems(read_form(spec), spec) == []
     changed = {**spec, "marginals": {**spec["marginals"], **change}}
     assert any(told in one for one in parts_problems(read_form(changed), changed))
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
-
-
-def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(made: Made) -> None:
-    release = open_release(made("marginals"))
+def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declared: Path) -> None:
+    release = open_release(declared)
     needed = r"the clique age x car \(8 cells\) would be needed"
     with pytest.raises(InputError, match=needed):
         release.query("age * car")
     with pytest.raises(InputError, match=needed):
-        printed("query", made("marginals"), "age", "--where", "car=no", "--at", "county")
+        printed("query", declared, "age", "--where", "car=no", "--at", "county")
     with pytest.raises(InputError, match="'colour' is not an attribute of the release; it has age, sex"):
         release.query("colour")
     with pytest.raises(InputError, match=r"no table .age.; the tables are school\.work, age\.sex\.school"):
@@ -194,16 +205,121 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(made: M
     )
 
 
-def test_what_is_shown_of_an_amount_says_that_its_number_is_drawn(made: Made) -> None:
-    root = made("cliques_known")
-    said = "wages_drawn in the microdata is drawn at random inside the bin and says nothing beyond it"
-    assert said in printed("query", root, "work", "--where", "wages=1..9999", "--at", "county")
-    assert "drawn" not in printed("query", root, "work", "--at", "county")
-    assert "10000..49999" in printed("query", root, "wages", "--at", "county", "--show", "median")
-
-
-def test_a_plan_names_each_clique_and_divides_no_budget_between_them(made: Made) -> None:
-    spec = made("marginals").parents[1] / "release.toml"
+def test_a_plan_names_each_clique_and_divides_no_budget_between_them(declared: Path) -> None:
+    spec = declared.parents[1] / "release.toml"
     assert "Mean error of one number of tenure-rooms: tenure * rooms" in printed("plan", spec)
     with pytest.raises(InputError, match="universes that are estimated together cannot be divided yet"):
         printed("plan", spec, "--rho", "3", "--weights", "tract: work = 1")
+
+
+# -- what is known of the records -------------------------------------------------------------------------------------
+
+
+Record = dict[str, str]
+
+
+@pytest.mark.parametrize(
+    "cliques", [[(0, 1), (1, 2), (2, 3)], [(0, 1), (2, 3)], [(0, 1), (1, 2), (3,)], [(0,), (1,), (2,), (3,)]], ids=str
+)
+def test_entries_that_are_carried_mean_what_whole_records_can_have(cliques: list[tuple[int, ...]]) -> None:
+    """Of each table, against all records gone through; also of tables that share no attribute."""
+    attributes = {"a": ("0", "1", "2"), "b": ("0", "1"), "c": ("0", "1", "2"), "d": ("0", "1")}
+    domain = AttributeSizes(tuple(attributes), tuple(map(len, attributes.values())))
+    tree = junction_tree(domain, cliques)
+    names = [[domain.names[a] for a in bag] for bag in tree.bags]
+    rng = np.random.default_rng(1)
+    moved = 0
+    for _ in range(40):
+        entries = [
+            {"abcd"[a]: tuple(one for one in attributes["abcd"[a]] if rng.random() < 0.6) or ("0",) for a in clique}
+            for clique in (*cliques, cliques[1])
+        ]
+        possible = _without(_all(attributes), entries)
+        if not possible:
+            with pytest.raises(InputError, match="no record is possible"):
+                carried(tree, attributes, entries)
+            continue
+        found = carried(tree, attributes, entries)
+        assert are_carried(tree, attributes, found)
+        for bag, own in zip(names, found, strict=True):
+            expected = {tuple(record[name] for name in bag) for record in possible}
+            left = _without(_all({name: attributes[name] for name in bag}), own)
+            assert {tuple(record.values()) for record in left} == expected
+        moved += not are_carried(tree, attributes, [[one for one in entries if {*one} <= {*bag}] for bag in names])
+    assert (moved > 5) == any(tree.separators)
+
+
+def _all(attributes: Mapping[str, Sequence[str]]) -> list[Record]:
+    return [dict(zip(attributes, values, strict=True)) for values in product(*attributes.values())]
+
+
+def _without(records: Iterable[Record], entries: Iterable[Mapping[str, Sequence[str]]]) -> list[Record]:
+    """The records that no entry has as impossible."""
+
+    def has(record: Record, entry: Mapping[str, Sequence[str]]) -> bool:
+        return all(record[name] in chosen for name, chosen in entry.items())
+
+    return [record for record in records if not any(has(record, entry) for entry in entries)]
+
+
+# -- judges -----------------------------------------------------------------------------------------------------------
+def _third_school(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(school=["third", *table["school"].astype(str)[1:]])
+
+
+def _outside(table: pd.DataFrame) -> pd.DataFrame:
+    row = int(np.flatnonzero(table["wages"] == "1..9999")[0])
+    return table.assign(wages_drawn=[*table["wages_drawn"][:row], 10_000, *table["wages_drawn"][row + 1 :]])
+
+
+def _lower_ends(table: pd.DataFrame) -> pd.DataFrame:
+    return table.assign(wages_drawn=table["wages"].astype(str).str.partition("..")[0].astype(int))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            _third_school,
+            ["1 records, and the structural zeros of school-work", "the structural zeros of age-sex-school"],
+        ),
+        (_outside, ["has 10000 as 'wages_drawn', and '1..9999' as 'wages'"]),
+        (_lower_ends, ["as 'wages', in which the public seed draws "]),
+        (None, ["it lacks 'hours_drawn'"]),
+    ],
+)
+def test_records_that_cannot_be_are_named_by_the_second_program(
+    known: Path, tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame] | None, told: Sequence[str]
+) -> None:
+    root = Path(shutil.copytree(known, tmp_path / "changed"))
+    file = root / "public" / "microdata.parquet"
+    table = pq.read_table(file)
+    if change is None:
+        pq.write_table(table.drop_columns(["hours_drawn"]), file)
+    else:
+        changed = pa.Table.from_pandas(change(table.to_pandas()), preserve_index=False).cast(table.schema)
+        pq.write_table(changed.replace_schema_metadata(table.schema.metadata), file)
+    problems = check_release(root)
+    assert all(any(text in problem for problem in problems) for text in told), problems
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda spec: spec["companions"][1][1].update(structural_zeros=[]), "school = third is impossible in age-sex-"),
+        (lambda spec: spec["companions"][2][1].update(invariants=[]), "block in the release, and total is not in age-"),
+        (lambda spec: spec["companions"][0][1]["invariants"].pop(), "is exact at block in the release, and total is "),
+        (lambda spec: spec["invariants"].pop(0), "tenure is exact at county in work-tenure-car, and tenure is not in "),
+    ],
+)  # fmt: skip
+def test_universes_that_say_other_things_of_the_records_are_found_by_both(
+    known: Path, tmp_path: Path, change: Callable[[Any], object], told: str
+) -> None:
+    root = Path(shutil.copytree(known, tmp_path / "changed"))
+    file, manifest = root / "public" / "manifest.json", manifest_of(root)
+    assert ReleaseSpec.from_public_dict(manifest["spec"]).public_dict() == manifest["spec"]
+    change(manifest["spec"])
+    with pytest.raises(SpecError, match=r"structural_zeros: these leave|invariants: these are not|the companions are"):
+        ReleaseSpec.from_public_dict(manifest["spec"])
+    file.write_text(json.dumps(manifest), "utf-8")
+    assert any(told in one for one in check_release(root)), check_release(root)

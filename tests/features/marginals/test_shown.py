@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from releases.browser import chromium, opened
+from releases.made_case import made_case
 from releases.policy import runs_its_own_scripts_alone
 from releases.wide import ATTRIBUTES, DECLARED, write_wide
 
@@ -23,13 +23,12 @@ from pipeline.spec.release_spec import load_spec
 STATED = [("age", "sex", "school"), ("school", "work"), ("work", "tenure", "car"), ("tenure", "rooms")]
 #: A ring, which is filled in.
 RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
-CHOOSE = 'choose = { share = "1/10", attributes_share = "1/20" }'
 
 
 @pytest.fixture
-def page(made: Callable[[str], Path]) -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a release with two attributes that have labels."""
-    return RunDirectory(made("marginals")).report
+    return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
 
 
 def _section(page: Path) -> ElementTree.Element:
@@ -93,19 +92,6 @@ def test_what_is_filled_in_is_no_measurement(view: Callable[..., MarginalsView])
     assert sorted((pair.measured, pair.tables) for pair in across if pair) == [(False, ()), (False, tuple(alone))]
     assert (found.n_pairs, found.n_measured, found.n_guessed) == (21, 5, 15)
     assert len(found.needed) == 15
-
-
-def test_a_private_choice_states_its_parts_of_the_budget(view: Callable[..., MarginalsView]) -> None:
-    """Six pairs of seven attributes; the cost is that of the mechanisms that the statement has."""
-    choice = view(CHOOSE).choice
-    assert choice is not None
-    assert (choice.pairs, choice.attributes, choice.symbol, choice.budget) == (6, 7, "ρ", "3")
-    assert choice.tables == pytest.approx(1 / 20, abs=1e-12)
-    # epsilon of a choice is at most sqrt(8 rho), rounded down to a multiple of 2^-20.
-    step = Fraction(1, 2**20)
-    epsilon = int(float(8 * Fraction(3, 10) / 6) ** 0.5 / step) * step
-    assert choice.choices == pytest.approx(float(6 * epsilon**2 / 8 / 3), abs=1e-12)
-    assert view(DECLARED).choice is None
 
 
 @pytest.mark.slow

@@ -166,27 +166,6 @@ def test_a_value_that_never_occurs_may_be_stated_before_pairs_are_chosen() -> No
         assert universe.structural_zeros.sum() == (per_value if "school" in universe.schema.names else 0)
 
 
-def test_labels_stand_with_the_tables_that_have_them_also_where_these_are_the_default_ones() -> None:
-    stated = '[schema.labels]\nattributes.tenure = "Owner or not"\ntables = {TABLES}\n[publish]'
-    labels = '{ "school.work" = "Work", "tenure.rooms" = "Homes", "age.sex.school" = "Pupils" }'
-    spec = _spec(("[publish]", stated.replace("TABLES", labels[1:-1])))
-    found = {one.name: dict(spec.labels(one.name).tables) for one in spec.universes()}
-    assert found == {
-        "": {"school.work": "Work"},
-        "age-sex-school": {"age.sex.school": "Pupils"},
-        "work-tenure-car": {},
-        "tenure-rooms": {"tenure.rooms": "Homes"},
-    }
-    assert {one.name for one in spec.universes() if spec.labels(one.name).attributes} == {
-        "work-tenure-car",
-        "tenure-rooms",
-    }
-    assert ReleaseSpec.from_public_dict(spec.public_dict()).public_dict() == spec.public_dict()
-    tables = '[tables]\nhomes = "tenure"\n' + stated.replace("TABLES", 'homes = "At home"')
-    own = _spec(("[publish]", tables))
-    assert [dict(own.labels(one.name).tables) for one in own.universes()] == [{}, {}, {"homes": "At home"}, {}]
-
-
 #: What does not go with cliques, as the key that is named; all that goes with no other table of its own.
 _NOT_TOGETHER: list[tuple[str, Change]] = [
     ("publish.draws", ("[publish]", "[publish]\ndraws = 3")),

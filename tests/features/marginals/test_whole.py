@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -10,7 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.clique_population import Population, count
+from oracles.clique_population import Population, count, measured, population
 
 from features.marginals import whole
 from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree, marginal
@@ -23,8 +22,6 @@ from postprocess.arrays import IntArray
 
 #: Three pairs of three attributes: together they are no tree.
 RING: tuple[Clique, ...] = ((0, 1), (1, 2), (0, 2))
-Make = Callable[..., Population]
-Measure = Callable[..., list[list[NoisyTable]]]
 
 
 def _released(people: Population, levels: list[list[NoisyTable]], **known: object) -> list[list[IntArray]]:
@@ -54,9 +51,7 @@ def _check(people: Population, released: list[list[IntArray]]) -> None:
 
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_the_noise_areas_add_up_cliques_agree_and_records_have_all_of_it(
-    seed: int, alike: bool, population: Make, measured: Measure
-) -> None:
+def test_whatever_the_noise_areas_add_up_cliques_agree_and_records_have_all_of_it(seed: int, alike: bool) -> None:
     """Also where cliques had to be filled in, and where an attribute is exact."""
     people = population(seed, first=(3,) if seed == 3 else ())
     cliques: list[Clique] | None = None
@@ -121,28 +116,12 @@ def test_what_is_filled_in_has_the_most_entropy_that_the_measured_tables_in_it_a
     assert _off_maximum_entropy(seed) > 1000
 
 
-def test_with_hardly_any_noise_the_truth_comes_out(population: Make, measured: Measure) -> None:
+def test_with_hardly_any_noise_the_truth_comes_out() -> None:
     people = population(11)
     released = _released(people, measured(people, 0, 1e-9))
     for level, tables in enumerate(released):
         for bag, found in zip(people.tree.bags, tables, strict=True):
             np.testing.assert_array_equal(found, people.table(bag, level))
-
-
-def test_what_one_clique_knows_of_a_separator_helps_its_neighbour(population: Make, measured: Measure) -> None:
-    """A clique measured with much noise has the separator that its neighbour, measured with little, says."""
-    people = population(4)
-    levels = measured(people, 4, 400.0)
-    for level, here in enumerate(levels):
-        here[0] = NoisyTable(
-            people.tree.bags[0], people.table(people.tree.bags[0], level), np.full(len(here[0].values), 1e-6)
-        )
-    released = _released(people, levels, alike=False)
-    (below,) = [n for n, up in enumerate(people.tree.parents) if up == 0][:1]
-    separator = people.tree.separators[below]
-    for level, tables in enumerate(released):
-        found = marginal(tables[below], people.tree.bags[below], separator, people.tree.domain)
-        np.testing.assert_array_equal(found, people.table(separator, level))
 
 
 def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
@@ -165,7 +144,7 @@ def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     np.testing.assert_array_equal(released[1][0].sum(axis=1), totals[1][:, 0])
 
 
-def test_exact_numbers_that_do_not_add_up_are_refused(population: Make, measured: Measure) -> None:
+def test_exact_numbers_that_do_not_add_up_are_refused() -> None:
     people = population(7, first=(3,))
     exact = [people.table((3,), level) for level in range(3)]
     exact[2] = exact[2].copy()
@@ -193,7 +172,7 @@ def _possible_by_area(people: Population) -> list[NDArray[np.bool_]]:
     return out
 
 
-def test_cells_that_are_impossible_in_an_area_are_empty_there(population: Make, measured: Measure) -> None:
+def test_cells_that_are_impossible_in_an_area_are_empty_there() -> None:
     people = population(8, first=(3,))
     possible = _possible_by_area(people)
     released = _released(people, measured(people, 8, 25.0), first=First(possible=possible))
@@ -224,9 +203,7 @@ def _by_enumeration(tree: JunctionTree, zeros: dict[Clique, NDArray[np.bool_]]) 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(
-    seed: int, population: Make, measured: Measure
-) -> None:
+def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(seed: int) -> None:
     people = population(seed)
     rng = np.random.default_rng(seed)
     cliques: list[Clique] = [(0, 1), (1, 2, 3), (3, 4), (2,)]

@@ -36,9 +36,5 @@ CASES: Final[Sequence[Case]] = (
 )
 REFUSALS: Final[Sequence[Refusal]] = (
     Refusal("shares", _without_last_block, ("postprocess.shares.beds", "beds.csv", "have no row: 'B0304'")),
-    Refusal(
-        "shares",
-        ("[publish]", f"{_OF_RECORDS}[publish]"),
-        ("provenance.inputs.shares", "made from the records"),
-    ),
+    Refusal("shares", ("[publish]", f"{_OF_RECORDS}[publish]"), ("provenance.inputs.shares", "made from the records")),
 )

@@ -1,19 +1,32 @@
-"""The keys of shares in a spec: what they mean, and what is refused."""
+"""The keys of shares in a spec: what they mean, what is refused, and what a plan foretells of them."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from releases.command import feature_module, printed
+from releases.made_case import made_case
 from releases.shared_town import write_shared_town
+from releases.small import run
 
+import spinewise as sw
+from features.shares.forecast import SpreadGuess, guesses_like, places_of, shared_rows, spread_guessed
 from features.shares.public_share import shares_of
 from pipeline.errors import SpecError
 from pipeline.estimation.constraints import Known, distinguished_by_inputs
+from pipeline.privacy.budget import noise_for
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec, parse_spec
+from postprocess.statistics import MEAN_ABSOLUTE
 
 SPEC = """name = "x"
 [privacy]
@@ -80,3 +93,158 @@ def test_the_own_universe_alone_knows_them(tmp_path: Path) -> None:
     assert [query.size for query in apart][-2:] == [share.query.size for share in shares_of(main)]
     assert len(apart) == len(distinguished_by_inputs(replace(main, facts=()))) + 2
     assert distinguished_by_inputs(units) == distinguished_by_inputs(replace(units, facts=()))
+
+
+# -- what a plan foretells --------------------------------------------------------------------------------------------
+
+
+plan_release = feature_module("features.plan.release_plan").plan_release
+HOMES = [10, 20, 30, 60]
+PLAN = """
+name = "plan"
+[privacy]
+rho = "1/100"
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = { tract = 1, block = 2 }
+[schema.attributes]
+sex = ["male", "female"]
+[strategy]
+queries = { total = "1" }
+levels = { tract = "1/2", block = "1/2" }
+[input]
+file = "persons.csv"
+form = "microdata"
+geocode = "block"
+[postprocess.shares.homes]
+file = "blocks.csv"
+level = "block"
+geocode = "block"
+column = "homes"
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    pd.DataFrame({"block": ["11", "12", "13", "14"], "homes": HOMES}).to_csv(tmp_path / "blocks.csv", index=False)
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def foretold(path: Path, persons: float, tau2: float, a: float = 0.0) -> dict[str, Any]:
+    """What is foretold at the lowest level if areas are so far from their shares at all levels."""
+    expectation = plan_release(path, 1).universes[0].expectation
+    shares = shares_of(expectation.universe)
+    guess = SpreadGuess(persons, spread_guessed(tau2, a))
+    guesses = {place: guess for share in shares for place in places_of(share)}
+    return shared_rows(shares, expectation, expectation.planned(), guesses)[-1]
+
+
+def _noise(path: Path) -> float:
+    universe = load_spec(path).universes()[0]
+    level = universe.strategy.levels[1]
+    share = level.queries[0].share
+    return noise_for(universe.framework, universe.strategy_budget, level.share, share, universe.neighbours).variance
+
+
+def test_one_family_is_as_by_hand(spec: Path) -> None:
+    """Dense: the estimator's error of four blocks with noise, distances and a tract whose error is independent."""
+    row = foretold(spec, 2.5, 4, 0.01)
+    v, m = _noise(spec), 2.5 * np.array(HOMES)
+    f, s = 4 * (m + 0.01 * m**2), m / m.sum()
+    used = 1 / (1 / f - 0.1 / v)
+    q = 1 / (1 / v + 1 / used)
+    reduced = np.diag(np.ones(4)) - np.outer(q, np.ones(4)) / q.sum()
+    top = 1 / (1 / v + 1 / (4 * v))
+    noise = reduced @ np.diag(q / v)
+    model = reduced @ np.diag(q / used)
+    up = top * np.ones(4) / (4 * v)  # what the tract's error owes to each block's noise
+    with_parent = model @ s + q / q.sum()
+    by_noise = noise + np.outer(with_parent, up)
+    by_tract = with_parent * top / v
+    distances = model @ (np.diag(f) - np.outer(f, f) / f.sum()) @ model.T
+    variance = np.diag(v * by_noise @ by_noise.T + v * np.outer(by_tract, by_tract) + distances)
+    assert row["error"] == pytest.approx(MEAN_ABSOLUTE * np.sqrt(variance).mean(), rel=1e-6)
+    without = MEAN_ABSOLUTE * np.sqrt(v - v / 4 + top / 16)
+    assert row["without"] == pytest.approx(without, rel=1e-6)
+    assert row["error"] < 0.9 * without
+
+
+def test_the_budgets_give_the_errors_that_they_are_said_to(spec: Path) -> None:
+    row = foretold(spec, 2.5, 4, 0.01)
+    assert row["enough"] < row["budget"] < row["needed_without"]
+    found = []
+    for budget in (row["needed_without"], row["enough"]):
+        spec.write_text(PLAN.replace('rho = "1/100"', f'rho = "{budget:.12f}"'))
+        found.append(foretold(spec, 2.5, 4, 0.01))
+    assert found[0]["without"] == pytest.approx(row["error"], rel=1e-3)
+    assert found[1]["error"] == pytest.approx(row["without"], rel=1e-3)
+
+
+def test_without_an_earlier_release_it_says_that_the_gain_is_unknown(spec: Path) -> None:
+    data = json.loads(printed("plan", spec, "--json"))
+    assert (data["shares"], data["shares_without_a_guess"]) == ([], ["homes"])
+    assert sw.plan(spec, workers=1).shares.empty
+
+
+@pytest.mark.slow
+def test_an_earlier_release_tells_it(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Its manifest's spread, and the persons that it released; of shares that it did not use nothing."""
+    root, path = made_case(tmp_path_factory, "shares") / "out" / "town", write_shared_town(tmp_path)
+    (universe, *_) = load_spec(path).universes()
+    guesses = guesses_like(root, shares_of(universe))
+    noted = read_manifest(RunDirectory(root).manifest).solver["estimate block"]["shares"]["beds"]["total"]  # type: ignore[index,call-overload]
+    guess = guesses["beds", "block", "total"]
+    assert guess.spread.public() | {"noise": 0, "standard_error": 0, "geounits": 0} == (
+        noted | {"noise": 0, "standard_error": 0, "geounits": 0}  # type: ignore[operator]
+    )
+    released = pq.read_table(root / "public/tables/total/county.parquet").to_pandas()["total"].sum()
+    assert guess.persons == pytest.approx(released / pd.read_csv(tmp_path / "beds.csv")["beds"].sum())
+    plan = plan_release(path, 1, root)
+    assert plan.unguessed_shares == ()
+    rows = {(row.name, row.level): row for row in plan.shared}
+    assert {level for name, level in rows if name == "quarters"} == {"block"}
+    block = rows["beds", "block"]
+    assert block.error is not None
+    assert block.without is not None
+    assert block.error < 0.8 * block.without
+    path.write_text(path.read_text().replace("shares.quarters]", "shares.rooms]"))
+    again = plan_release(path, 1, root)
+    assert again.unguessed_shares == ("rooms",)
+    assert {row.name for row in again.shared} == {"beds"}
+
+
+@pytest.mark.slow
+def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
+    """Where areas are as far from their public shares as was guessed, and every count is far from 0."""
+    rng = np.random.default_rng(3)
+    codes = [f"1{tract:02}{block}" for tract in range(40) for block in range(6)]
+    homes = rng.integers(200, 600, len(codes))
+    pd.DataFrame({"block": codes, "homes": homes}).to_csv(tmp_path / "blocks.csv", index=False)
+    persons = np.maximum(np.rint(rng.normal(2.5 * homes, np.sqrt(4 * 2.5 * homes))), 0).astype(int)
+    pd.DataFrame({"block": codes, "male": persons, "female": persons // 2}).to_csv(tmp_path / "p.csv", index=False)
+    persons = persons + persons // 2
+    text = PLAN.replace("{ tract = 1, block = 2 }", "{ all = 1, tract = 3, block = 4 }").replace('"1/100"', '"1/2000"')
+    text = text.replace('{ tract = "1/2"', '{ all = "1/4", tract = "1/4"').replace("persons.csv", "p.csv")
+    text = text.replace('form = "microdata"', 'form = "wide"\ncells = [ { counts = "{sex}" } ]')
+    path = tmp_path / "plan.toml"
+    path.write_text(text + "[publish]\nmargins = false\nmicrodata = false\n")
+    # 1.5 times the persons of above: 3.75 a home, with a variance of 1.5^2 * 4 * 2.5 a home.
+    block = foretold(path, 3.75, 6)
+    errors = []
+    for key in range(1, 5):
+        path.write_text(path.read_text().replace("[geography]", f'key = "insecure-test:{key}"\n[geography]', 1))
+        root = run(path, tmp_path / f"out{key}")
+        released = pq.read_table(root / "public/tables/total/block.parquet").to_pandas()
+        truth = pd.Series(persons, index=codes).reindex(released.geocode).to_numpy()
+        errors.append(float(abs(released["total"].to_numpy() - truth).mean()))
+        path.write_text(path.read_text().replace(f'key = "insecure-test:{key}"\n', ""))
+    assert np.mean(errors) == pytest.approx(block["error"], rel=0.12)
+    assert block["error"] < 0.85 * block["without"]
+
+
+def test_where_public_shares_alone_do_no_budget_is_needed(spec: Path) -> None:
+    spec.write_text(PLAN + '[invariants]\ntract = ["total"]\n')
+    assert foretold(spec, 2.5, 0.5)["enough"] == 0

@@ -1,11 +1,13 @@
-"""Tables that importers lost or multiplied: exact under the right statement, stopped under none and the wrong ones."""
+"""Tables that importers lost or multiplied: exact under the right statement, stopped under others; at random."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -18,63 +20,42 @@ _COUNTS = {"geography": "area", "count": "count", "attributes": "sex"}
 #: Case -> file, statement, people, areas.
 _EXACT: dict[str, tuple[str, Mapping[str, Any], int, int]] = {
     "age-999": (
-        "persons.csv",
-        {"geography": "county", "records": True, "attributes": "sex,age=ages five-year", "missing": "999"},
-        1200,
-        12,
+        "persons.csv", {"geography": "county", "records": True, "attributes": "sex,age=ages five-year",
+        "missing": "999"}, 1200, 12,
     ),
     "country-three-more": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Country, Norfield, Sufford, Wesham",)},
-        589_782,
-        12,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Country, Norfield, Sufford, Wesham",)}, 589_782, 12,
     ),
     "town-begins-like-its-county": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        28_987,
-        9,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Land, Nord, Sued, Stadtkreis",)}, 28_987, 9,
     ),
     "town-begins-like-its-county-2": (
-        "areas.csv",
-        {"geography": "area", "count": "population", "only": ("area not in Land, Nord, Sued, Stadtkreis",)},
-        49_667,
-        9,
+        "areas.csv", {"geography": "area", "count": "population",
+        "only": ("area not in Land, Nord, Sued, Stadtkreis",)}, 49_667, 9,
     ),
-    "two-small-towns-alike": ("areas.csv", {"geography": "area", "count": "population", "attributes": "sex"}, 8_724, 7),
+    "two-small-towns-alike": (
+        "areas.csv", {"geography": "area", "count": "population", "attributes": "sex"}, 8724, 7,
+    ),
     "household-minus-one": (
-        "persons.csv",
-        {"geography": "region", "records": True, "attributes": "sex", "key": "household_id", "missing": "-1"},
-        287,
-        6,
+        "persons.csv", {"geography": "region", "records": True, "attributes": "sex", "key": "household_id",
+        "missing": "-1"}, 287, 6,
     ),
     "invisible-spaces": ("counts.csv", _COUNTS, 3360, 12),
     "level-column-one-name-twice": (
-        "towns.csv",
-        {"geography": "area", "count": "population", "level": "level", "drop_level": "state,county"},
-        97262,
-        9,
+        "towns.csv", {"geography": "area", "count": "population", "level": "level", "drop_level": "state,county"},
+        97_262, 9,
     ),
     "one-district-name-in-two-states": (
-        "districts.csv",
-        {"geography": "State,District", "count": "Persons", "attributes": "Sex"},
-        18112,
-        8,
+        "districts.csv", {"geography": "State,District", "count": "Persons", "attributes": "Sex"}, 18_112, 8,
     ),
     "zeros-lost-everywhere": (
-        "kreise.csv",
-        {
-            "geography": "AGS", "levels": "land=2,kreis=5", "zeros": 5, "count": "Einwohner",
-            "attributes": "Geschlecht",
-        },
-        4711,
-        7,
+        "kreise.csv", {"geography": "AGS", "levels": "land=2,kreis=5", "zeros": 5, "count": "Einwohner",
+        "attributes": "Geschlecht"}, 4711, 7,
     ),
     "zeros-lost-in-some-rows": (
-        "kreise.csv",
-        {"geography": "ags", "zeros": 5, "count": "anzahl", "attributes": "geschlecht"},
-        7406,
-        7,
+        "kreise.csv", {"geography": "ags", "zeros": 5, "count": "anzahl", "attributes": "geschlecht"}, 7406, 7,
     ),
 }  # fmt: skip
 _POPULATION = {"geography": "area", "count": "population"}
@@ -188,6 +169,7 @@ _TWO_WAYS = {"geography": "area", "wide": "{sex}_{age}"}
         ("area,sex,n\nA,f,10\narea,sex,n\nA,m,20\n", _SEX, "line 3, column 'n': found 'n'"),
         ("area,sex,n\nA,f,10\nA,m,20\n\nSource: the office\n", _SEX, "line 5"),
         ("area,sex,n\nA,f,10\nA,m,20\nSource,,\n", _SEX, "line 4, column 'n': found nothing"),
+        ("area,sex,n,size\nA,f,10,12\nA,m,15,18\n", _SEX, "--count 'size'"),
         ("area,f,area,m\nA,10,A,20\n", _WIDE, "several columns are named 'area'"),
         ("age,A,B\n0,10,5\n1,8,7\n", {"geography": "age", "wide": "{area}"}, "more than --expect-areas"),
         ("area,m_65_over\nA,30\n", _TWO_WAYS, "can be read as m, 65_over and as m_65, over"),
@@ -215,3 +197,60 @@ def test_values_of_few_records_reach_no_public_file(tmp_path: Path) -> None:
     private = [path for path in out.iterdir() if b"Jane" in path.read_bytes()]
     assert (out / "values.txt") in private
     assert all(path.stat().st_mode & 0o077 == 0 for path in private)
+
+
+# -- random hierarchies -----------------------------------------------------------------------------------------------
+
+
+def _table(rng: np.random.Generator) -> tuple[str, int, int]:
+    """A table with rows of all levels and sums, the people in it, and its lowest areas."""
+    rows, people, towns = [], 0, 0
+    off = int(rng.integers(0, 3))
+    for county in range(rng.integers(1, 4)):
+        of_county = np.zeros(2, dtype=int)
+        for town in range(rng.integers(1, 4)):
+            counts = rng.integers(20, 60, 2)
+            name = f"C{county}" if town == 0 and rng.random() < 0.3 else f"T{county}{town}"
+            rows += [("town", name, sex, n) for sex, n in zip("fm", counts, strict=True)]
+            if rng.random() < 0.5:
+                rows.append(("town", name, "t", counts.sum()))
+            of_county += counts
+            towns += 1
+        rows += [("county", f"C{county}", sex, n) for sex, n in zip("fm", of_county, strict=True)]
+        people += int(of_county.sum())
+    rows += [("land", "L", "f", people // 2), ("land", "L", "m", people - people // 2 + off)]
+    return "level,area,sex,n\n" + "".join(",".join(map(str, row)) + "\n" for row in rows), people, towns
+
+
+def _check(numbers: range, folder: Path) -> None:
+    """Of random hierarchies under random statements some are read, each with all of its people."""
+    n_read = 0
+    for number in numbers:
+        rng = np.random.default_rng([52, number])
+        text, people, towns = _table(rng)
+        path = folder / f"{number}.csv"
+        path.write_text(text, encoding="utf-8")
+        stated: dict[str, Any] = {"geography": "area", "count": "n", "attributes": "sex"}
+        if rng.random() < 0.7:
+            stated |= {"level": "level", "drop_level": str(rng.choice(["county,land", "land", "county", "town,land"]))}
+        if rng.random() < 0.7:
+            stated["only"] = (str(rng.choice(["sex != t", "sex in f, m", "level == town and sex != t"])),)
+        out = folder / f"out{number}"
+        try:
+            import_table(Statement(str(path), **stated, expect_records=people, expect_areas=towns), out)
+        except SpinewiseError:
+            assert not out.exists()
+            continue
+        n_read += 1
+        assert pc.sum(pq.read_table(out / "persons.parquet")["count"]).as_py() == people
+        shutil.rmtree(out)
+    assert n_read > len(numbers) // 20
+
+
+def test_everybody_or_nothing(tmp_path: Path) -> None:
+    _check(range(100), tmp_path)
+
+
+@pytest.mark.slow
+def test_everybody_or_nothing_in_two_thousand_hierarchies(tmp_path: Path) -> None:
+    _check(range(100, 2_100), tmp_path)

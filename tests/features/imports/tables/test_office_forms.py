@@ -37,7 +37,7 @@ class Layout:
         content: a text, or the sheets of a workbook.
         stated: by the options' names.
         codes: of the six areas, in the release.
-        axes: words of the sexes and of the ages; none where the file has only their sums.
+        axes: words of the sexes, and of the ages where the file has them.
         merged: spans of cells of the first sheet.
     """
 
@@ -50,12 +50,11 @@ class Layout:
 
     def __post_init__(self) -> None:
         sexes, ages = self.axes
-        counts = PEOPLE if sexes else PEOPLE.sum(1, keepdims=True)
-        counts = counts if ages else counts.sum(2, keepdims=True)
+        counts = PEOPLE if ages else PEOPLE.sum(2, keepdims=True)
         right = {
-            (code, frozenset((*sexes[s : s + 1], *ages[a : a + 1]) or ("all",))): int(counts[i, s, a])
+            (code, frozenset((sex, *ages[a : a + 1]))): int(counts[i, s, a])
             for i, code in enumerate(self.codes)
-            for s in range(len(sexes) or 1)
+            for s, sex in enumerate(sexes)
             for a in range(len(ages) or 1)
         }
         object.__setattr__(self, "right", right)
@@ -78,10 +77,10 @@ class Layout:
         return folder / "table.xlsx"
 
 
-def text(rows: Iterable[Row], separator: str = ",", encoding: str = "utf-8", *, quoted: bool = False) -> bytes:
+def text(rows: Iterable[Row], separator: str = ",", encoding: str = "utf-8") -> bytes:
     """A text file."""
     written = io.StringIO()
-    csv.writer(written, delimiter=separator, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL).writerows(rows)
+    csv.writer(written, delimiter=separator).writerows(rows)
     return written.getvalue().encode(encoding)
 
 
@@ -109,22 +108,6 @@ def by_sex(people: np.ndarray, *, total: bool = True) -> list[int]:
 def numbered(*starts: str) -> list[str]:
     """Codes of six areas, of which three begin with the first and three with the second."""
     return [f"{start}{number}" for start in starts for number in (1, 2, 3)]
-
-
-def nomis_api() -> Layout:
-    codes = numbered("E0600000", "W0600000")
-    head = ["DATE", "GEOGRAPHY_NAME", "GEOGRAPHY_CODE", "C_SEX", "C_SEX_NAME", "C_AGE_NAME", "MEASURES", "OBS_VALUE"]
-    sexes, ages = ("All persons", "Male", "Female"), ("Total", *AGES)
-    rows = [
-        [2021, NAMES[i], codes[i], sexes.index(sex), sex, age, 20100, n]
-        for i in range(6)
-        for sex, age, n in crossed(PEOPLE[i], sexes, ages)
-    ]
-    stated = {
-        "geography": "GEOGRAPHY_CODE=GEOGRAPHY_NAME", "count": "OBS_VALUE", "attributes": "C_SEX_NAME,C_AGE_NAME",
-        "only": ("C_SEX_NAME != All persons and C_AGE_NAME != Total",),
-    }  # fmt: skip
-    return Layout(text([head, *rows]), stated, codes, (sexes[1:], AGES))
 
 
 def scottish_workbook() -> Layout:
@@ -157,46 +140,6 @@ def regional_database() -> Layout:
     return Layout(content, stated, codes, (("männlich", "weiblich"), ()))
 
 
-def iris() -> Layout:
-    """Two levels in two columns, each with names."""
-    codes = numbered("352380", "352390")
-    head = ["IRIS", "REG", "COM", "LIBCOM", "LIBIRIS", "P20_POP", "P20_POP0014", "P20_POP1564", "P20_POP65P"]
-    rows = [
-        [codes[i], "53", codes[i][:5], f"Commune {REGION[i]}", NAMES[i], PEOPLE[i].sum(), *PEOPLE[i].sum(0)]
-        for i in range(6)
-    ]
-    stated = {"geography": "COM=LIBCOM,IRIS=LIBIRIS", "wide": "P20_POP{age:0014|1564|65P}"}
-    return Layout(text([head, *rows], ";"), stated, codes, ((), ("0014", "1564", "65P")))
-
-
-def statline() -> Layout:
-    """Words are filled up with spaces."""
-    codes = numbered("WK16800", "WK16810")
-    kinds = {4: "Land", 6: "Gemeente", 8: "Wijk"}
-    rows = [
-        [f"{code:10}", f"{kinds[len(code)]:10}", people.sum(), *people.sum(0)]
-        for code, people in nested("NL00", ["GM1680", "GM1681"], codes)
-    ]
-    stated = {
-        "geography": "Codering_3", "levels": "gemeente=6,wijk=8", "level": "SoortRegio_2",
-        "drop_level": "Land,Gemeente", "wide": "{age:k_0Tot15_8|k_15Tot65_9|k_65_10}",
-    }  # fmt: skip
-    head = ["Codering_3", "SoortRegio_2", "AantalInwoners_5", "k_0Tot15_8", "k_15Tot65_9", "k_65_10"]
-    return Layout(text([head, *rows], ";", quoted=True), stated, codes, ((), head[3:]))
-
-
-def polish_database() -> Layout:
-    """Three rows of heads; in an encoding that is to be stated."""
-    codes = numbered("020100", "100100")
-    heads = [["Kod", "Nazwa", "ogółem", "mężczyźni", "kobiety"], ["", "", *["2022"] * 3], ["", "", *["[osoba]"] * 3]]
-    rows = [[code, "Łódź " + code, *by_sex(people)] for code, people in nested("00", ["02", "10"], codes)]
-    stated = {
-        "geography": "Kod=Nazwa", "header": "1:3", "levels": "woj=2,powiat=7", "encoding": "cp1250",
-        "wide": "{sex:mężczyźni|kobiety} 2022 [osoba]", "only": ("Kod not in 00, 02, 10",),
-    }  # fmt: skip
-    return Layout(text([*heads, *rows], ";", "cp1250"), stated, codes, (("mężczyźni", "kobiety"), ()))
-
-
 def merged_sex_over_age() -> Layout:
     heads: list[Row] = [["Population"], [], ["County", "Total", "Male", *[None] * 3, "Female", *[None] * 3]]
     heads.append([None, None, "Total", *AGES, "Total", *AGES])
@@ -221,22 +164,6 @@ def blank_rows_and_formulas() -> Layout:
     return Layout({"T3": rows}, {**stated, "only": ("County not in North, South",)}, NAMES)
 
 
-def decennial_p1() -> Layout:
-    """Two rows of heads of which the second is read, and sums beside their parts."""
-    codes = numbered("0500000US0900", "0500000US1000")
-    total = "!!Total:"
-    words = [f" {total}", *(f" {total}!!{s}:{a}" for s in ("Male", "Female") for a in ("", *(f"!!{b}" for b in AGES)))]
-    rows = [
-        [codes[i], f"{NAMES[i]} County", PEOPLE[i].sum(), *(n for s in PEOPLE[i] for n in (int(s.sum()), *s.tolist()))]
-        for i in range(6)
-    ]
-    heads = [["GEO_ID", "NAME", *(f"P12_{i:03d}N" for i in range(9))], ["Geography", "Geographic Area Name", *words]]
-    stated = {
-        "geography": "Geography=Geographic Area Name", "header": "2", "wide": f"{total}!!{{sex:Male|Female}}:!!{{age}}",
-    }  # fmt: skip
-    return Layout(text([*heads, *rows], quoted=True), stated, codes, (("Male", "Female"), AGES))
-
-
 def canadian_profile() -> Layout:
     """Rows of other things than people among those of ages, which have spaces before them."""
     codes = numbered("100", "590")
@@ -252,20 +179,6 @@ def canadian_profile() -> Layout:
         "wide": "C{sex:2_COUNT_MEN+|3_COUNT_WOMEN+}", "only": (f"CHARACTERISTIC_NAME in {', '.join(AGES)}",),
     }  # fmt: skip
     return Layout(text([head, *rows]), stated, codes, (("2_COUNT_MEN+", "3_COUNT_WOMEN+"), AGES))
-
-
-def american_estimates() -> Layout:
-    """Codes that are one only with that of the state; years side by side."""
-    rows: list[Row] = []
-    for code, people in list(nested("", ["09", "10"], numbered("09/00", "10/00")))[1:]:
-        state, _, county = code.partition("/")
-        level = "050" if county else "040"
-        rows.append([level, state, county or "000", f"S{state}", f"County {county}", people.sum() - 7, people.sum()])
-    head = ["SUMLEV", "STATE", "COUNTY", "STNAME", "CTYNAME", "POPESTIMATE2020", "POPESTIMATE2021"]
-    stated = {
-        "geography": "STATE=STNAME,COUNTY=CTYNAME", "level": "SUMLEV", "drop_level": "040", "count": "POPESTIMATE2021",
-    }  # fmt: skip
-    return Layout(text([head, *rows]), stated, numbered("09 / 00", "10 / 00"), ((), ()))
 
 
 def swiss_tree() -> Layout:
@@ -286,23 +199,9 @@ def swiss_tree() -> Layout:
     return Layout(text([head, *rows], ";", "cp1252"), stated, codes, (sexes[1:], AGES))
 
 
-def microdata() -> Layout:
-    """A row a person."""
-    rows = [
-        [REGION[i], i, f"{p}", sex, age]
-        for i in range(6)
-        for sex, age, n in list(crossed(PEOPLE[i], ("", "1", "2"), ("", *AGES)))
-        if sex and age
-        for p in range(n)
-    ]
-    stated = {"geography": "REGION,COMUNA", "records": True, "attributes": "P08,P09"}
-    codes = [str(i) for i in range(6)]
-    return Layout(text([["REGION", "COMUNA", "PERSONA", "P08", "P09"], *rows]), stated, codes, (("1", "2"), AGES))
-
-
 LAYOUTS: Sequence[Callable[[], Layout]] = (
-    nomis_api, scottish_workbook, regional_database, iris, statline, polish_database, merged_sex_over_age,
-    blank_rows_and_formulas, decennial_p1, canadian_profile, american_estimates, swiss_tree, microdata,
+    scottish_workbook, regional_database, merged_sex_over_age,
+    blank_rows_and_formulas, canadian_profile, swiss_tree,
 )  # fmt: skip
 
 

@@ -216,24 +216,3 @@ def test_joins_that_cross_are_refused() -> None:
     joins = [membership(m.name, m, kinds, bounds, (0, 1), others=False) for m in (first, second)]
     with pytest.raises(ValueError, match="'a', 'b' bound groups of persons that cross"):
         kinds_of(joins)
-
-
-def test_joins_that_say_nothing_of_some_members_leave_them_to_the_others() -> None:
-    """Only the householders are in the join on householders, only children in that on children."""
-    size, holder, child = town_joins()
-    only_holders = membership(
-        "holder", holder.persons, holder.households, np.stack([holder.least, holder.most], -1), (1, 2), others=False
-    )
-    only_children = membership(
-        "child", child.persons, child.households, np.stack([child.least, child.most], -1), (0,), others=False
-    )
-    persons, households = drawn_town(60, 8)
-    joins = [size, only_holders, only_children]
-    number = assign(joins, persons, households, 1)
-    assert broken(joins, persons, households, number) == []
-    assert ((number < 0) == (records(persons)[1] >= 16)).all()
-    # Without the join on sizes nothing says that anybody else is a member.
-    number = assign(joins[1:], persons, households, 1)
-    assert broken(joins[1:], persons, households, number) == []
-    cell = records(persons)[1]
-    assert ((number >= 0) == ((cell < 16) & ((cell < 8) | (cell // 2 % 4 < 2)))).all()

@@ -1,0 +1,421 @@
+"""Randomisers: bounds, probabilities and variances by enumeration of all that can be drawn, draws, and parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from oracles.randomisers import Distribution, distribution, exp_at_least, largest_ratio, moments
+from scipy import stats
+
+from features.local.collect.bits import KeyedBytes, events
+from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
+from features.local.collect.mechanism import Mechanism, epsilon_of, exp_below
+from features.local.collect.rappor import Rappor, positions
+from features.local.collect.respondent import PARAMETERS, mechanism_of
+from pipeline.errors import InputError
+
+#: A mechanism of listed values, and what one report draws: how many numbers, below what.
+LISTED: list[tuple[ListedMechanism, list[tuple[int, int]]]] = [
+    (RandomisedResponse(Fraction(3, 4)), [(1, 4)]),
+    (RandomisedResponse(Fraction(9, 16)), [(1, 16)]),
+    (DirectEncoding(3, Fraction(1, 2)), [(1, 4)]),
+    (DirectEncoding(5, Fraction(5, 16)), [(1, 64)]),
+    (DirectEncoding(9, Fraction(3, 4)), [(1, 32)]),
+    (OptimisedUnaryEncoding(2, Fraction(1, 4)), [(2, 4)]),
+    (OptimisedUnaryEncoding(3, Fraction(3, 8)), [(3, 8)]),
+    (OptimisedUnaryEncoding(4, Fraction(1, 4)), [(4, 4)]),
+]
+NAMES = [f"{mechanism.name} {mechanism.values}" for mechanism, _ in LISTED]
+
+
+def all_of(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> list[Distribution]:
+    return [distribution(mechanism, value, draws) for value in range(mechanism.values)]
+
+
+def outputs(mechanism: ListedMechanism, reports: Distribution) -> Any:
+    """The totals of each report alone, as the mechanism counts them."""
+    rows = np.array(list(reports), dtype=np.uint16)
+    return mechanism.totals(rows, np.arange(len(rows)), len(rows))
+
+
+@pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=NAMES)
+def test_the_bound_is_the_largest_ratio(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
+    assert mechanism.ratio == largest_ratio(all_of(mechanism, draws))
+
+
+class Swapped(OptimisedUnaryEncoding):
+    """A seeded fault: the bit of the true value is drawn with q, the others with 1/2."""
+
+    def randomise(self, values: Any, source: Any) -> Any:
+        bits = np.arange(self.values) == np.asarray(values)[:, None]
+        return events(bits, self.q, Fraction(1, 2), source).astype(np.uint16)
+
+
+class Leaky(OptimisedUnaryEncoding):
+    """A seeded fault: another bit depends on what was drawn for the true value."""
+
+    def randomise(self, values: Any, source: Any) -> Any:
+        reports = super().randomise(values, source)
+        rows = np.arange(len(reports))
+        reports[rows, (values + 1) % self.values] |= reports[rows, values]
+        return reports
+
+
+def test_seeded_faults_are_noticed() -> None:
+    """Swapped probabilities keep the bound and are seen in the means; a leak has the means of its own, and no bound."""
+    right, draws = OptimisedUnaryEncoding(3, Fraction(1, 4)), [(3, 4)]
+    swapped = [distribution(Swapped(3, Fraction(1, 4)), value, draws) for value in range(3)]
+    assert largest_ratio(swapped) == right.ratio
+    mean, _ = moments(swapped[0], outputs(right, swapped[0]))
+    assert mean.tolist() == [0.25, 0.5, 0.5]
+    leaky = [distribution(Leaky(3, Fraction(1, 4)), value, draws) for value in range(3)]
+    shared = set.intersection(*(set(one) for one in leaky))
+    assert any(set(one) != shared for one in leaky)  # a report that one value never gives: the ratio is infinite
+
+
+@pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=NAMES)
+def test_probabilities_means_and_variances(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
+    """Means give every value back exactly once; variances at any shares are those of the enumerated reports."""
+    p, q = (float(chance) for chance in mechanism.chances)
+    k = mechanism.values
+    shares = np.arange(1, k + 1) / sum(range(1, k + 1))
+    total = np.zeros(k)
+    for value, reports in enumerate(all_of(mechanism, draws)):
+        mean, covariance = moments(reports, outputs(mechanism, reports))
+        assert np.allclose(mean, np.where(np.arange(k) == value, p, q), atol=1e-15)
+        assert np.allclose(mechanism.debias(mean[None], np.array([1])), np.eye(k)[value], atol=1e-12)
+        # Exactly one output is 1, or all are independent.
+        assert np.allclose(covariance.sum(axis=1), 0 if mechanism.exclusive else np.diag(covariance))
+        total += shares[value] * np.diag(covariance) / (p - q) ** 2
+    assert np.allclose(mechanism.unit_variances(shares), total, atol=1e-12)
+    # Randomised response is as noisy for yes as for no.
+    even = mechanism.unit_variances(np.ones(k))
+    assert (mechanism.name == "randomised_response") == np.allclose(even, total, rtol=1e-3)
+
+
+RAPPOR = Rappor(bits=4, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
+
+
+def texts_apart() -> tuple[str, str]:
+    """Two texts that set different bits."""
+    first = "a"
+    return first, next(text for text in "bcdefgh" if positions(text, 0, 4, 1) != positions(first, 0, 4, 1))
+
+
+def test_the_bits_of_rappor_have_the_probabilities_of_the_paper() -> None:
+    """Of a filter of two bits, on all 256 draws: q* of the bit that is set, p* of the other."""
+    small = Rappor(bits=2, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
+    draws = [(1, 1), (2, 4), (2, 4)]
+    texts = [next(text for text in "abcdefgh" if positions(text, 0, 2, 1) == (place,)) for place in (0, 1)]
+    reports = [distribution(small, text, draws) for text in texts]
+    assert largest_ratio(reports) == small.ratio
+    for place, one in enumerate(reports):
+        ones = [sum(chance for report, chance in one.items() if report[1 + bit]) for bit in (0, 1)]
+        assert ones[place] == small.q_star == Fraction(11, 16)
+        assert ones[1 - place] == small.p_star == Fraction(9, 16)
+
+
+def test_the_permanent_response_bounds_all_reports() -> None:
+    """Its own distribution by enumeration: whatever is drawn from it later cannot show more."""
+
+    class Permanent(Rappor):
+        def randomise(self, values: Any, source: Any) -> Any:
+            return self.permanent(values, np.zeros(len(values), dtype=np.int64), source)
+
+    permanent = Permanent(bits=4, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
+    found = largest_ratio(distribution(permanent, text, [(4, 4)]) for text in texts_apart())
+    assert RAPPOR.for_ever is not None
+    assert found == RAPPOR.for_ever.ratio == 9
+    assert RAPPOR.for_ever.ratio > RAPPOR.ratio
+
+
+def test_two_hashes_bound_as_the_formulas_say() -> None:
+    """Independent bits: the largest ratio is the product of that of each bit in which two filters differ."""
+    mechanism = Rappor(bits=8, hashes=2, cohorts=2, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
+    q, p = Fraction(11, 16), Fraction(9, 16)
+    of_a_bit = {(1, 0): max(q / p, (1 - q) / (1 - p)), (0, 1): max(p / q, (1 - p) / (1 - q))}
+    assert mechanism.ratio == of_a_bit[1, 0] ** 2 * of_a_bit[0, 1] ** 2
+    assert mechanism.for_ever is not None
+    assert mechanism.for_ever.ratio == 3**4
+
+
+def test_several_reports_keep_the_bound_of_their_number() -> None:
+    """Of one bit, by enumeration: all sequences of up to 12 reports that share a permanent response."""
+    for f, p, q in ((Fraction(1, 2), Fraction(1, 2), Fraction(3, 4)), (Fraction(1, 8), Fraction(0), Fraction(9, 10))):
+        mechanism = Rappor(bits=4, hashes=1, cohorts=1, f=f, p=p, q=q)
+        assert mechanism.for_ever is not None
+        for n_reports in (1, 2, 3, 5, 12):
+            shown: dict[str, list[Fraction]] = {"set": [], "unset": []}
+            for ones in range(n_reports + 1):
+                of_one = q**ones * (1 - q) ** (n_reports - ones)
+                of_zero = p**ones * (1 - p) ** (n_reports - ones)
+                shown["set"].append((1 - f / 2) * of_one + f / 2 * of_zero)
+                shown["unset"].append(f / 2 * of_one + (1 - f / 2) * of_zero)
+            # A bit that only the first text sets, and one that only the second sets.
+            pairs = list(zip(shown["set"], shown["unset"], strict=True))
+            largest = max(a / b for a, b in pairs) * max(b / a for a, b in pairs)
+            bound = mechanism.bound_of(n_reports)
+            assert largest <= bound.ratio <= mechanism.for_ever.ratio
+            assert n_reports > 1 or largest == bound.ratio
+        assert mechanism.bound_of(10**3) == mechanism.for_ever
+    once = RandomisedResponse(Fraction(3, 4))
+    assert once.bound_of(3).ratio == 27
+    assert RandomisedResponse(Fraction(3, 4), memoised=True).bound_of(3).ratio == 3
+
+
+# -- epsilon is never understated -------------------------------------------------------------------------------------
+
+
+RATIOS = [Fraction(n, d) for n, d in ((3, 1), (3, 2), (9, 1), (81, 1), (1001, 1000), (10**12 + 1, 10**12), (7, 3))]
+
+
+RATIOS += [Fraction(k * k + k + 1, k * k) for k in range(1, 60)]
+
+
+@pytest.mark.parametrize("ratio", RATIOS, ids=str)
+def test_epsilon_bounds_the_ratio_and_no_more(ratio: Fraction) -> None:
+    epsilon = epsilon_of(ratio)
+    assert exp_at_least(Fraction(epsilon), ratio)
+    assert not exp_at_least(Fraction(epsilon) - Fraction(2, 10**10), ratio)
+
+
+def test_rounding_to_the_nearest_would_be_noticed() -> None:
+    """The seeded fault: the logarithm as a float, rounded as usual, understates about half of them."""
+    understated = [ratio for ratio in RATIOS if not exp_at_least(Fraction(str(round(math.log(ratio), 10))), ratio)]
+    assert len(understated) > 15
+
+
+def test_epsilon_of_whole_numbers_is_plain_text() -> None:
+    assert epsilon_of(Fraction(1)) == 0
+    assert str(epsilon_of(exp_below(Fraction(10)))) == "10"
+    assert epsilon_of(Fraction(3)) == Decimal("1.0986122887")
+    with pytest.raises(ValueError, match="at least 1"):
+        epsilon_of(Fraction(1, 2))
+
+
+@pytest.mark.parametrize(
+    "exponent", [Fraction(0), Fraction(1, 100), Fraction(1), Fraction(5, 2), Fraction(20)], ids=str
+)
+def test_the_exponential_is_approached_from_below(exponent: Fraction) -> None:
+    below = exp_below(exponent)
+    assert exp_at_least(exponent, below)
+    assert exponent == 0 or not exp_at_least(exponent, below * (1 + Fraction(1, 10**15)))
+    with pytest.raises(ValueError, match="0 to 40"):
+        exp_below(Fraction(41))
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(10)], ids=str)
+def test_mechanisms_of_an_epsilon_keep_it_and_use_it(epsilon: Fraction) -> None:
+    small = Fraction(1, 10**12)
+    response = RandomisedResponse.for_epsilon(epsilon)
+    direct = DirectEncoding.for_epsilon(12, epsilon)
+    unary = OptimisedUnaryEncoding.for_epsilon(12, epsilon)
+    for mechanism, beyond in (
+        (response, RandomisedResponse(response.p + small)),
+        (direct, DirectEncoding(12, direct.p + small)),
+        (unary, OptimisedUnaryEncoding(12, unary.q - small)),
+    ):
+        assert exp_at_least(epsilon, mechanism.ratio)
+        assert not exp_at_least(epsilon, beyond.ratio)
+
+
+# -- totals by groups, and variances ----------------------------------------------------------------------------------
+
+
+KEY = b"a key of the tests, thirty-two b"
+
+
+def test_totals_are_sums_of_the_reports_of_each_group() -> None:
+    rng = np.random.default_rng(1)
+    groups = rng.choice([0, 2, 3], 500)
+    unary = OptimisedUnaryEncoding(5, Fraction(1, 4))
+    bits = unary.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
+    direct = DirectEncoding(5, Fraction(1, 2))
+    numbers = direct.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
+    for group in range(5):
+        rows = groups == group
+        assert unary.totals(bits, groups, 5)[group].tolist() == bits[rows].sum(axis=0).tolist()
+        expected = [(numbers[rows, 0] == value).sum() for value in range(5)]
+        assert direct.totals(numbers, groups, 5)[group].tolist() == expected
+
+
+def test_shares_are_made_positive_and_add_up() -> None:
+    unary = OptimisedUnaryEncoding(4, Fraction(1, 4))
+    assert np.allclose(
+        unary.unit_variances(np.array([2.0, -1, 2, 0])), unary.unit_variances(np.array([0.5, 0, 0.5, 0]))
+    )
+    assert np.isfinite(unary.unit_variances(np.zeros(4))).all()
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
+def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> None:
+    """Wang et al. 2017, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2, of unary encoding 4 e^eps / (e^eps - 1)^2."""
+    rare = np.array([0.0] * 11 + [1.0])
+    power = float(np.exp(float(epsilon)))
+    direct = DirectEncoding.for_epsilon(12, epsilon).unit_variances(rare)[0]
+    unary = OptimisedUnaryEncoding.for_epsilon(12, epsilon).unit_variances(rare)[0]
+    assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
+    assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
+    assert (unary < direct) == (3 * power + 2 < 12)
+
+
+def test_yes_and_no_are_values() -> None:
+    response = RandomisedResponse(Fraction(3, 4))
+    answers = np.arange(50) % 3 == 0
+    same = response.randomise(answers.astype(np.int64), KeyedBytes(KEY))
+    assert np.array_equal(response.randomise(answers, KeyedBytes(KEY)), same)
+
+
+# -- what is drawn has the stated probabilities -----------------------------------------------------------------------
+
+
+#: Least p-value of a right sampler, of a fixed key; and most of one that is 5 % off.
+RIGHT, WRONG = 1e-3, 1e-6
+OFF = Fraction(21, 20)
+
+
+def permanent_goodness(mechanism: Rappor, expected: Fraction) -> float:
+    """Of the zeros among the bits that a text sets, and the ones among the others, of 20,000 permanent responses."""
+    cohorts = np.zeros(20_000, dtype=np.int64)
+    reports = mechanism.permanent(["a word"] * len(cohorts), cohorts, KeyedBytes(KEY))[:, 1:] > 0
+    filtered = np.zeros(mechanism.bits, dtype=bool)
+    filtered[list(positions("a word", 0, mechanism.bits, mechanism.hashes))] = True
+    lies = (reports != filtered).sum(axis=0)
+    mean = len(cohorts) * float(expected) / 2
+    return float(stats.chi2.sf(((lies - mean) ** 2 / (mean * (1 - float(expected) / 2))).sum(), mechanism.bits))
+
+
+def test_permanent_responses_have_their_probabilities() -> None:
+    half = Fraction(1, 2)
+    right = Rappor(16, 2, 1, half, half, Fraction(3, 4))
+    assert permanent_goodness(right, half) > RIGHT
+    assert permanent_goodness(Rappor(16, 2, 1, half * OFF, half, Fraction(3, 4)), half) < WRONG
+
+
+def test_cohorts_are_even_and_bits_independent() -> None:
+    mechanism = Rappor(8, 2, 8, Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))
+    reports = mechanism.randomise(["x"] * 40_000, KeyedBytes(KEY))
+    assert stats.chisquare(np.bincount(reports[:, 0], minlength=8)).pvalue > RIGHT
+    unary = OptimisedUnaryEncoding(4, Fraction(1, 4)).randomise(np.zeros(40_000, dtype=np.int64), KeyedBytes(KEY))
+    correlations = np.corrcoef(unary.T.astype(float))[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 4 / np.sqrt(40_000)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [RandomisedResponse(Fraction(3, 4)), DirectEncoding(3, Fraction(1, 2)), OptimisedUnaryEncoding(3, Fraction(1, 4))],
+    ids=lambda one: one.name,
+)
+@pytest.mark.parametrize("values", [[3], [-1], [0.5], [[0]], ["0"]], ids=str)
+def test_values_that_are_none_are_refused(mechanism: Mechanism, values: Any) -> None:
+    with pytest.raises(InputError, match="values: ") as refused:
+        mechanism.randomise(np.array(values), KeyedBytes(KEY))
+    assert "3" not in str(refused.value).replace("0 to 2", "")
+
+
+# -- names and parameters ---------------------------------------------------------------------------------------------
+
+
+PAPER = {"bits": "32", "hashes": "2", "cohorts": "64", "f": "1/2", "p": "1/2", "q": "3/4"}
+STATED = [
+    ("randomised_response", {"p": "3/4"}),
+    ("randomised_response", {"epsilon": "1", "memoised": "yes"}),
+    ("direct_encoding", {"values": "12", "p": "0.25", "memoised": "no"}),
+    ("direct_encoding", {"values": "12", "epsilon": "2"}),
+    ("unary_encoding", {"values": "12", "q": "1/4", "memoised": "yes"}),
+    ("unary_encoding", {"values": "12", "epsilon": "1/2"}),
+    ("rappor", PAPER),
+    ("rappor", {**PAPER, "f": "0"}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), STATED, ids=str)
+def test_parameters_are_exact_there_and_back(name: str, parameters: dict[str, str]) -> None:
+    mechanism = mechanism_of(name, parameters)
+    assert mechanism.name == name
+    assert mechanism_of(name, mechanism.parameters()) == mechanism
+    assert (mechanism.for_ever is not None) == (parameters.get("memoised") == "yes" or parameters.get("f") == "1/2")
+    assert set(mechanism.parameters()) <= {key for entry in PARAMETERS[name] for key in entry.split(" or ")}
+
+
+def test_the_bounds_of_the_settings_of_the_paper() -> None:
+    """Erlingsson et al. 2014, section 5: q = 0.75, p = 0.5, f = 0.5 and two hashes."""
+    mechanism = mechanism_of("rappor", PAPER)
+    assert mechanism.ratio == (Fraction(11, 16) * Fraction(7, 16) / (Fraction(9, 16) * Fraction(5, 16))) ** 2
+    assert mechanism.for_ever is not None
+    assert mechanism.for_ever.ratio == 81
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("laplace", {}, "mechanism: found 'laplace'; allowed: randomised_response, direct_encoding, unary_encoding, "),
+        ("unary_encoding", {"values": "12"}, "q or epsilon: unary_encoding needs it; its parameters: values, q or"),
+        ("unary_encoding", {"values": "12", "q": "1/4", "epsilon": "1"}, "q and epsilon: unary_encoding takes one of"),
+        ("unary_encoding", {"values": "12", "p": "1/4"}, "p: unary_encoding has no such parameter; allowed: values, q"),
+        ("unary_encoding", {"values": "1", "q": "1/4"}, "values: found 1; a whole number from 2 to 60000 is needed"),
+        (
+            "unary_encoding",
+            {"values": "12", "q": "1/2"},
+            "q: found 1/2; a probability of more than 0 and less than 1/2",
+        ),
+        ("unary_encoding", {"values": "12", "q": "0"}, "q: found 0; a probability of more than 0"),
+        (
+            "direct_encoding",
+            {"values": "4", "p": "1/4"},
+            "p: found 1/4; a probability of more than 1/4 and less than 1",
+        ),
+        ("direct_encoding", {"values": "4", "p": "1"}, "p: found 1; a probability"),
+        ("direct_encoding", {"values": "7/2", "p": "1"}, "values: found 7/2; a whole number is needed"),
+        ("randomised_response", {"p": "1e-1"}, "p: found '1e-1'; an exact number is needed, such as \"3/4\""),
+        ("randomised_response", {"p": "3/0"}, "p: found '3/0'; the denominator is 0"),
+        ("randomised_response", {"p": "-3/4"}, "p: found '-3/4'; an exact number"),
+        ("randomised_response", {"p": "0.7000000000001"}, "a denominator of at most 1000000000000 is needed"),
+        ("randomised_response", {"p": "3/4", "memoised": "true"}, "memoised: found 'true'; allowed: yes, no"),
+        ("randomised_response", {"epsilon": "0"}, "epsilon: found '0'; more than 0 and at most 20 is needed"),
+        ("randomised_response", {"epsilon": "21"}, "epsilon: found '21'; more than 0 and at most 20 is needed"),
+        ("rappor", {**PAPER, "f": "1"}, "f: found 1; less than 1 is needed"),
+        ("rappor", {**PAPER, "q": "1/2"}, "q: found 1/2; more than p, which is 1/2, is needed"),
+        ("rappor", {**PAPER, "bits": "3"}, "bits: found 3; a whole number from 4 to 4096 is needed"),
+        ("rappor", {**PAPER, "f": "0", "p": "0"}, "f: found 0; more than 0 is needed where p is 0 or q is 1"),
+        ("rappor", {**PAPER, "q": "3/2"}, "q: found 3/2; a probability from 0 to 1 is needed"),
+        ("rappor", {**PAPER, "memoised": "yes"}, "memoised: rappor has no such parameter"),
+    ],
+)
+def test_mistakes_are_named(name: str, parameters: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        mechanism_of(name, parameters)
+    assert message in str(refused.value)
+
+
+# -- filters of words -------------------------------------------------------------------------------------------------
+
+
+MECHANISM = Rappor(32, 3, 5, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
+
+
+def test_filters_have_as_many_bits_as_hashes_and_are_stated() -> None:
+    found = MECHANISM.filters(("asthma", "", "ñ"))
+    assert found.shape == (5, 3, 3)
+    assert all(len(set(row)) == 3 for row in found.reshape(-1, 3).tolist())
+    assert positions("asthma", 3, 32, 3) == tuple(found[3, 0].tolist())
+    assert positions("asthma", 3, 128, 2) != positions("asthma", 4, 128, 2)
+    assert set(positions("x", 0, 8, 8)) == set(range(8))
+
+
+def test_positions_are_those_of_the_stated_hash() -> None:
+    """As another language would compute it: no code of the project."""
+    digest = hashlib.sha256(b"spinewise bloom 1\x003\x000\x00asthma").digest()
+    numbers = [int.from_bytes(digest[8 * place : 8 * place + 8], "big") % 128 for place in range(4)]
+    assert len(set(numbers)) == 4
+    assert positions("asthma", 3, 128, 4) == tuple(sorted(numbers))
+    small = replace(MECHANISM, bits=16, hashes=2, cohorts=2)
+    used = np.bincount(small.filters(tuple(map(str, range(2_000)))).reshape(-1), minlength=16)
+    assert np.abs(used / used.mean() - 1).max() < 0.15
