@@ -9,10 +9,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.records.wide import expand_cells
 
 SCHEMA = Schema((Attribute("age", ("minor", "adult")), Attribute("race", ("white", "black", "asian"))))
-BOTH = [
-    {"counts": "vap_{race}", "age": "adult"},
-    {"counts": "pop_{race} - vap_{race}", "age": "minor"},
-]
+BOTH = [{"counts": "vap_{race}", "age": "adult"}, {"counts": "pop_{race} - vap_{race}", "age": "minor"}]
 
 
 def test_expansion() -> None:
@@ -57,23 +54,11 @@ def test_stated_empty_cells() -> None:
         ([], 'none given; the form "wide" needs at least one entry'),
         ([{"age": "adult"}], '[0]: "counts" is missing; it names the columns'),
         ([{"counts": "a", "sex": "f"}], "[0]: 'sex' is not an attribute; allowed are age, race, counts"),
-        (
-            [{"counts": "vap_{race}", "age": "18+"}],
-            "[0]: age = '18+' is not a value of the attribute; allowed are",
-        ),
-        (
-            [{"counts": "vap_{rase}", "age": "adult"}],
-            "[0]: {rase} in 'vap_{rase}' is not an attribute; allowed",
-        ),
-        (
-            [{"counts": "vap", "age": "adult"}],
-            "[0]: attribute 'race' is neither given a value nor stands in 'vap'",
-        ),
+        ([{"counts": "vap_{race}", "age": "18+"}], "[0]: age = '18+' is not a value of the attribute; allowed are"),
+        ([{"counts": "vap_{rase}", "age": "adult"}], "[0]: {rase} in 'vap_{rase}' is not an attribute; allowed"),
+        ([{"counts": "vap", "age": "adult"}], "[0]: attribute 'race' is neither given a value nor stands in 'vap'"),
         ([{"counts": "a_{race} - ", "age": "adult"}], '[0]: \'a_{race} - \' is not "a", "a + b" or "a - b" of columns'),
-        (
-            [{"counts": "p_{race} - v", "age": "minor"}],
-            "[0]: attribute 'race' is neither given a value nor stands",
-        ),
+        ([{"counts": "p_{race} - v", "age": "minor"}], "[0]: attribute 'race' is neither given a value nor stands"),
         (BOTH[:1], "no entry counts the cell 'minor * white' and 2 more; each cell must be counted once"),
         ([*BOTH, {"counts": "x", "age": "adult", "race": "black"}], "[2]: 'x' counts the cell 'adult * black', which"),
     ],

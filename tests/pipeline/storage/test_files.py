@@ -68,12 +68,7 @@ def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, sta
     ("where", "error", "kind", "told"),
     [
         ("os.fsync", KeyboardInterrupt(), KeyboardInterrupt, ""),
-        (
-            "os.fsync",
-            OSError(errno.ENOSPC, "No space left"),
-            ReleaseError,
-            r"there is no space left for it \(",
-        ),
+        ("os.fsync", OSError(errno.ENOSPC, "No space left"), ReleaseError, r"there is no space left for it \("),
         ("pathlib.Path.replace", OSError(errno.EXDEV, "Invalid link"), ReleaseError, "they must be on one"),
     ],
 )
@@ -269,10 +264,7 @@ def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
     assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
 
 
-@given(
-    rows=st.integers(1, 12),
-    batches=st.lists(st.integers(0, 30), max_size=8),
-)
+@given(rows=st.integers(1, 12), batches=st.lists(st.integers(0, 30), max_size=8))
 def test_row_groups_do_not_depend_on_the_batches(rows: int, batches: list[int]) -> None:
     n = sum(batches)
     numbers, letters = np.arange(n), np.array([f"g{i}" for i in range(n)], dtype="U9")

@@ -24,13 +24,7 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
 DELTAS = [Fraction(1, 10**6), Fraction(1, 10**10), Fraction(2, 10**12)]
 #: sigma^2 and how many numbers move; every loss is a multiple of 1 / (2 x the largest), so nothing is discretised.
-LATTICES = [
-    [(1, 2)],
-    [(1, 2), (2, 4), (4, 6)],
-    [(4, 2), (8, 10), (16, 20)],
-    [(16, 2), (32, 30), (8, 3)],
-    [(64, 40)],
-]
+LATTICES = [[(1, 2)], [(1, 2), (2, 4), (4, 6)], [(4, 2), (8, 10), (16, 20)], [(16, 2), (32, 30), (8, 3)], [(64, 40)]]
 
 
 def exact_delta(scales: Sequence[tuple[int, int]]) -> Callable[[float], float]:

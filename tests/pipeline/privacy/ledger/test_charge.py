@@ -179,11 +179,7 @@ def test_the_whole_series_is_charged_when_it_is_opened(ledger: Ledger) -> None:
     [
         (period(9, 0), InputError, "dataset 'people': drawn before, as the release 'padron-2030'"),
         (period(9, 2), InputError, "1 periods are drawn, and this is number 3; none is left out"),
-        (
-            period(9, 1, strategy="b"),
-            InputError,
-            "was opened by event 5 with another budget, strategy, horizon",
-        ),
+        (period(9, 1, strategy="b"), InputError, "was opened by event 5 with another budget, strategy, horizon"),
         (period(9, 1, name="other"), InputError, "the series is not open; its first period comes first"),
         (period(9, 0, name="other"), OverspentError, "asked for rho = 1"),
         (period(7, 1), LedgerError, "charged for something else before"),

@@ -376,10 +376,7 @@ class Machine(RuleBasedStateMachine):
         for name, known in self.model.items():
             state = states[name]
             assert state.spent == sum(known.spent.values())
-            assert (state.closed, set(state.runs)) == (
-                known.closed,
-                {f"{run:064x}" for run in known.runs},
-            )
+            assert (state.closed, set(state.runs)) == (known.closed, {f"{run:064x}" for run in known.runs})
             for purpose, part in known.parts.items():
                 assert state.left_for(purpose) == part - known.spent[purpose] >= 0
         assert self.ledger.verify() == ()
