@@ -43,15 +43,26 @@ def write_many(folder: Path, total: int) -> Path:
     return spec
 
 
+def ledger_of_many(folder: Path, patch: pytest.MonkeyPatch, budget: Fraction = Fraction(2)) -> str:
+    """A ledger that pays for the release."""
+    place = str(folder / "ledger.sqlite")
+    patch.setenv("SPINEWISE_LEDGER", place)
+    with Ledger.open(place, create=True) as ledger:
+        ledger.open_dataset("many", population="x", framework="zcdp", budget=budget, neighbours="change-one")
+    return place
+
+
+def spent(place: str) -> Fraction:
+    with Ledger.open(place) as ledger:
+        return ledger.dataset("many").spent
+
+
 @pytest.mark.parametrize(("more", "refused"), [(0, False), (1, True), (99 * LARGEST_TOTAL // 100, True)])
 def test_totals_that_cannot_be_solved_for(
     more: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is charged and nothing measured; validation says the same."""
-    place = str(tmp_path / "ledger.sqlite")
-    monkeypatch.setenv("SPINEWISE_LEDGER", place)
-    with Ledger.open(place, create=True) as ledger:
-        ledger.open_dataset("many", population="x", framework="zcdp", budget=Fraction(2), neighbours="change-one")
+    place = ledger_of_many(tmp_path, monkeypatch)
     spec = write_many(tmp_path, LARGEST_TOTAL + more)
     found = validate(None, spec)
     assert found.passed != refused
@@ -65,22 +76,7 @@ def test_totals_that_cannot_be_solved_for(
         assert found.findings[0].text in details
         assert str(LARGEST_TOTAL + more) not in str(refusal.value)
         assert not list(tmp_path.rglob("measurements"))
-    with Ledger.open(place) as ledger:
-        assert ledger.dataset("many").spent == (0 if refused else 1)
-
-
-def ledger_of_many(folder: Path, patch: pytest.MonkeyPatch, budget: Fraction = Fraction(2)) -> str:
-    """A ledger that pays for the release."""
-    place = str(folder / "ledger.sqlite")
-    patch.setenv("SPINEWISE_LEDGER", place)
-    with Ledger.open(place, create=True) as ledger:
-        ledger.open_dataset("many", population="x", framework="zcdp", budget=budget, neighbours="change-one")
-    return place
-
-
-def spent(place: str) -> Fraction:
-    with Ledger.open(place) as ledger:
-        return ledger.dataset("many").spent
+    assert spent(place) == (0 if refused else 1)
 
 
 @pytest.mark.parametrize("rho", ["1e99", "4.0000001e98", "1e101"])

@@ -12,28 +12,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.chosen import BLOCKS, write_chosen
-from releases.command import feature_module
 from releases.small import run
 from releases.updated import seal
 
-import pipeline.confidential.measure
-import pipeline.privacy.ledger.charge
 from auditor.program import audit
-from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.custody import KeySource, key_of_release
 from pipeline.confidential.measure import select_versions
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
-from pipeline.inputs.public_input import OpenedInputs
-from pipeline.privacy.accounting.uses import choices_of
-from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
 from pipeline.published import open_finished
-from pipeline.publishing.public_inputs import BOUNDS
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_input
@@ -122,39 +113,6 @@ def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> 
     assert by_version == sorted(by_version), "the more people, the more detail"
 
 
-def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = file_of(job).read_bytes()
-    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 56)
-    choose_again(job)
-    assert file_of(job).read_bytes() == before
-
-
-def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert failed(job) == set()
-
-    def half(spec: NoiseSpec) -> object:
-        return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
-
-    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", half)
-    choose_again(job)
-    noise_findings = feature_module("features.audit.finished").noise_findings
-    assert {one.check for one in noise_findings(job.run.root) if not one.passed} == {"noise found"}
-    assert failed(job) == {"choices redrawn", "tails"}
-
-
-@pytest.mark.parametrize("key", [True, False])
-def test_a_choice_that_follows_the_population_is_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
-    """The version that fits best is taken, without the mechanism."""
-
-    def best(self: Select, stream_key: bytes, populations: np.ndarray, start: int = 0) -> np.ndarray:  # noqa: ARG001
-        return self.losses(populations).argmin(axis=1)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Select, "choose", best)
-        choose_again(job)
-    assert failed(job, key=key) == ({"choices redrawn"} if key else set())
-
-
 @pytest.mark.parametrize("key", [True, False])
 def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.MonkeyPatch, key: bool) -> None:
     """Uniform choices, as of an epsilon near 0, though the file states the right one."""
@@ -167,26 +125,3 @@ def test_choices_of_another_epsilon_are_found(job: Job, monkeypatch: pytest.Monk
         patch.setattr(Select, "choose", uniform)
         choose_again(job)
     assert failed(job, key=key) == {"choices found", *(["choices redrawn"] if key else [])}
-
-
-@pytest.mark.parametrize("left_out", ["select detail", "selected detail"])
-def test_a_choice_that_is_not_charged_is_found(
-    job: Job, left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        pipeline.privacy.ledger.charge,
-        "choices_of",
-        lambda one: tuple(m for m in choices_of(one) if m.query != left_out),
-    )
-    ledger = str(tmp_path / "another.sqlite")
-    opened(ledger)
-    (job.run.restricted / "ledger.json").unlink()
-    monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
-    (universe,) = job.universes
-    inputs = OpenedInputs({BOUNDS.key: {universe.name: ()}})
-    charged = replace(job, universes=(replace(universe, dataset="people"),), inputs=inputs)
-    key = key_of(job)
-    charge_run(charged, run_charges(charged, key, recorded(job)))
-    findings = [one for one in audit(job.run.root, ledger=ledger) if not one.passed]
-    assert {one.check for one in findings} == {"ledger"}
-    assert f"{left_out} at block was not charged" in str([one.detail for one in findings])

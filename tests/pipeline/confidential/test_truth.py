@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import html
-
 import numpy as np
 import pytest
 from releases.drawn import drawn_table, parts_of
 
-from pipeline.confidential.accuracy import TableErrors, accuracy_page
-from pipeline.model.texts.catalogue import Texts
+from pipeline.confidential.accuracy import TableErrors
 
 
 @pytest.mark.parametrize("step", [13, 1000])
@@ -46,13 +43,3 @@ def test_errors_by_brute_force(step: int) -> None:
     ]
     assert (fitness.areas, fitness.fit) == ((people >= 500).sum(), np.array(fit)[people >= 500].sum())
     assert (fitness.all_areas, fitness.all_fit) == ((people > 0).sum(), np.array(fit)[people > 0].sum())
-
-
-def test_the_restricted_page_says_so_and_escapes_names() -> None:
-    errors = TableErrors("<b>", "level")
-    whole = drawn_table(20, 2, seed=5)
-    errors.add(whole, whole.counts)
-    page = accuracy_page("r", "official", [("people", [errors])], Texts())
-    assert "RESTRICTED" in page
-    assert "<b>" not in page
-    assert "script-src 'none'" in html.unescape(page)
