@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import subprocess
@@ -349,6 +350,12 @@ def test_errors_cross(error: SpinewiseError, kind: type[SpinewiseError], text: s
 def test_a_defect_says_nothing() -> None:
     back = restored(described(ValueError("a true count: 17"), None, "check"))
     assert str(back) == "check: ValueError, a defect of the program"
+
+
+def test_a_full_disk_crosses_as_what_it_is() -> None:
+    back = restored(described(OSError(errno.ENOSPC, "No space left", "/full"), None, "measure"))
+    assert isinstance(back, OSError)
+    assert (back.errno, back.strerror, back.filename) == (errno.ENOSPC, "No space left", "/full")
 
 
 def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:

@@ -415,7 +415,7 @@ NO_MINORS = [BOTH[0], {"counts": "0", "age": "minor"}]
 def test_each_cell_has_the_signed_columns_of_its_entry(
     entries: list[dict[str, str]], more: dict[str, Any], cell: int, terms: tuple[tuple[int, str], ...]
 ) -> None:
-    """In the schema's order, as the file calls values; an operator has blanks on both sides, and "0" is always empty."""
+    """In the schema's order, as the file calls values; an operator has blanks on both sides; "0" is always empty."""
     cells = expand_cells(entries, SCHEMA, **more)
     assert [one.cell for one in cells] == list(range(6))
     assert cells[cell].terms == terms

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from pipeline.storage.files import (
     write_parquet,
 )
 from pipeline.storage.readable import unchecked
+from pipeline.storage.temporary import remove_leftovers, temporary_folder
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -242,15 +244,22 @@ def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pyt
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("kind", ["file", "link"])
-def test_what_is_not_a_folder_is_not_made_restricted(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "told"), [("file", "not a folder"), ("link", "not a folder"), ("another user's", "belongs to user")]
+)
+def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
+    tmp_path: Path, kind: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "restricted"
     if kind == "file":
         path.write_text("")
+    elif kind != "link":
+        path.mkdir()
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     else:
         (tmp_path / "elsewhere").mkdir(mode=0o755)
         path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ReleaseError, match="not a folder"):
+    with pytest.raises(ReleaseError, match=told):
         make_restricted(path)
     if kind == "link":
         assert _mode(tmp_path / "elsewhere") == 0o755
@@ -317,3 +326,65 @@ def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[st
         assert found.shape == expected.shape
         assert found.dtype.kind == "U"
         assert found.tolist() == expected.tolist()
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from pipeline.storage.temporary import temporary_folder
+with temporary_folder("test", Path(sys.argv[1])) as folder:
+    (folder / "counts").write_text("confidential")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_it_is_closed_and_goes_with_the_block(tmp_path: Path) -> None:
+    with temporary_folder("test", tmp_path) as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "a").mkdir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_of_a_killed_process_goes_at_the_next_start(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    (left,) = tmp_path.iterdir()
+    remove_leftovers(tmp_path)
+    assert (left / "counts").exists(), "its process is alive"
+    holder.kill()
+    holder.wait()
+    with temporary_folder("other", tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
+    """Folders of the same prefix without a lock that hold something, open ones, and files."""
+    kept = tmp_path / "spinewise-refused-x"
+    kept.mkdir(mode=0o700)
+    (kept / "refusal").write_text("why")
+    open_to_all = tmp_path / "spinewise-verify-x"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o755)
+    (open_to_all / ".lock").touch()
+    (tmp_path / "spinewise-file-x").touch()
+    link = tmp_path / "spinewise-link-x"
+    link.symlink_to(kept)
+    old = tmp_path / "spinewise-empty-x"
+    old.mkdir(mode=0o700)
+    os.utime(old, (0, 0))
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "spinewise-file-x",
+        "spinewise-link-x",
+        "spinewise-refused-x",
+        "spinewise-verify-x",
+    ]
