@@ -1,63 +1,44 @@
-"""Measurements are the true answers plus noise that depends on records, spec, level and query, and on no batch."""
+"""What measures: choices are of their epsilon, and what goes wrong leaves no file and tells nothing of the records."""
 
 from __future__ import annotations
 
 import errno
+import shutil
+import stat
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from releases.made_case import made_case
 from releases.small import run, write_town
+from releases.updated import seal
 
 import pipeline.confidential.measure
-from pipeline.confidential.measure import measure_level
-from pipeline.errors import SpinewiseError
+from auditor.program import audit
+from pipeline.confidential.measure import measure_level, select_versions
+from pipeline.confidential.process import described, restored
+from pipeline.confidential.refusals import shielded
+from pipeline.errors import RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
+from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
-from pipeline.privacy.budget import noise_for
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.privacy.noise.select import Select
+from pipeline.published import open_finished
+from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.measurements import MeasurementWriter, read_measurement
+from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import recorded_input
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
 from postprocess.marginal import Marginal
-
-
-def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town_spec: Path) -> None:
-    spec = load_spec(town_spec)
-    spine, directory = read_spine(spec.geography), RunDirectory(town)
-    key = MasterKey.from_text("insecure-test:1")
-    fingerprints = recorded_input(directory)
-    assert fingerprints is not None
-    for universe in spec.universes():
-        context = (fingerprints[universe.name], spine.fingerprint(), universe.privacy_fingerprint())
-        for level in spine.levels:
-            folder = directory.universe(universe.name)
-            truth = read_histogram(folder.true_histogram(level.name), level.geocodes, universe.schema).toarray()
-            strategy = universe.strategy.level(level.name)
-            for one in strategy.queries:
-                answers = np.zeros((len(level), one.query.size), dtype=np.int64)
-                np.add.at(answers.T, one.query.cell_answer, truth.T)
-                noise_spec = noise_for("zcdp", universe.budget, strategy.share, one.share, "change-one")
-                stream = key.stream_key(context, level.name, one.query.name)
-                noise = sampler_for(noise_spec).draw(stream, 0, answers.size).reshape(answers.shape)
-                found = read_measurement(unchecked(folder.measurement(level.name, one.query.name)))
-                assert np.array_equal(found.values, answers + noise)
-                assert found.header.scale == noise_spec.scale
-            for name, query in universe.invariants:
-                if name == level.name:
-                    answers = np.zeros((len(level), query.size), dtype=np.int64)
-                    np.add.at(answers.T, query.cell_answer, truth.T)
-                    assert np.array_equal(
-                        read_measurement(unchecked(folder.invariant(name, query.name))).values, answers
-                    )
 
 
 @pytest.mark.parametrize("what", ["add_answers", "write"])
@@ -112,3 +93,89 @@ def test_a_companion_of_the_same_shape_has_noise_of_its_own(town_spec: Path) -> 
     main, units = load_spec(town_spec).universes()
     assert replace(main, name="units").privacy_fingerprint() != main.privacy_fingerprint()
     assert units.privacy_fingerprint() != main.privacy_fingerprint()
+
+
+# Choices
+
+
+@pytest.fixture
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a release that chooses privately how detailed a table is."""
+    return made_case(tmp_path_factory, "chosen")
+
+
+@pytest.fixture
+def job(chosen: Path, tmp_path: Path) -> Job:
+    """A copy of the release, to change."""
+    root = RunDirectory(Path(shutil.copytree(chosen / "out" / "chosen", tmp_path / "chosen")))
+    release = open_finished(root.root, check_hashes=False)
+    spine = read_public_spine(unchecked(root.spine), release.spec.geography.level_names)
+    return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_choices_of_another_epsilon_are_found(
+    job: Job, chosen: Path, monkeypatch: pytest.MonkeyPatch, key: bool
+) -> None:
+    """Uniform choices, as of an epsilon near 0, though the file states the right one."""
+    choose: Callable[..., np.ndarray] = Select.choose
+
+    def uniform(self: Select, *arguments: object) -> np.ndarray:
+        return choose(replace(self, epsilon=Fraction(1, 10**6)), *arguments)
+
+    def failed() -> set[str]:
+        return {one.check for one in audit(job.run.root, chosen / "key" if key else None) if not one.passed}
+
+    assert failed() == set()
+    (universe,), fingerprints = job.universes, recorded_input(job.run)
+    assert fingerprints is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(Select, "choose", uniform)
+        select_versions(job, MasterKey.read(chosen / "key"), fingerprints[""], universe, universe.selections[0])
+    seal(job.run.root)
+    assert failed() == {"choices found", *(["choices redrawn"] if key else [])}
+
+
+# What an error says of the records stays in a file that only its owner can read
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    return run
+
+
+@pytest.mark.parametrize(("error", "status"), [(RecordsError("found 7654321"), 2), (ValueError("7654321"), 1)])
+def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: Exception, status: int) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RefusedError) as raised:
+        shielded(directory, "tabulate", fail)
+    assert raised.value.exit_status == status
+    assert "7654321" not in f"{raised.value!r}{raised.value}"
+    assert raised.value.__context__ is None
+    assert raised.value.__cause__ is None
+    assert "7654321" in directory.refusal.read_text()
+    assert stat.S_IMODE(directory.refusal.stat().st_mode) == 0o600
+
+
+def test_a_result_is_passed_on(directory: RunDirectory) -> None:
+    assert shielded(directory, "tabulate", lambda: "fingerprint") == "fingerprint"
+    assert not directory.refusal.exists()
+
+
+def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDirectory) -> None:
+    """Libraries are loaded late, and where memory is short the loader says so in words of its own."""
+    error = ImportError("libopenblas.so: failed to map segment from shared object")
+
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RefusedError) as raised:
+        shielded(directory, "check", fail)
+    assert raised.value.exit_status == 1
+    assert directory.refusal.read_text() == f"{NO_MEMORY}\n"
+    assert isinstance(restored(described(error, directory, "compare")), MemoryError)
+    assert isinstance(restored(described(OSError(12, "Cannot allocate memory"), None, "compare")), MemoryError)

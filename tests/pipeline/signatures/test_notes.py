@@ -1,4 +1,4 @@
-"""Signatures hold for the text and the key that they are of, and for nothing else; one of a manifest is of all files."""
+"""Signatures hold for the text and the key that they are of, and nothing else; one of a manifest is of all files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from releases.by_hand import write_release
+from releases.updated import seal
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import read_private
@@ -156,45 +156,45 @@ def test_names_that_cannot_be_in_a_line_are_refused(name: str) -> None:
         SigningKey.generate(name)
 
 
+# Of a release
+
+
 @pytest.fixture
-def release(tmp_path: Path) -> RunDirectory:
-    return write_release(tmp_path)
+def release(town: Path, tmp_path: Path) -> RunDirectory:
+    return RunDirectory(Path(shutil.copytree(town, tmp_path / "town")))
 
 
-def test_what_is_signed_is_the_hash_of_the_manifest(release: RunDirectory, key: SigningKey) -> None:
-    sign_release(release, key)
-    assert opened(release.signature.read_bytes(), key.public(), "note").splitlines() == [
-        "spinewise.release/1",
-        "little",
-        "status NOT FOR RELEASE: insecure test key",
-        f"manifest {hashlib.sha256(release.manifest.read_bytes()).hexdigest()}",
-    ]
-
-
-def test_a_signature_changes_nothing_else(release: RunDirectory, key: SigningKey) -> None:
+def test_a_release_is_signed_by_the_hash_of_its_manifest_and_nothing_else_changes(
+    release: RunDirectory, key: SigningKey
+) -> None:
     before = {path: path.read_bytes() for path in release.public.rglob("*") if path.is_file()}
     assert "is missing: the release is not signed" in signature_problems(release, key.public())[0]
     sign_release(release, key)
     after = {path: path.read_bytes() for path in release.public.rglob("*") if path.is_file()}
     signature = after.pop(release.signature)
     assert after == before
+    assert opened(signature, key.public(), "note").splitlines() == [
+        "spinewise.release/1",
+        "town",
+        "status NOT FOR RELEASE: insecure test key",
+        f"manifest {hashlib.sha256(release.manifest.read_bytes()).hexdigest()}",
+    ]
     assert signature_problems(release, key.public()) == []
     assert check_public_files(release) == []
     sign_release(release, key)
     assert release.signature.read_bytes() == signature, "signed twice, the same bytes"
+    drop_stale_signature(release)
+    assert release.signature.exists()
 
 
-def test_another_key_and_another_manifest_are_told(release: RunDirectory, key: SigningKey, tmp_path: Path) -> None:
+def test_another_key_and_another_manifest_are_told(release: RunDirectory, key: SigningKey) -> None:
     sign_release(release, key)
     other = SigningKey.generate("somebody.example")
     assert len(signature_problems(release, other.public())) == 1
-    redrawn = write_release(tmp_path / "again", noise="5 5 5")
-    shutil.copy(release.signature, redrawn.signature)
-    assert signature_problems(redrawn, key.public()) == ["public/manifest.sig is the signature of another manifest"]
-    drop_stale_signature(redrawn)
-    assert not redrawn.signature.exists()
+    seal(release.root, public_seed=1)
+    assert signature_problems(release, key.public()) == ["public/manifest.sig is the signature of another manifest"]
     drop_stale_signature(release)
-    assert release.signature.exists()
+    assert not release.signature.exists()
 
 
 def test_what_is_damaged_is_not_signed(release: RunDirectory, key: SigningKey) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-import pipeline.privacy.keys
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.budget import Framework
@@ -181,14 +180,6 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
     assert key_and_context() == runs[0]
 
 
-def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One constant stands for both: a release of the software that draws otherwise cannot forget one of the two."""
-    before = key_and_context()
-    monkeypatch.setattr("pipeline.privacy.ledger.charges.DERIVATION", "spinewise keys 2")
-    assert key_and_context() != before
-    assert pipeline.privacy.keys.DERIVATION.encode() == pipeline.privacy.keys._SALT
-
-
 # What things cost
 
 
@@ -348,18 +339,6 @@ def test_a_fork_is_refused(marked: Path, tmp_path: Path) -> None:
         pytest.raises(LedgerError, match="event 2 is another one"),
     ):
         ledger.datasets()
-
-
-def test_the_mark_only_rises_and_is_the_users_own(marked: Path, tmp_path: Path) -> None:
-    with Ledger.open(str(marked)) as ledger:
-        marks, first = Marks(), ledger.head()
-        with_dataset(marked, "second")
-        assert ledger.head().number == 2
-        with marks.held(ledger.id):
-            marks.raise_to(first)
-        assert f'"number": {2}' in marks.file(ledger.id).read_text()
-        assert marks.file(ledger.id).stat().st_mode & 0o077 == 0
-        assert marks.folder == tmp_path / "state" / "ledger-marks"
 
 
 def test_a_charge_needs_a_place_for_its_mark(marked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
