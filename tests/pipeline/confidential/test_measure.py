@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from releases.drawn import drawn_table, parts_of
 from releases.made_case import made_case
 from releases.small import run, write_town
 from releases.updated import seal
 
 import pipeline.confidential.measure
 from auditor.program import audit
+from pipeline.confidential.accuracy import TableErrors
 from pipeline.confidential.measure import measure_level, select_versions
 from pipeline.confidential.process import described, restored
 from pipeline.confidential.refusals import shielded
@@ -179,3 +181,42 @@ def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDire
     assert directory.refusal.read_text() == f"{NO_MEMORY}\n"
     assert isinstance(restored(described(error, directory, "compare")), MemoryError)
     assert isinstance(restored(described(OSError(12, "Cannot allocate memory"), None, "compare")), MemoryError)
+
+
+# The restricted page of errors
+
+
+@pytest.mark.parametrize("step", [13, 1000])
+def test_errors_by_brute_force(step: int) -> None:
+    whole = drawn_table(300, 4, seed=3)
+    assert whole.margins is not None
+    rng = np.random.default_rng(4)
+    truth = np.maximum(0, whole.counts + rng.integers(-40, 41, whole.counts.shape))
+    errors = TableErrors("t", "level")
+    for start, part in zip(range(0, 300, step), parts_of(whole, step), strict=True):
+        errors.add(part, truth[start : start + step])
+    error = whole.counts - truth
+    found = errors.whole
+    assert (found.areas, found.numbers, found.largest) == (300, 1200, np.abs(error).max())
+    assert found.l1 == pytest.approx(np.abs(error).sum(axis=1).mean())
+    assert found.bias == pytest.approx(error.mean())
+    assert found.rmse == pytest.approx(np.sqrt((error.astype(float) ** 2).mean()))
+    expected = np.quantile(np.abs(error), [0.5, 0.9, 0.99], method="inverted_cdf")
+    assert (found.half, found.nine, found.ninetynine) == tuple(expected)
+    assert whole.lows is not None
+    assert whole.highs is not None
+    known = ~np.isnan(whole.lows)
+    inside = (whole.lows <= truth) & (truth <= whole.highs)
+    assert 0.1 < inside[known].mean() < 0.9
+    assert found.covered == pytest.approx(inside[known].mean())
+    assert sum(one.areas for one in errors.by_size) == 300
+    assert [abs(one.error) for one in errors.largest] == np.sort(np.abs(error).ravel())[::-1][:5].tolist()
+    fitness = errors.fitness
+    assert fitness is not None
+    people = truth.sum(axis=1)
+    fit = [
+        abs(c[t.argmax()] / max(1, c.sum()) - t.max() / max(1, t.sum())) <= 0.05
+        for c, t in zip(whole.counts, truth, strict=True)
+    ]
+    assert (fitness.areas, fitness.fit) == ((people >= 500).sum(), np.array(fit)[people >= 500].sum())
+    assert (fitness.all_areas, fitness.all_fit) == ((people > 0).sum(), np.array(fit)[people > 0].sum())

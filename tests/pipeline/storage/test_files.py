@@ -142,43 +142,23 @@ def test_a_parquet_file_cut_short_or_with_a_bit_turned_over_is_refused_or_read_a
         assert found.num_rows == table.num_rows
 
 
-KILLED = {
-    "plain": """
-        with staged(run / "public/file", run / "restricted/staging") as path, path.open("wb") as file:
-            file.write(b"half of it")
-            file.flush()
-            wait()
-    """,
-    "measurement": """
-        header = MeasurementHeader("block", "detailed", 1024, "exact", Fraction(0), 0.0)
-        with MeasurementWriter.open(run / "public/file", run / "restricted/staging", header) as writer:
-            writer.write(np.array([str(n) for n in range(3000)]), np.arange(3000 * 1024).reshape(3000, 1024))
-            wait()
-    """,
-}
+KILLED = """
+import sys, time
+from pathlib import Path
+from pipeline.storage.files import staged
+run = Path(sys.argv[1])
+with staged(run / "public/file", run / "restricted/staging") as path, path.open("wb") as file:
+    file.write(b"half of it")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
 
 
-@pytest.mark.parametrize("body", KILLED)
-def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, staging: Path, body: str) -> None:
-    program = """
-        import sys, time
-        from fractions import Fraction
-        from pathlib import Path
-        import numpy as np
-        from pipeline.storage.files import staged
-        from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
-        run = Path(sys.argv[1])
-        def wait():
-            print("writing", flush=True)
-            time.sleep(60)
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(KILLED[body]), str(tmp_path)],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    with process:
+def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, staging: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
         process.send_signal(signal.SIGKILL)
     # The test has bite: something had been written, in the staging folder.

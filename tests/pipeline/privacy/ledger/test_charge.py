@@ -61,20 +61,15 @@ def exact(content: str = "1", universe: str = "") -> tuple[Exact, ...]:
 
 def test_a_release_is_charged_its_whole_budget_for_every_answer() -> None:
     """Exactly, query by query, for a universe of the 2020 production strategy; and not under a test key."""
-    found = parse_spec("""
+    spec = """
 name = "homes"
-[geography]
-file = "f.csv"
-column = "b"
-levels = { State = 2, County = 5, Block = 15 }
-[schema.attributes]
-occupied = ["yes", "no"]
-[strategy]
-levels = { State = "1/7", County = "2/7", Block = "4/7" }
-queries = { total = "3/11", detailed = "8/11" }
-[privacy]
-rho = "542/339"
-""", "x").universes()[0]  # fmt: skip
+privacy = { rho = "542/339" }
+geography = { file = "f.csv", column = "b", levels = { State = 2, County = 5, Block = 15 } }
+schema.attributes.occupied = ["yes", "no"]
+strategy.levels = { State = "1/7", County = "2/7", Block = "4/7" }
+strategy.queries = { total = "3/11", detailed = "8/11" }
+"""
+    (found,) = parse_spec(spec, "x").universes()
     how: dict[str, Any] = {
         "dataset": "people",
         "release": "homes",

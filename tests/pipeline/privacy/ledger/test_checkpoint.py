@@ -64,14 +64,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def served(postgresql: str) -> str:
+def served(new_database: Callable[[], str]) -> str:
     """Of a new database of PostgreSQL with `begun` in it."""
-    database = f"checkpoint_{random.SystemRandom().getrandbits(60)}"
-    engine = sa.create_engine(ledger_url(postgresql), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {database}"))
-    engine.dispose()
-    name = postgresql.replace("/postgres?", f"/{database}?")
+    name = new_database()
     begun(name)
     return name
 

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -35,17 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a database that holds no ledger yet."""
     if request.param == "sqlite":
         return str(tmp_path / "ledger.sqlite")
-    return new_database(request.getfixturevalue("postgresql"))
-
-
-def new_database(address: str) -> str:
-    """Another database of the server."""
-    name = f"ledger_{time.time_ns()}"
-    engine = sa.create_engine(ledger_url(address), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return str(address).replace("/postgres?", f"/{name}?")
+    return str(request.getfixturevalue("new_database")())
 
 
 @pytest.fixture
