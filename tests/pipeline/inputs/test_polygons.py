@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,23 @@ def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypat
     assert source.file.stat().st_size < 20_000
     with pytest.raises(InputError, match=r"are in it, which only a file that was made to do harm has; it is not read"):
         read_areas(source, np.array(["a"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("none.geojson", "none.geojson cannot be read: No such file"),
+        ("text.geojson", "text.geojson is not what its name says"),
+        ("text.geojson.gz", "text.geojson.gz is not what its name says"),
+        ("text.gpkg", r"polygons other than GeoJSON \(.geojson, .geojson.gz\) need geopandas"),
+    ],
+)
+def test_files_that_cannot_be_read_are_told(
+    tmp_path: Path, name: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "geopandas", None)
+    if not name.startswith("none"):
+        content = gzip.compress(b"{")[:-4] if name.endswith("gz") else b"{"
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=told):
+        read_areas(source(tmp_path / name), CODES)

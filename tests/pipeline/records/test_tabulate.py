@@ -33,6 +33,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.records import record_files
 from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
+from pipeline.records.problems import list_allowed
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.records.wide import expand_cells
 from pipeline.spec.input_section import InputSpec
@@ -308,6 +309,13 @@ def test_everything_that_is_wrong_is_in_one_message(tmp_path: Path, monkeypatch:
         "'n': a count that is not a number in 1 row (row 11; line 13): found 'a'",
     ):
         assert f"\n  column {what}" in told
+
+
+def test_of_many_allowed_values_some_are_shown() -> None:
+    shown = list_allowed([f"v{number}" for number in range(1000)])
+    assert shown.startswith("'v0', 'v1', ")
+    assert shown.endswith(", ... 'v999' (1,000 values)")
+    assert len(shown) < 200
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 100])

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.program import write_private
-from pipeline.errors import ReleaseError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
     RowGroups,
@@ -39,6 +39,7 @@ from pipeline.storage.files import (
     write_json,
     write_parquet,
 )
+from pipeline.storage.page_files import check_page_file, write_page_file
 from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import remove_leftovers, temporary_folder
 
@@ -71,6 +72,7 @@ def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, sta
     [
         ("os.fsync", KeyboardInterrupt(), KeyboardInterrupt, ""),
         ("os.fsync", OSError(errno.ENOSPC, "No space left"), ReleaseError, r"there is no space left for it \("),
+        ("os.fsync", OSError(errno.EROFS, "Read-only"), ReleaseError, "the file system is read-only"),
         ("pathlib.Path.replace", OSError(errno.EXDEV, "Invalid link"), ReleaseError, "they must be on one"),
     ],
 )
@@ -225,7 +227,13 @@ def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pyt
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"), [("file", "not a folder"), ("link", "not a folder"), ("another user's", "belongs to user")]
+    ("kind", "told"),
+    [
+        ("file", "not a folder"),
+        ("link", "not a folder"),
+        ("another user's", "belongs to user"),
+        ("open", "has mode 0755"),
+    ],
 )
 def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
     tmp_path: Path, kind: str, told: str, monkeypatch: pytest.MonkeyPatch
@@ -233,6 +241,9 @@ def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
     path = tmp_path / "restricted"
     if kind == "file":
         path.write_text("")
+    elif kind == "open":
+        path.mkdir(mode=0o755)
+        monkeypatch.setattr(Path, "chmod", lambda *_: None)
     elif kind != "link":
         path.mkdir()
         monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
@@ -368,3 +379,14 @@ def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
         "spinewise-refused-x",
         "spinewise-verify-x",
     ]
+
+
+def test_a_page_is_written_to_a_page_and_to_nothing_else(tmp_path: Path) -> None:
+    for path, told in ((tmp_path / "a.csv", "ends in .html"), (tmp_path / "none" / "a.html", "there is no folder")):
+        with pytest.raises(InputError, match=f"--html .*{told}"):
+            check_page_file("--html", path)
+    check_page_file("--html", tmp_path / "a.html")
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page_file("--html", tmp_path / "a.html", "<p>")
+    assert [*tmp_path.iterdir()] == [tmp_path / "a.html"]

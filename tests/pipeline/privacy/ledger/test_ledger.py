@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -112,11 +113,17 @@ def test_there_must_be_a_ledger_to_draw_on(tmp_path: Path) -> None:
         assert "secret" not in str(refused.value)
 
 
-def test_an_unreachable_server_is_told_without_the_password() -> None:
+def test_an_unreachable_server_and_a_missing_driver_are_told_without_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("psycopg")
+    url = "postgresql://user:secret@127.0.0.1:9/none"
     with pytest.raises(LedgerError) as failed:
-        Ledger.open("postgresql://user:secret@127.0.0.1:9/none")
-    assert "secret" not in str(failed.value)
+        Ledger.open(url)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InputError, match="PostgreSQL needs the package psycopg") as missing:
+        Ledger.open(url)
+    assert "secret" not in f"{failed.value}{missing.value}"
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
