@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.local import _decimal as _of_reports
-from pipeline.privacy.accounting.mechanisms import MECHANISMS, DiscreteGaussian, DiscreteLaplace, mechanism
+from pipeline.privacy.accounting.mechanisms import (
+    MECHANISMS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    MechanismName,
+    mechanism,
+)
 from pipeline.privacy.accounting.statement_models import odds
 from pipeline.privacy.budget import (
     LARGEST_SCALE,
@@ -166,18 +172,32 @@ def test_the_scale_of_noise_has_the_square_of_what_a_person_moves(
 
 
 @pytest.mark.parametrize(
-    ("query", "mechanism", "scale", "cost"),
+    ("framework", "mechanism", "query", "scale", "costs"),
     [
-        ("count: count", "discrete_gaussian", 9, Fraction(1, 9)),
-        ("count: count" + per_person(3), "discrete_gaussian", 9, Fraction(1)),
-        ("sum: sum wages" + by_up_to(600), "discrete_gaussian", 360_000, Fraction(1)),
-        ("sum: sum wages" + by_up_to(600) + per_person(3), "discrete_gaussian", 3_240_000, Fraction(1)),
-        ("count: count units" + numbers_of_unit(3), "discrete_gaussian", 3, Fraction(1)),
+        ("zcdp", "discrete_gaussian", "total", "7/3", ("3/7", "3/14")),
+        ("zcdp", "discrete_laplace", "total", "10", ("1/100", "1/200")),
+        ("zcdp", "exponential", "total", "1/5", ("1/100", "1/200")),
+        ("zcdp", "permute_and_flip", "total", "1/5", ("1/25", "1/50")),
+        ("pure", "discrete_laplace", "total", "10", ("1/5", "1/10")),
+        ("pure", "exponential", "total", "1/5", ("2/5", "1/5")),
+        ("pure", "permute_and_flip", "total", "1/5", ("2/5", "1/5")),
+        ("zcdp", "discrete_gaussian", "count: count", "9", ("1/9", "1/18")),
+        ("zcdp", "discrete_gaussian", "count: count" + per_person(3), "9", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600), "360000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600) + per_person(3), "3240000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "count: count units" + numbers_of_unit(3), "3", ("1", "1/2")),
     ],
 )
-def test_the_ledger_counts_the_same_squares(query: str, mechanism: str, scale: int, cost: Fraction) -> None:
-    group = Group("county", query, mechanism, Fraction(scale), 2)  # type: ignore[arg-type]
-    assert cost_of(group, "zcdp", "change-one") == cost
+def test_the_ledger_counts_the_same_squares(
+    framework: Framework, mechanism: MechanismName, query: str, scale: str, costs: tuple[str, str]
+) -> None:
+    """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
+    group = Group("county", query, mechanism, Fraction(scale), 2)
+    found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
+    assert found == [Fraction(cost) for cost in costs]
+    if mechanism == "discrete_gaussian":
+        with pytest.raises(InputError, match="has no pure guarantee"):
+            cost_of(group, "pure", "change-one")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from auditor.program import write_private
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
-    RowGroups,
     canonical_json,
     json_sha256,
     make_restricted,
@@ -262,25 +261,6 @@ def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
     text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
     assert (tmp_path / "file").read_text() == text
     assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
-
-
-@given(rows=st.integers(1, 12), batches=st.lists(st.integers(0, 30), max_size=8))
-def test_row_groups_do_not_depend_on_the_batches(rows: int, batches: list[int]) -> None:
-    n = sum(batches)
-    numbers, letters = np.arange(n), np.array([f"g{i}" for i in range(n)], dtype="U9")
-    groups = RowGroups(rows)
-    found = []
-    start = 0
-    for size in batches:
-        mine = numbers[start : start + size].copy()
-        found += [tuple(column.copy() for column in group) for group in groups.add(mine, letters[start : start + size])]
-        mine[:] = -1  # the caller may reuse its array
-        start += size
-    found += groups.rest()
-    assert [len(group[0]) for group in found] == [rows] * (n // rows) + [n % rows] * (n % rows > 0)
-    if n:
-        assert np.array_equal(np.concatenate([group[0] for group in found]), numbers)
-        assert np.array_equal(np.concatenate([group[1] for group in found]), letters)
 
 
 def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Path, staging: Path) -> None:

@@ -22,7 +22,7 @@ from pipeline.privacy.accounting import pld
 from pipeline.privacy.accounting.composition import gaussian_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.accounting.pld import Use, gaussian_losses, interval, one_number_epsilon, pld_epsilon
+from pipeline.privacy.accounting.pld import Use, gaussian_losses, interval, pld_epsilon
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 
@@ -153,21 +153,6 @@ def test_losses_of_gaussian_noise_are_those_of_dp_accounting_to_the_last_bit() -
         ours = gaussian_losses(sigma, step)
         assert (ours.first, ours.infinite) == (theirs._lower_loss, theirs._infinity_mass)
         assert np.array_equal(ours.masses, theirs._probs)
-
-
-def test_one_number_of_sensitivity_sqrt_2_and_real_gaussians_are_not_bounds() -> None:
-    """Both are below the exact epsilon of the mechanism that is used, somewhere: they must not be stated."""
-    delta = Fraction(1, 10**10)
-    exact = exact_epsilon([(1, 2)], delta)
-    assert gaussian_epsilon(Fraction(1), delta) < exact - 0.1
-    scales = [(s, 2) for s in (1, 2, 3, 4, 5, 6, 7)]
-    differences = []
-    for scale in scales:
-        two, one = pld_epsilon(gaussians([scale]), delta), one_number_epsilon(gaussians([scale]), delta)
-        assert two is not None
-        assert one is not None
-        differences.append(one - two)
-    assert min(differences) < -0.01 < 0.01 < max(differences), differences
 
 
 def test_persons_of_2020_cost_less_than_their_rho_says() -> None:

@@ -17,11 +17,10 @@ import sqlalchemy as sa
 
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
-from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import store as ledger_schema
 from pipeline.privacy.ledger.chain import Event
-from pipeline.privacy.ledger.events import Group, LedgerError, cost_of
+from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Charge, Ledger, Marks, OverspentError, RunFingerprint
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import Store, default_url, ledger_url
@@ -174,33 +173,6 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
     ]
     assert len({run.text for run in runs}) == len(runs)
     assert key_and_context() == runs[0]
-
-
-# What things cost
-
-
-@pytest.mark.parametrize(
-    ("framework", "mechanism", "scale", "costs"),
-    [
-        ("zcdp", "discrete_gaussian", "7/3", ("3/7", "3/14")),
-        ("zcdp", "discrete_laplace", "10", ("1/100", "1/200")),
-        ("zcdp", "exponential", "1/5", ("1/100", "1/200")),
-        ("zcdp", "permute_and_flip", "1/5", ("1/25", "1/50")),
-        ("pure", "discrete_laplace", "10", ("1/5", "1/10")),
-        ("pure", "exponential", "1/5", ("2/5", "1/5")),
-        ("pure", "permute_and_flip", "1/5", ("2/5", "1/5")),
-    ],
-)
-def test_what_each_mechanism_costs(
-    framework: Framework, mechanism: MechanismName, scale: str, costs: tuple[str, str]
-) -> None:
-    """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
-    group = Group("block", "total", mechanism, Fraction(scale), 5)
-    found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
-    assert found == [Fraction(cost) for cost in costs]
-    if mechanism == "discrete_gaussian":
-        with pytest.raises(InputError, match="has no pure guarantee"):
-            cost_of(group, "pure", "change-one")
 
 
 def test_amounts_are_exact_to_the_last_digit(file: str) -> None:

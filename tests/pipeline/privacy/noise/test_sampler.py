@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -180,22 +179,6 @@ def test_the_far_tails_are_reached(spec: NoiseSpec, upper: bool, exact_tails: Ex
         assert found == (k if upper else -k)
 
 
-def test_a_large_table_is_refined() -> None:
-    """sigma = 1e4: the words beside a boundary recomputed at higher precision, at the centre and in the tail."""
-    spec = GAUSSIANS[5]
-    sampler = sampler_for(spec)
-    half = sampler.boundaries.size // 2
-    for x in (-60_001, -1, 0, 12_345):
-        table = noise._refined(spec, 128)
-        k = -x if x < 0 else x + 1
-        bound = table.lower[k] if x < 0 else (1 << table.bits) - table.lower[k]
-        word, following = (int(d) for d in divmod(bound >> (table.bits - 128), 2**64))
-        assert word == sampler.boundaries[half + x]
-        words = np.array([word], dtype=np.uint64)
-        for change, outcome in ((-2, x), (2, x + 1)):
-            assert sampler.draw_from(words, always(iter([following + change]))).tolist() == [outcome]
-
-
 def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch: pytest.MonkeyPatch, exact_tails: ExactTails) -> None:
     """Each position has a row of words that belongs to it alone, under a key that is not the uniforms'."""
     spec = GAUSSIANS[1]
@@ -236,19 +219,6 @@ def test_a_stream_that_is_not_random_is_noticed() -> None:
 
 
 # A function of key and position
-
-
-@settings(max_examples=15)
-@given(
-    start=st.integers(0, 300_000),
-    cuts=st.lists(st.integers(0, 150_000), min_size=0, max_size=5),
-    spec=st.sampled_from([GAUSSIANS[2], GAUSSIANS[4], LAPLACES[2]]),
-)
-def test_noise_does_not_depend_on_the_batches(start: int, cuts: list[int], spec: NoiseSpec) -> None:
-    sampler = sampler_for(spec)
-    edges = [0, *sorted(cuts), 150_000]
-    parts = [sampler.draw(KEY, start + a, b - a) for a, b in pairwise(edges)]
-    assert np.array_equal(np.concatenate(parts), sampler.draw(KEY, start, 150_000))
 
 
 def test_streams_are_apart() -> None:
@@ -476,12 +446,6 @@ CIPHER = bytes.fromhex(
     "2b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6"
 )
 KEYSTREAM = bytes(a ^ b for a, b in zip(PLAIN, CIPHER, strict=True))
-
-
-def test_words_are_the_published_keystream() -> None:
-    words = Stream(PUBLISHED).words(2 * COUNTER, 8)
-    assert words.dtype == np.uint64
-    assert words.astype("<u8").tobytes() == KEYSTREAM
 
 
 @pytest.mark.parametrize("start", range(8))
