@@ -6,7 +6,6 @@ One ledger with every kind of event is changed in each way; the program judges i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields, replace
 from fractions import Fraction
@@ -27,7 +26,7 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import ANSWER, Event, Group, LedgerError, cost_of, over_series, replay
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
-from pipeline.privacy.ledger.report import check_export, dataset_report, export_text, spent_epsilon
+from pipeline.privacy.ledger.report import dataset_report, spent_epsilon
 from pipeline.privacy.ledger.series import SeriesUse
 from pipeline.spec.release_spec import parse_spec
 
@@ -343,26 +342,6 @@ def test_a_chain_made_anew_must_still_add_up(chain: Chain, change: Change, told:
     assert any(told in line for line in found), found
     if audited:
         assert chain_problems(chain[0], [asdict(event) for event in forged])
-
-
-def test_an_exported_ledger_can_be_checked_by_itself(chain: Chain, tmp_path: Path) -> None:
-    text, path = export_text(*chain), tmp_path / "export.json"
-    path.write_text(text)
-    assert check_export(path) == (len(chain[1]), [])
-    path.write_text(text.replace('"cost": "1/2"', '"cost": "1/3"', 1))
-    assert check_export(path)[1]
-    for bad in ("", "{}", "[]", '{"format": 2}', text.replace('"count"', '"counts"', 1)):
-        path.write_text(bad)
-        with pytest.raises(InputError):
-            check_export(path)
-    whole = json.loads(text)
-    others: tuple[object, ...] = (None, True, 0, 1.0, 2.0, "", [], {})
-    for key in whole:  # an empty object in place of the events would have none that is wrong
-        for other in others:
-            if type(other) is not type(whole[key]):
-                path.write_text(json.dumps(whole | {key: other}))
-                with pytest.raises(InputError, match=r"is not an exported ledger|found the format"):
-                    check_export(path)
 
 
 def test_what_is_told_of_a_dataset(place: Path) -> None:
