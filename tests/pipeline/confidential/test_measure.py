@@ -1,71 +1,53 @@
-"""Measurements are the true answers plus noise that depends on records, spec, level and query, and on no batch."""
+"""What measures: choices are of their epsilon, and what goes wrong leaves no file and tells nothing of the records.
+
+Noise is bound to all tables that a release has of the same records: where one changes, nothing drawn stays.
+"""
 
 from __future__ import annotations
 
 import errno
-from dataclasses import replace
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from releases.drawn import drawn_table, parts_of
+from releases.made_case import made_case
 from releases.small import public_bytes, run, write_town
+from releases.updated import seal
+from releases.wages import OVER, write_wages
+from releases.wide import CHOSEN, write_wide
 
 import pipeline.confidential.measure
-from pipeline.confidential.measure import measure_level
-from pipeline.errors import SpinewiseError
+from auditor.program import audit
+from pipeline.confidential.accuracy import TableErrors
+from pipeline.confidential.measure import measure_level, select_versions
+from pipeline.confidential.process import described, restored
+from pipeline.confidential.refusals import shielded
+from pipeline.confidential.steps import ConfidentialSteps
+from pipeline.errors import RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
+from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
-from pipeline.privacy.budget import noise_for
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.privacy.noise.select import Select
+from pipeline.published import open_finished
+from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.measurements import MeasurementWriter, read_measurement
+from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import recorded_input
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
 from postprocess.marginal import Marginal
-
-
-def test_a_measurement_is_the_truth_plus_the_noise_at_its_place(town: Path, town_spec: Path) -> None:
-    spec = load_spec(town_spec)
-    spine, directory = read_spine(spec.geography), RunDirectory(town)
-    key = MasterKey.from_text("insecure-test:1")
-    fingerprints = recorded_input(directory)
-    assert fingerprints is not None
-    for universe in spec.universes():
-        context = (fingerprints[universe.name], spine.fingerprint(), universe.privacy_fingerprint())
-        for level in spine.levels:
-            folder = directory.universe(universe.name)
-            truth = read_histogram(folder.true_histogram(level.name), level.geocodes, universe.schema).toarray()
-            strategy = universe.strategy.level(level.name)
-            for one in strategy.queries:
-                answers = np.zeros((len(level), one.query.size), dtype=np.int64)
-                np.add.at(answers.T, one.query.cell_answer, truth.T)
-                noise_spec = noise_for("zcdp", universe.budget, strategy.share, one.share, "change-one")
-                stream = key.stream_key(context, level.name, one.query.name)
-                noise = sampler_for(noise_spec).draw(stream, 0, answers.size).reshape(answers.shape)
-                found = read_measurement(unchecked(folder.measurement(level.name, one.query.name)))
-                assert np.array_equal(found.values, answers + noise)
-                assert found.header.scale == noise_spec.scale
-            for name, query in universe.invariants:
-                if name == level.name:
-                    answers = np.zeros((len(level), query.size), dtype=np.int64)
-                    np.add.at(answers.T, query.cell_answer, truth.T)
-                    assert np.array_equal(
-                        read_measurement(unchecked(folder.invariant(name, query.name))).values, answers
-                    )
-
-
-@pytest.mark.slow
-def test_noise_does_not_depend_on_batches(
-    town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 40)
-    assert public_bytes(run(town_spec, tmp_path)) == public_bytes(town)
 
 
 @pytest.mark.parametrize("what", ["add_answers", "write"])
@@ -109,16 +91,6 @@ def test_records_in_impossible_cells_are_refused_before_anything_is_published(tm
     assert list(directory.public.rglob("*")) == []
 
 
-def test_constraints_that_contradict_each_other_are_refused_before_anything_is_published(tmp_path: Path) -> None:
-    changes = [("upper = 60", "upper = 5"), ('county = ["total"]', 'county = ["total"]\nblock = ["quarters"]')]
-    with pytest.raises(SpinewiseError) as error:
-        run(write_town(tmp_path / "in", *changes), tmp_path / "out")
-    directory = RunDirectory(tmp_path / "out" / "town")
-    assert getattr(error.value, "exit_status", 0) == 2
-    assert "group quarters" in directory.refusal.read_text()
-    assert list(directory.public.rglob("*")) == []
-
-
 def test_records_that_break_a_bound_are_a_warning(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("upper = 60", "upper = 5"))
     directory = RunDirectory(run(spec, tmp_path / "out"))
@@ -130,3 +102,229 @@ def test_a_companion_of_the_same_shape_has_noise_of_its_own(town_spec: Path) -> 
     main, units = load_spec(town_spec).universes()
     assert replace(main, name="units").privacy_fingerprint() != main.privacy_fingerprint()
     assert units.privacy_fingerprint() != main.privacy_fingerprint()
+
+
+# Choices
+
+
+@pytest.fixture
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a release that chooses privately how detailed a table is."""
+    return made_case(tmp_path_factory, "chosen")
+
+
+@pytest.fixture
+def job(chosen: Path, tmp_path: Path) -> Job:
+    """A copy of the release, to change."""
+    root = RunDirectory(Path(shutil.copytree(chosen / "out" / "chosen", tmp_path / "chosen")))
+    release = open_finished(root.root, check_hashes=False)
+    spine = read_public_spine(unchecked(root.spine), release.spec.geography.level_names)
+    return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_choices_of_another_epsilon_are_found(
+    job: Job, chosen: Path, monkeypatch: pytest.MonkeyPatch, key: bool
+) -> None:
+    """Uniform choices, as of an epsilon near 0, though the file states the right one."""
+    choose: Callable[..., np.ndarray] = Select.choose
+
+    def uniform(self: Select, *arguments: object) -> np.ndarray:
+        return choose(replace(self, epsilon=Fraction(1, 10**6)), *arguments)
+
+    def failed() -> set[str]:
+        return {one.check for one in audit(job.run.root, chosen / "key" if key else None) if not one.passed}
+
+    assert failed() == set()
+    (universe,), fingerprints = job.universes, recorded_input(job.run)
+    assert fingerprints is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(Select, "choose", uniform)
+        select_versions(job, MasterKey.read(chosen / "key"), fingerprints[""], universe, universe.selections[0])
+    seal(job.run.root)
+    assert failed() == {"choices found", *(["choices redrawn"] if key else [])}
+
+
+# What an error says of the records stays in a file that only its owner can read
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    return run
+
+
+@pytest.mark.parametrize(("error", "status"), [(RecordsError("found 7654321"), 2), (ValueError("7654321"), 1)])
+def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: Exception, status: int) -> None:
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RefusedError) as raised:
+        shielded(directory, "tabulate", fail)
+    assert raised.value.exit_status == status
+    assert "7654321" not in f"{raised.value!r}{raised.value}"
+    assert raised.value.__context__ is None
+    assert raised.value.__cause__ is None
+    assert "7654321" in directory.refusal.read_text()
+    assert stat.S_IMODE(directory.refusal.stat().st_mode) == 0o600
+
+
+def test_a_result_is_passed_on(directory: RunDirectory) -> None:
+    assert shielded(directory, "tabulate", lambda: "fingerprint") == "fingerprint"
+    assert not directory.refusal.exists()
+
+
+def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDirectory) -> None:
+    """Libraries are loaded late, and where memory is short the loader says so in words of its own."""
+    error = ImportError("libopenblas.so: failed to map segment from shared object")
+
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(RefusedError) as raised:
+        shielded(directory, "check", fail)
+    assert raised.value.exit_status == 1
+    assert directory.refusal.read_text() == f"{NO_MEMORY}\n"
+    assert isinstance(restored(described(error, directory, "compare")), MemoryError)
+    assert isinstance(restored(described(OSError(12, "Cannot allocate memory"), None, "compare")), MemoryError)
+
+
+# The restricted page of errors
+
+
+@pytest.mark.parametrize("step", [13, 1000])
+def test_errors_by_brute_force(step: int) -> None:
+    whole = drawn_table(300, 4, seed=3)
+    assert whole.margins is not None
+    rng = np.random.default_rng(4)
+    truth = np.maximum(0, whole.counts + rng.integers(-40, 41, whole.counts.shape))
+    errors = TableErrors("t", "level")
+    for start, part in zip(range(0, 300, step), parts_of(whole, step), strict=True):
+        errors.add(part, truth[start : start + step])
+    error = whole.counts - truth
+    found = errors.whole
+    assert (found.areas, found.numbers, found.largest) == (300, 1200, np.abs(error).max())
+    assert found.l1 == pytest.approx(np.abs(error).sum(axis=1).mean())
+    assert found.bias == pytest.approx(error.mean())
+    assert found.rmse == pytest.approx(np.sqrt((error.astype(float) ** 2).mean()))
+    expected = np.quantile(np.abs(error), [0.5, 0.9, 0.99], method="inverted_cdf")
+    assert (found.half, found.nine, found.ninetynine) == tuple(expected)
+    assert whole.lows is not None
+    assert whole.highs is not None
+    known = ~np.isnan(whole.lows)
+    inside = (whole.lows <= truth) & (truth <= whole.highs)
+    assert 0.1 < inside[known].mean() < 0.9
+    assert found.covered == pytest.approx(inside[known].mean())
+    assert sum(one.areas for one in errors.by_size) == 300
+    assert [abs(one.error) for one in errors.largest] == np.sort(np.abs(error).ravel())[::-1][:5].tolist()
+    fitness = errors.fitness
+    assert fitness is not None
+    people = truth.sum(axis=1)
+    fit = [
+        abs(c[t.argmax()] / max(1, c.sum()) - t.max() / max(1, t.sum())) <= 0.05
+        for c, t in zip(whole.counts, truth, strict=True)
+    ]
+    assert (fitness.areas, fitness.fit) == ((people >= 500).sum(), np.array(fit)[people >= 500].sum())
+    assert (fitness.all_areas, fitness.all_fit) == ((people > 0).sum(), np.array(fit)[people > 0].sum())
+
+
+# Noise is bound to all tables of the same records
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was drawn with one key.
+
+    Attributes:
+        streams: keys of all streams of noise and choices.
+        measured: files of measurements -> their bytes.
+        fingerprints: of the records, as they are published.
+    """
+
+    streams: frozenset[bytes]
+    measured: Mapping[str, bytes]
+    fingerprints: frozenset[str]
+
+
+class _StopError(Exception):
+    """Everything is drawn; what comes after it is not looked at here."""
+
+
+@pytest.fixture
+def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Drawn]:
+    """Measures by a spec, whose test key is always the same."""
+    streams, published = set[bytes](), set[str]()
+    sound = MasterKey.stream_key
+
+    def noted(self: MasterKey, *place: Any) -> bytes:
+        stream: bytes = sound(self, *place)
+        streams.add(stream)
+        return stream
+
+    def end(self: ConfidentialSteps) -> None:
+        published.update(self.statement().fingerprints.values())
+        marginals = self.job.spec.public_dict().get("marginals") or {}
+        published.update(text for name, text in (marginals.get("chosen") or {}).items() if name == "records")
+        raise _StopError
+
+    monkeypatch.setattr(MasterKey, "stream_key", noted)
+    monkeypatch.setattr(ConfidentialSteps, "end", end)
+
+    def drawn(spec: Path) -> Drawn:
+        streams.clear()
+        published.clear()
+        with pytest.raises(_StopError):
+            run(spec, spec.parent / "out")
+        (root,) = (spec.parent / "out").iterdir()
+        measured = {name: content for name, content in public_bytes(root).items() if "measurements/" in name}
+        return Drawn(frozenset(streams), measured, frozenset(published))
+
+    return drawn
+
+
+def _change(records: Path, name: str) -> None:
+    """Give the first record another value of a column: the next one that the file has."""
+    header, first, *others = records.read_text("utf-8").splitlines()
+    column, own = header.split(",").index(name), first.split(",")
+    own[column] = next(text for line in others if (text := line.split(",")[column]) != own[column])
+    records.write_text("\n".join([header, ",".join(own), *others]) + "\n", encoding="utf-8")
+
+
+def write_both(folder: Path) -> Path:
+    """Counts and amounts of the same persons."""
+    folder.mkdir()
+    return write_wages(folder, OVER)
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "files"),
+    [
+        pytest.param(write_wide, "car", 12, id="cliques: a value"),
+        pytest.param(lambda folder: write_wide(folder, CHOSEN), "car", 12, id="cliques that are chosen: a value"),
+        pytest.param(lambda folder: write_wide(folder, CHOSEN), "block", 12, id="chosen: the area, within the top"),
+        pytest.param(write_both, "wage", 2, id="counts and amounts: an amount"),
+    ],
+)
+def test_nothing_that_is_drawn_stays_where_one_record_changes(
+    draw: Callable[[Path], Drawn], tmp_path: Path, write: Callable[[Path], Path], name: str, files: int
+) -> None:
+    """With noise bound to each clique's own table, nine of twelve files stayed; with each universe's, all counts."""
+    before, after = (write(tmp_path / folder) for folder in ("before", "after"))
+    _change(after.parent / "persons.csv", name)
+    one, other = draw(before), draw(after)
+    assert len(one.measured) >= files
+    assert write is not write_both or {file.split("/")[2] for file in one.measured} >= {"over", "wages"}
+    assert [file for file, content in one.measured.items() if other.measured.get(file) == content] == []
+    assert not one.streams & other.streams
+    assert not one.fingerprints & other.fingerprints
+
+
+def test_other_records_have_a_fingerprint_of_their_own(draw: Callable[[Path], Drawn], tmp_path: Path) -> None:
+    """Units are no table of the persons: as docs/privacy.md says, their numbers stay where a person changes."""
+    before, after = (write_town(tmp_path / folder) for folder in ("before", "after"))
+    _change(after.parent / "persons.csv", "sex")
+    one, other = draw(before), draw(after)
+    same = {file for file, content in one.measured.items() if other.measured[file] == content}
+    assert same == {file for file in one.measured if file.startswith("public/companions/units/")}
+    assert len(one.fingerprints & other.fingerprints) == 1

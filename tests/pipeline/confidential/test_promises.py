@@ -1,36 +1,47 @@
-"""Attacks on what the ledger promises: exact numbers, reruns, shared keys, and ledgers that were put back."""
+"""A run is charged before it measures; and attacks on what the ledger promises: exact numbers, reruns, shared keys."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache
+from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from releases.command import feature_module, needs
+from releases.killed import kill_at
 from releases.repeated import rerun
-from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
+from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, request_of, run, write_town
 from typer.testing import CliRunner
 
 import pipeline.confidential.parts
 import pipeline.runs.verify as verifying
+from flows.checks.validation import validate
 from flows.cli import app
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.errors import BudgetRefusedError, InputError, RefusedError
+from pipeline.estimation.constraints import LARGEST_TOTAL
 from pipeline.execution.progress import Silent
+from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
-from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.ledger import Ledger, Marks
+from pipeline.privacy.ledger.notes import read_notes
+from pipeline.publishing import promises
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.release.run_directory import recorded_input
+from pipeline.runs.run import ReleaseRun, run_release
 
 CHARGED = (
     *QUICK,
@@ -40,19 +51,28 @@ CHARGED = (
 EXACT = ('county = ["total"]', 'county = ["total"]\nblock = ["detailed"]')
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with in/, out/town and ledger.sqlite; all of the budget is spent, and the datasets are closed."""
-    folder = tmp_path_factory.mktemp("promises")
-    with Ledger.open(str(folder / "ledger.sqlite"), create=True) as ledger:
+def open_datasets(place: Path) -> str:
+    """A ledger with a budget for one run."""
+    with Ledger.open(str(place), create=True) as ledger:
         for name, budget, exact in (("town", 2, PEOPLE_EXACT), ("town-units", 1, UNITS_EXACT)):
             ledger.open_dataset(
                 name, population=name, framework="zcdp", budget=Fraction(budget), neighbours="change-one", exact=exact
             )
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with in/, out/town and ledger.sqlite; all of the budget is spent, and the datasets are closed."""
+    folder = tmp_path_factory.mktemp("promises")
+    place = open_datasets(folder / "ledger.sqlite")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPINEWISE_LEDGER", str(folder / "ledger.sqlite"))
+        patch.setenv("SPINEWISE_LEDGER", place)
+        patch.setenv("SPINEWISE_STATE", str(folder / "state"))
         run(write_town(folder / "in", *CHARGED), folder / "out")
-    with Ledger.open(str(folder / "ledger.sqlite")) as ledger:
+    with Ledger.open(place, state=folder / "state") as ledger:
+        assert {event.kind for event in ledger.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
+        assert Marks(folder / "state").seen(ledger.id) == ledger.head()
         for name in ("town", "town-units"):
             ledger.close_dataset(name)
     return folder
@@ -77,6 +97,75 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     levels: list[str] = []
     monkeypatch.setattr(pipeline.confidential.parts, "measure_level", lambda *given: levels.append(given[-1]))
     return levels
+
+
+# The charge
+
+
+def spent(place: str, name: str = "town") -> Fraction:
+    with Ledger.open(place) as opened:
+        return opened.dataset(name).spent
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_charged_before_it_measures_and_never_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed again and again, at ever later writes to the disk, it ends as one that was not, for the price of one."""
+    ledger = open_datasets(tmp_path / "ledger.sqlite")
+    monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
+    spec, root = write_town(tmp_path / "spec", *CHARGED), tmp_path / "out" / "town"
+    before = after = 0
+    moments = count(4, 8)
+    while kill_at(spec, tmp_path / "out", "sync", next(moments)):
+        measured = [*root.rglob("measurements/**/*.parquet")]
+        assert spent(ledger) == 2 or (spent(ledger) == 0 and not measured)
+        before += spent(ledger) == 0
+        after += spent(ledger) == 2 and not (root / "public" / "manifest.json").exists()
+    assert before > 0
+    assert after > 2
+    assert spent(ledger) == 2
+    again = run(spec, tmp_path / "out")
+    assert spent(ledger) == 2
+    with Ledger.open(ledger) as opened:
+        assert opened.verify(read_notes(again).values()) == ()
+        assert [event.kind for event in opened.events()].count("commit") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ((*CHARGED, ("[geography]", 'key = "insecure-test:1"\n[geography]')), "a run with a test key is not a release"),
+        (CHARGED[:-1], r"companions\.units\.privacy\.dataset: missing"),
+    ],
+)
+def test_what_cannot_be_charged_is_refused(
+    changes: tuple[tuple[str, str], ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test key, and a release of which some histograms name a dataset and others none."""
+    ledger = open_datasets(tmp_path / "ledger.sqlite")
+    monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
+    with pytest.raises(InputError, match=told):
+        run(write_town(tmp_path / "spec", *changes), tmp_path / "out")
+    assert spent(ledger) == 0
+
+
+def test_a_ledger_that_would_not_be_charged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named for this run it is an error; named for all runs, by the environment, a warning."""
+    # Prefect's first import keeps the standard error that it finds, which the runner closes.
+    importlib.import_module("flows.orchestration.release_flow")
+    spec = write_town(tmp_path / "in")
+    monkeypatch.setenv("SPINEWISE_LEDGER", "")  # put back at the end: the command sets it
+    named = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out"), "--ledger", "x.sqlite"])
+    assert "--ledger: the spec names no dataset (privacy.dataset), so nothing is charged" in str(named.exception)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("SPINEWISE_LEDGER", "y.sqlite")
+    monkeypatch.setattr(
+        "flows.orchestration.release_flow.release", lambda **_: (_ for _ in ()).throw(InputError("stopped here"))
+    )
+    everywhere = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out")])
+    assert "Warning: SPINEWISE_LEDGER is set, but the spec names no dataset" in everywhere.output
+    assert "stopped here" in str(everywhere.exception)
 
 
 # Exact numbers
@@ -258,40 +347,28 @@ def test_public_files_do_not_show_that_two_releases_share_key_and_records(folder
     del folder
 
 
-def test_a_key_over_other_records_is_refused(folder: Path, tmp_path: Path) -> None:
-    with Ledger.open(str(folder / "ledger.sqlite")) as ledger:
+@pytest.mark.parametrize("how", ["other records", "read otherwise", "read otherwise, with another count"])
+def test_a_key_over_other_records_or_the_same_read_otherwise_is_refused(folder: Path, tmp_path: Path, how: str) -> None:
+    """In one sentence, whether any count changes or not: else a run for nothing would tell. Nothing is left."""
+    with Ledger.open() as ledger:
         for name, exact in (("later", PEOPLE_EXACT), ("later-units", UNITS_EXACT)):
             ledger.open_dataset(
                 name, population=name, framework="zcdp", budget=Fraction(9), neighbours="change-one", exact=exact
             )
         before = ledger.events()
-    changes = [(old, new.replace('"town', '"later')) for old, new in CHARGED]
-    spec = write_town(tmp_path / "later", *changes, seed=6)
-    # The same areas, with facilities that fit: only the people are others.
-    with pytest.raises(
-        InputError, match=r"the key of this run was used over other records before, .*, of the dataset 'town"
-    ):
-        run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
-    with Ledger.open() as ledger:
-        assert ledger.events() == before
-
-
-@pytest.mark.parametrize("changed", [False, True])
-def test_a_key_over_records_that_are_read_otherwise_is_refused(folder: Path, tmp_path: Path, changed: bool) -> None:
-    """Whether any count changes or not, in one sentence: else a run for nothing would tell. Nothing is left."""
-    spec = write_town(
-        tmp_path / "again", *CHARGED, ('file = "persons.csv"', 'file = "persons.csv"\nencoding = "cp1252"')
-    )
-    if changed:
-        persons = (spec.parent / "persons.csv").read_text("utf-8").splitlines()
-        sexes = {"f": "m", "m": "f"}
-        first = next(number for number, line in enumerate(persons) if line.endswith("house"))
-        block, age, sex, quarters = persons[first].split(",")
-        persons[first] = ",".join([block, age, sexes[sex], quarters])
-        (spec.parent / "persons.csv").write_text("\n".join(persons) + "\n", "utf-8")
-    with Ledger.open() as ledger:
-        before = ledger.events()
-    with pytest.raises(InputError, match=r"over other records before, or over the same ones read otherwise, .* 'town'"):
+    if how == "other records":  # the same areas, with facilities that fit: only the people are others
+        spec = write_town(tmp_path / "again", *((old, new.replace('"town', '"later')) for old, new in CHARGED), seed=6)
+    else:
+        encoded = ('file = "persons.csv"', 'file = "persons.csv"\nencoding = "cp1252"')
+        spec = write_town(tmp_path / "again", *CHARGED, encoded)
+    if how.endswith("count"):
+        persons = (spec.parent / "persons.csv").read_text("utf-8")
+        (line,) = [line for line in persons.splitlines() if line.endswith("house")][:1]
+        block, age, sex, quarters = line.split(",")
+        other = ",".join([block, age, {"f": "m", "m": "f"}[sex], quarters])
+        (spec.parent / "persons.csv").write_text(persons.replace(line, other, 1), "utf-8")
+    told = r"over other records before, or over the same ones read otherwise, .*of the dataset 'town'"
+    with pytest.raises(InputError, match=told):
         run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
     with Ledger.open() as ledger:
         assert ledger.events() == before
@@ -346,3 +423,122 @@ def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(
     told = verified(folder / "out")
     assert told.startswith(LedgerError.__name__)
     assert "publishes block:detailed exactly, which its receipt does not state" in told
+
+
+# What cannot be released, or not be said of it, is refused before the budget is charged, and before noise is drawn
+
+MANY = """
+name = "many"
+privacy = { rho = "1", dataset = "many" }
+geography = { file = "blocks.csv", column = "block", levels = { county = 1, block = 3 } }
+schema.attributes.sex = ["f", "m"]
+strategy = { queries = { detailed = "1" }, levels = { county = "1/2", block = "1/2" } }
+input = { file = "persons.csv", form = "long", geocode = "block" }
+publish = { microdata = false, margins = false }
+"""
+
+
+def write_many(folder: Path, total: int) -> Path:
+    """A release of so many persons, in three blocks."""
+    blocks, size = ("A01", "A02", "A03"), total // 6
+    (folder / "blocks.csv").write_text("block\n" + "".join(f"{block}\n" for block in blocks))
+    rows = [f"{block},{sex},{size}\n" for block in blocks for sex in "fm"]
+    rows[0] = f"A01,f,{total - 5 * size}\n"
+    (folder / "persons.csv").write_text("block,sex,count\n" + "".join(rows))
+    spec = folder / "release.toml"
+    spec.write_text(MANY)
+    return spec
+
+
+def ledger_of_many(folder: Path, patch: pytest.MonkeyPatch, budget: Fraction = Fraction(2)) -> str:
+    """A ledger that pays for the release."""
+    place = str(folder / "ledger.sqlite")
+    patch.setenv("SPINEWISE_LEDGER", place)
+    with Ledger.open(place, create=True) as ledger:
+        ledger.open_dataset("many", population="x", framework="zcdp", budget=budget, neighbours="change-one")
+    return place
+
+
+@pytest.mark.parametrize(("more", "refused"), [(0, False), (1, True), (99 * LARGEST_TOTAL // 100, True)])
+def test_totals_that_cannot_be_solved_for(
+    more: int, refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is charged and nothing measured; validation says the same."""
+    place = ledger_of_many(tmp_path, monkeypatch)
+    spec = write_many(tmp_path, LARGEST_TOTAL + more)
+    found = validate(None, spec)
+    assert found.passed != refused
+    if not refused:
+        run(spec, tmp_path / "out")
+    else:
+        with pytest.raises(RefusedError) as refusal:
+            run(spec, tmp_path / "out")
+        details = refusal.value.details.read_text()
+        assert f"input: found {LARGEST_TOTAL + more:,} records; up to {LARGEST_TOTAL:,} are allowed" in details
+        assert found.findings[0].text in details
+        assert str(LARGEST_TOTAL + more) not in str(refusal.value)
+        assert not list(tmp_path.rglob("measurements"))
+    assert spent(place, "many") == (0 if refused else 1)
+
+
+@pytest.mark.parametrize("rho", ["1e99", "4.0000001e98", "1e101"])
+def test_a_budget_of_which_nothing_can_be_said(rho: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of five costs 25 times as much, of which no epsilon can be stated: it was said at the end."""
+    place = ledger_of_many(tmp_path, monkeypatch, 4 * Fraction(rho))
+    spec = write_many(tmp_path, 12)
+    spec.write_text(MANY.replace('rho = "1"', f'rho = "{rho}"'))
+    with pytest.raises(
+        InputError, match=r"release\.toml: (privacy: what the budget promises|rho: found|noise scale: found)"
+    ) as refused:
+        run(spec, tmp_path / "out", i_know=True)
+    assert str(refused.value) in [finding.text for finding in validate(None, spec, i_know=True).findings]
+    assert spent(place, "many") == 0
+    assert not (tmp_path / "out").exists()
+
+
+#: What a release says of itself: the function that works it out.
+SAID: dict[str, tuple[ModuleType, str]] = {
+    "accounts": (statements, "privacy_statements"),
+    "joint": (joint, "joint_statement"),
+    "statements": (promises, "privacy_statement"),
+    "package": (promises, "resources"),
+}
+
+
+def fails(*_: Any, **__: Any) -> None:
+    raise InputError("planted")
+
+
+@pytest.mark.parametrize("what", [*SAID, pytest.param("report", marks=needs("report"))])
+def test_what_cannot_be_said_is_found_before_it_is_charged(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever of it fails: also a fault that the checks of the spec do not find."""
+    place = ledger_of_many(tmp_path, monkeypatch)
+    checked = request_of(write_many(tmp_path, 12), tmp_path / "out")
+    module, name = SAID[what] if what in SAID else (feature_module("features.report.page"), "promised")
+    monkeypatch.setattr(module, name, fails)
+    with pytest.raises(InputError, match="planted"):
+        run_release(checked, Silent())
+    assert spent(place, "many") == 0
+    assert not list(tmp_path.rglob("measurements"))
+    assert not list((tmp_path / "out" / "many" / "public").rglob("*.*"))
+
+
+def test_once_it_is_charged_no_promise_is_worked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report and manifest take what was worked out before: afterwards any of it may fail."""
+    place = ledger_of_many(tmp_path, monkeypatch)
+    charge = ReleaseRun.charge
+
+    def charged(self: ReleaseRun) -> None:
+        charge(self)
+        for module, name in SAID.values():
+            if name != "resources":
+                monkeypatch.setattr(module, name, fails)
+
+    monkeypatch.setattr(ReleaseRun, "charge", charged)
+    root = run(write_many(tmp_path, 12), tmp_path / "out")
+    assert spent(place, "many") == 1
+    assert (root / "public" / "manifest.json").is_file()
+    with pytest.raises(InputError, match="planted"):
+        promises.Promises.of(request_of(tmp_path / "release.toml", tmp_path / "out").universes, ())

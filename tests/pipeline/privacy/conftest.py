@@ -1,14 +1,17 @@
-"""An independent computation that the tests of the noise compare with: 110-digit decimals."""
+"""What several modules need: 110-digit decimals, with which the noise is compared, and new databases for ledgers."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from functools import cache
 
 import pytest
+import sqlalchemy as sa
 
 from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.ledger.store import ledger_url
 
 DIGITS = 110
 
@@ -33,3 +36,18 @@ def _exact_tails(spec: NoiseSpec) -> list[Decimal]:
 @pytest.fixture(scope="session")
 def exact_tails() -> Callable[[NoiseSpec], list[Decimal]]:
     return _exact_tails
+
+
+@pytest.fixture
+def new_database(postgresql: str) -> Callable[[], str]:
+    """Makes a database of the server of PostgreSQL; its address."""
+
+    def make() -> str:
+        name = f"ledger_{time.time_ns()}"
+        engine = sa.create_engine(ledger_url(postgresql), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return postgresql.replace("/postgres?", f"/{name}?")
+
+    return make

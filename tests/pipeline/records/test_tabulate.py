@@ -1,4 +1,7 @@
-"""Tabulation: every record is counted in its cell, or the file is refused with all that is wrong in it."""
+"""Tabulation: every record is counted in its cell, or the file is refused with all that is wrong in it.
+
+Also of rows that the spec chooses, and by the templates of the wide form.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,19 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.spine import Spine
-from pipeline.errors import RecordsError
+from pipeline.errors import RecordsError, SpecError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records import record_files
 from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
-from pipeline.records.count_accumulator import CountAccumulator
+from pipeline.records.problems import list_allowed
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.records.wide import expand_cells
 from pipeline.spec.input_section import InputSpec
 
 LEVELS = {"state": 1, "county": 3, "block": 5}
@@ -112,26 +117,6 @@ def test_all_forms_and_files_agree_with_brute_force(people: list[Person], chunk_
             update_with_counts(hasher, counts)
             hashes.add(hasher.hexdigest())
     assert len(hashes) == 1
-
-
-@settings(max_examples=30)
-@given(
-    chunks=st.lists(
-        st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(0, 5)), max_size=30), max_size=12
-    )
-)
-def test_accumulator(chunks: list[list[tuple[int, int, int]]]) -> None:
-    """However the entries are cut into chunks, they add up to the dense sum, without stored zeros."""
-    expected = np.zeros((4, 5), dtype=np.int64)
-    accumulator = CountAccumulator(4, 5)
-    for chunk in chunks:
-        for row, column, count in chunk:
-            expected[row, column] += count
-        entries = np.array(chunk, dtype=np.int64).reshape(-1, 3)
-        accumulator.add(entries[:, 0] * 5 + entries[:, 1], entries[:, 2])
-    matrix = accumulator.finish()
-    np.testing.assert_array_equal(matrix.toarray(), expected)
-    assert matrix.nnz == np.count_nonzero(expected)
 
 
 # What a column may hold
@@ -238,47 +223,27 @@ LETTERS = spine_from_table(pa.table({"leaf": ["1100", "2A"]}), ["leaf"])
 @pytest.mark.parametrize(
     ("columns", "more", "told"),
     [
-        (
-            rows_of(12, {"race": BAD_RACES}),
-            {},
-            "'race': a value outside the schema in 7 rows (rows 2, 4, 5, 8",
-        ),
+        (rows_of(12, {"race": BAD_RACES}), {}, "'race': a value outside the schema in 7 rows (rows 2, 4, 5, 8"),
         (rows_of(12, {"race": BAD_RACES}), {}, "found 'purple', 'green', 'White', 'x', 'y', ...; allowed are 'white'"),
         (rows_of(3, {"race": {1: "", 3: None}}), {}, "'race': a missing value in 2 rows (rows 1, 3)"),
         (rows_of(1, {"qrace": {1: "3"}}), {"columns": {"race": "qrace"}}, "column 'qrace' (attribute 'race'): a value"),
         (rows_of(1, {"age": {1: 2}, "race": {1: 0}}), {"coded": True}, "found '2'; allowed are '0', '1'"),
         (rows_of(1, {"age": {1: 0}, "race": {1: 0.5}}), {"coded": True}, "found '0.5'; allowed are '0', '1', '2'"),
         (rows_of(1, {"age": {1: 0}, "race": {1: float("nan")}}), {"coded": True}, "'race': a missing value in 1 row"),
-        (
-            rows_of(3, {"block": {2: "09999"}}),
-            {},
-            "'block': a geocode that is not a leaf of the spine in 1 row",
-        ),
+        (rows_of(3, {"block": {2: "09999"}}), {}, "'block': a geocode that is not a leaf of the spine in 1 row"),
         (rows_of(3, {"block": {2: "1100"}}), {}, "found '1100'; allowed are the 5 geocodes of level 'block', such as"),
         (rows_of(3, {"block": {2: "1100"}}), {}, "('01100' is one: were leading zeros lost?)"),
         (rows_of(3, {"block": {2: None, 3: ""}}), {}, "'block': a missing geocode in 2 rows (rows 2, 3)"),
         ({**rows_of(2, {}), "block": pa.nulls(2)}, {}, "'block': a missing geocode in 2 rows (rows 1, 2)"),
         ({**rows_of(2, {}), "block": [1100, 7]}, {}, "found '7'; allowed are the 5 geocodes"),
-        (
-            {**rows_of(2, {}), "block": [1100, 7]},
-            {"spine": TWINS},
-            "'01100' and '1100' of the spine are the same",
-        ),
-        (
-            {**rows_of(2, {}), "block": [1100, 7]},
-            {"spine": LETTERS},
-            "'2A' of the spine cannot be distinguished",
-        ),
+        ({**rows_of(2, {}), "block": [1100, 7]}, {"spine": TWINS}, "'01100' and '1100' of the spine are the same"),
+        ({**rows_of(2, {}), "block": [1100, 7]}, {"spine": LETTERS}, "'2A' of the spine cannot be distinguished"),
         ({**rows_of(2, {}), "block": [1100.0, None]}, {}, "the geocodes are of type double; write them as text"),
         (rows_of(3, {"n": {2: None}}), {"form": "long", "repeated": "add"}, "'n': a missing count in 1 row (row 2)"),
         (rows_of(2, {}), {"form": "long"}, "no column 'n'; the file's columns are 'block', 'age', 'race'"),
         (rows_of(2, {}), {"columns": {"age": "AGEP"}}, "no column 'AGEP'; the file's columns are"),
         (rows_of(2, {}), {"geocode": "geoid"}, "no column 'geoid'; the file's columns are"),
-        (
-            wide_rows(["01100", "01101", "01100"], {}),
-            {"form": "wide"},
-            "an earlier row has in 1 row (row 3)",
-        ),
+        (wide_rows(["01100", "01101", "01100"], {}), {"form": "wide"}, "an earlier row has in 1 row (row 3)"),
         (wide_rows(CODES, {"t_asian": {5: -7}}), {"form": "wide"}, "'t_asian': a negative count in 1 row (row 5)"),
         (
             wide_rows(CODES, {"a_black": {2: 5, 3: 4, 4: 5}}),
@@ -346,6 +311,13 @@ def test_everything_that_is_wrong_is_in_one_message(tmp_path: Path, monkeypatch:
         assert f"\n  column {what}" in told
 
 
+def test_of_many_allowed_values_some_are_shown() -> None:
+    shown = list_allowed([f"v{number}" for number in range(1000)])
+    assert shown.startswith("'v0', 'v1', ")
+    assert shown.endswith(", ... 'v999' (1,000 values)")
+    assert len(shown) < 200
+
+
 @pytest.mark.parametrize("chunk_rows", [1, 2, 100])
 def test_a_cell_in_several_rows(tmp_path: Path, chunk_rows: int) -> None:
     """Refused with the rows, wherever chunks are cut, unless the spec says that rows are added; then they are."""
@@ -371,6 +343,119 @@ def test_values_that_the_spec_puts_together_may_have_a_row_each(tmp_path: Path) 
     assert tabulate(spec(path, "long", values=values), SCHEMA, SPINE).sum() == 7
     path = write(tmp_path / "b.parquet", {**rows, "race": ["thai", "lao", "thai"]})
     assert "a cell that an earlier row has in 1 row (row 3)" in fails(spec(path, "long", values=values))
+
+
+# Rows that are chosen
+
+#: Block, relation to the householder, age; a child's age is no householder's.
+PERSONS = [
+    ("01100", 0, "minor"),
+    ("01100", 2, "child"),
+    ("01100", 0, "adult"),
+    ("01200", 0, "adult"),
+    ("01200", 1, "adult"),
+    ("01200", 2, "child"),
+]
+AGES = Schema(SCHEMA.attributes[:1])
+
+
+@pytest.fixture(params=["persons.parquet", "persons.csv"])
+def persons(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write(
+        tmp_path / request.param, dict(zip(("block", "relate", "age"), zip(*PERSONS, strict=True), strict=True))
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "counts"),
+    [
+        ({"relate": "0"}, [[1, 1], [0, 0], [0, 1], [0, 0], [0, 0]]),
+        ({"relate": ["0", "1"], "age": "adult"}, [[0, 1], [0, 0], [0, 2], [0, 0], [0, 0]]),
+    ],
+)
+def test_chosen_rows_alone_are_counted(persons: Path, rows: dict[str, object], counts: list[list[int]]) -> None:
+    assert tabulate(spec(persons, rows=rows), AGES, SPINE).toarray().tolist() == counts
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({}, "'child'"),
+        ({"relate": ["0", "2"]}, r"in 2 rows .rows 2, 6.*'child'"),
+        ({"relation": "0"}, "no column 'relation'"),
+    ],
+)
+def test_mistakes_in_chosen_rows_are_told_with_their_own_number(
+    persons: Path, rows: dict[str, object], told: str
+) -> None:
+    with pytest.raises(RecordsError, match=told):
+        tabulate(spec(persons, rows=rows), AGES, SPINE)
+
+
+def test_rows_of_counts_are_chosen_too_and_none_of_the_wide_form(tmp_path: Path) -> None:
+    rows: dict[str, Sequence[object]] = {"kind": ["home", "hotel", "home"], "count": [3, 4, 5]}
+    path = write(tmp_path / "cells.csv", {**rows_of(3, {"age": {3: "minor"}}), **rows})
+    assert tabulate(spec(path, "long", rows={"kind": "home"}), AGES, SPINE).toarray()[2].tolist() == [5, 3]
+    with pytest.raises(ValidationError, match="not for the form"):
+        spec(path, "wide", cells=[{"counts": "n"}], rows={"a": "b"})
+
+
+# The templates of the wide form
+
+BOTH = [{"counts": "vap_{race}", "age": "adult"}, {"counts": "pop_{race} - vap_{race}", "age": "minor"}]
+BLANKS = [{"counts": "non-hispanic {race} {age}  -  x-{age}{race}"}]
+NO_MINORS = [BOTH[0], {"counts": "0", "age": "minor"}]
+
+
+@pytest.mark.parametrize(
+    ("entries", "more", "cell", "terms"),
+    [
+        (BOTH, {}, 1, ((1, "pop_black"), (-1, "vap_black"))),
+        (BOTH, {}, 5, ((1, "vap_asian"),)),
+        (BOTH, {"values": {"race": {"b": "black"}}}, 1, ((1, "pop_b"), (-1, "vap_b"))),
+        (BOTH, {"coded": True}, 5, ((1, "vap_2"),)),
+        ([{"counts": "a_{race}_{age} + b_{race}_{age}"}], {}, 2, ((1, "a_asian_minor"), (1, "b_asian_minor"))),
+        (BLANKS, {}, 0, ((1, "non-hispanic white minor"), (-1, "x-minorwhite"))),
+        (NO_MINORS, {}, 0, ()),
+        (NO_MINORS, {}, 3, ((1, "vap_white"),)),
+    ],
+)
+def test_each_cell_has_the_signed_columns_of_its_entry(
+    entries: list[dict[str, str]], more: dict[str, Any], cell: int, terms: tuple[tuple[int, str], ...]
+) -> None:
+    """In the schema's order, as the file calls values; an operator has blanks on both sides; "0" is always empty."""
+    cells = expand_cells(entries, SCHEMA, **more)
+    assert [one.cell for one in cells] == list(range(6))
+    assert cells[cell].terms == terms
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ([], 'none given; the form "wide" needs at least one entry'),
+        ([{"age": "adult"}], '[0]: "counts" is missing; it names the columns'),
+        ([{"counts": "a", "sex": "f"}], "[0]: 'sex' is not an attribute; allowed are age, race, counts"),
+        ([{"counts": "vap_{race}", "age": "18+"}], "[0]: age = '18+' is not a value of the attribute; allowed are"),
+        ([{"counts": "vap_{rase}", "age": "adult"}], "[0]: {rase} in 'vap_{rase}' is not an attribute; allowed"),
+        ([{"counts": "vap", "age": "adult"}], "[0]: attribute 'race' is neither given a value nor stands in 'vap'"),
+        ([{"counts": "a_{race} - ", "age": "adult"}], '[0]: \'a_{race} - \' is not "a", "a + b" or "a - b" of columns'),
+        ([{"counts": "p_{race} - v", "age": "minor"}], "[0]: attribute 'race' is neither given a value nor stands"),
+        (BOTH[:1], "no entry counts the cell 'minor * white' and 2 more; each cell must be counted once"),
+        ([*BOTH, {"counts": "x", "age": "adult", "race": "black"}], "[2]: 'x' counts the cell 'adult * black', which"),
+    ],
+)
+def test_mistakes_in_templates_are_told(entries: list[dict[str, str]], told: str) -> None:
+    """Each mistake in the templates is told with its place and what is allowed."""
+    with pytest.raises(SpecError) as caught:
+        expand_cells(entries, SCHEMA)
+    assert str(caught.value).startswith("input.cells")
+    assert told in str(caught.value)
+
+
+def test_two_names_of_one_value() -> None:
+    """Two names that fill the same place would lose a column."""
+    with pytest.raises(SpecError, match=r"input\.values\.race: 'b' and 'c' both stand for 'black'; .* one name"):
+        expand_cells(BOTH, SCHEMA, values={"race": {"b": "black", "c": "black"}})
 
 
 # Sums up the spine, and the canonical bytes

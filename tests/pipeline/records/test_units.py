@@ -99,29 +99,17 @@ def test_a_record_without_a_unit_is_a_mistake(tmp_path: Path) -> None:
 
 SPEC = """
 name = "x"
+geography = { file = "f.csv", column = "b", levels = { town = 1, block = 2 } }
+schema.attributes = { sex = ["f", "m"] }
+strategy = { queries = { sex = "1" }, levels = { town = "1/2", block = "1/2" } }
+input = { file = "r.csv", form = "FORM", geocode = "b" }
 [privacy]
 rho = "1"
-UNIT
-[geography]
-file = "f.csv"
-column = "b"
-levels = { town = 1, block = 2 }
-[schema.attributes]
-sex = ["f", "m"]
-[strategy]
-queries = { sex = "1" }
-levels = { town = "1/2", block = "1/2" }
-[input]
-file = "r.csv"
-form = "FORM"
-geocode = "b"
 """
 
 
 def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
-    (universe,) = parse_spec(
-        SPEC.replace("UNIT", 'unit = "patient"\nat_most = 3').replace("FORM", "microdata")
-    ).universes()
+    (universe,) = parse_spec(SPEC.replace("FORM", "microdata") + 'unit = "patient"\nat_most = 3').universes()
     assert universe.unit.records == 3
     assert universe.record_budget * 9 == universe.budget
     assert universe.require_input().unit == "patient"
@@ -140,5 +128,5 @@ def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
 def test_what_the_spec_says_of_units_fits_together(unit: str, form: str, message: str) -> None:
     twice = "records_per_person = 2\n" if message.startswith("records") else ""
     with pytest.raises(SpecError) as caught:
-        parse_spec(twice + SPEC.replace("UNIT", unit).replace("FORM", form)).universes()
+        parse_spec(twice + SPEC.replace("FORM", form) + unit).universes()
     assert message in str(caught.value)

@@ -1,20 +1,32 @@
-"""Signatures hold for the text and the key that they are of, and for nothing else."""
+"""Signatures hold for the text and the key that they are of, and nothing else; one of a manifest is of all files."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from releases.updated import seal
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import read_private
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import check_public_files
 from pipeline.signatures.signing_keys import ED25519, ML_DSA_65, PublicKey, SigningKey
-from pipeline.signatures.statement import opened, signed
+from pipeline.signatures.statement import (
+    LONGEST_NOTE,
+    drop_stale_signature,
+    opened,
+    sign_release,
+    signature_problems,
+    signed,
+)
 
 # The example of Go's golang.org/x/mod/sumdb/note.
 GO_PRIVATE = b"PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz\n"
@@ -57,9 +69,17 @@ def test_the_signature_of_another_text_or_key_does_not_hold(key: SigningKey) -> 
     first, other = (signed(text, key).splitlines()[2] for text in ("a\n", "b\n"))
     with pytest.raises(ReleaseError, match="the Ed25519 signature of"):
         opened(note.replace(first, other), key.public(), "note")
-    for nothing in (b"", b"a\n\n- x AAAAAAAA\n", b"a\x01\n\n\xe2\x80\x94 x AAAAAAAA\n", b"\xff\n\n"):
+    lines = [b"- x AAAAAAAA", *(f"\N{EM DASH} x {text}".encode() for text in ("AAA", "AAAA!", "AAAA", ""))]
+    for nothing in (
+        b"",
+        b"\xff\n\n",
+        b"a\x01\n\n" + note.partition(b"\n\n")[2],
+        *(b"a\n\n" + line + b"\n" for line in lines),
+    ):
         with pytest.raises(ReleaseError, match="is not a signed note"):
             opened(nothing, key.public(), "note")
+    with pytest.raises(ReleaseError, match="has more than"):
+        opened(note + b"x" * LONGEST_NOTE, key.public(), "note")
 
 
 @pytest.mark.parametrize("line", [1, 2])
@@ -134,3 +154,51 @@ def test_a_control_sign_between_keys_is_damage(tmp_path: Path, key: SigningKey, 
 def test_names_that_cannot_be_in_a_line_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="--name"):
         SigningKey.generate(name)
+
+
+# Of a release
+
+
+@pytest.fixture
+def release(town: Path, tmp_path: Path) -> RunDirectory:
+    return RunDirectory(Path(shutil.copytree(town, tmp_path / "town")))
+
+
+def test_a_release_is_signed_by_the_hash_of_its_manifest_and_nothing_else_changes(
+    release: RunDirectory, key: SigningKey
+) -> None:
+    before = {path: path.read_bytes() for path in release.public.rglob("*") if path.is_file()}
+    assert "is missing: the release is not signed" in signature_problems(release, key.public())[0]
+    sign_release(release, key)
+    after = {path: path.read_bytes() for path in release.public.rglob("*") if path.is_file()}
+    signature = after.pop(release.signature)
+    assert after == before
+    assert opened(signature, key.public(), "note").splitlines() == [
+        "spinewise.release/1",
+        "town",
+        "status NOT FOR RELEASE: insecure test key",
+        f"manifest {hashlib.sha256(release.manifest.read_bytes()).hexdigest()}",
+    ]
+    assert signature_problems(release, key.public()) == []
+    assert check_public_files(release) == []
+    sign_release(release, key)
+    assert release.signature.read_bytes() == signature, "signed twice, the same bytes"
+    drop_stale_signature(release)
+    assert release.signature.exists()
+
+
+def test_another_key_and_another_manifest_are_told(release: RunDirectory, key: SigningKey) -> None:
+    sign_release(release, key)
+    other = SigningKey.generate("somebody.example")
+    assert len(signature_problems(release, other.public())) == 1
+    seal(release.root, public_seed=1)
+    assert signature_problems(release, key.public()) == ["public/manifest.sig is the signature of another manifest"]
+    drop_stale_signature(release)
+    assert not release.signature.exists()
+
+
+def test_what_is_damaged_is_not_signed(release: RunDirectory, key: SigningKey) -> None:
+    release.main.measurement("county", "total").write_text("4 -1 4")
+    with pytest.raises(ReleaseError, match=r"is not signed: 'public/measurements"):
+        sign_release(release, key)
+    assert not release.signature.exists()

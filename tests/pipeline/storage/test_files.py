@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -21,10 +22,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auditor.program import write_private
-from pipeline.errors import ReleaseError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
-    RowGroups,
     canonical_json,
     json_sha256,
     make_restricted,
@@ -38,7 +38,9 @@ from pipeline.storage.files import (
     write_json,
     write_parquet,
 )
+from pipeline.storage.page_files import check_page_file, write_page_file
 from pipeline.storage.readable import unchecked
+from pipeline.storage.temporary import remove_leftovers, temporary_folder
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -68,12 +70,8 @@ def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, sta
     ("where", "error", "kind", "told"),
     [
         ("os.fsync", KeyboardInterrupt(), KeyboardInterrupt, ""),
-        (
-            "os.fsync",
-            OSError(errno.ENOSPC, "No space left"),
-            ReleaseError,
-            r"there is no space left for it \(",
-        ),
+        ("os.fsync", OSError(errno.ENOSPC, "No space left"), ReleaseError, r"there is no space left for it \("),
+        ("os.fsync", OSError(errno.EROFS, "Read-only"), ReleaseError, "the file system is read-only"),
         ("pathlib.Path.replace", OSError(errno.EXDEV, "Invalid link"), ReleaseError, "they must be on one"),
     ],
 )
@@ -145,43 +143,23 @@ def test_a_parquet_file_cut_short_or_with_a_bit_turned_over_is_refused_or_read_a
         assert found.num_rows == table.num_rows
 
 
-KILLED = {
-    "plain": """
-        with staged(run / "public/file", run / "restricted/staging") as path, path.open("wb") as file:
-            file.write(b"half of it")
-            file.flush()
-            wait()
-    """,
-    "measurement": """
-        header = MeasurementHeader("block", "detailed", 1024, "exact", Fraction(0), 0.0)
-        with MeasurementWriter.open(run / "public/file", run / "restricted/staging", header) as writer:
-            writer.write(np.array([str(n) for n in range(3000)]), np.arange(3000 * 1024).reshape(3000, 1024))
-            wait()
-    """,
-}
+KILLED = """
+import sys, time
+from pathlib import Path
+from pipeline.storage.files import staged
+run = Path(sys.argv[1])
+with staged(run / "public/file", run / "restricted/staging") as path, path.open("wb") as file:
+    file.write(b"half of it")
+    file.flush()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
 
 
-@pytest.mark.parametrize("body", KILLED)
-def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, staging: Path, body: str) -> None:
-    program = """
-        import sys, time
-        from fractions import Fraction
-        from pathlib import Path
-        import numpy as np
-        from pipeline.storage.files import staged
-        from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
-        run = Path(sys.argv[1])
-        def wait():
-            print("writing", flush=True)
-            time.sleep(60)
-    """
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(KILLED[body]), str(tmp_path)],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    with process:
+def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, staging: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == b"writing\n"
         process.send_signal(signal.SIGKILL)
     # The test has bite: something had been written, in the staging folder.
@@ -247,15 +225,31 @@ def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pyt
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("kind", ["file", "link"])
-def test_what_is_not_a_folder_is_not_made_restricted(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("file", "not a folder"),
+        ("link", "not a folder"),
+        ("another user's", "belongs to user"),
+        ("open", "has mode 0755"),
+    ],
+)
+def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
+    tmp_path: Path, kind: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "restricted"
     if kind == "file":
         path.write_text("")
+    elif kind == "open":
+        path.mkdir(mode=0o755)
+        monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    elif kind != "link":
+        path.mkdir()
+        monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
     else:
         (tmp_path / "elsewhere").mkdir(mode=0o755)
         path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ReleaseError, match="not a folder"):
+    with pytest.raises(ReleaseError, match=told):
         make_restricted(path)
     if kind == "link":
         assert _mode(tmp_path / "elsewhere") == 0o755
@@ -267,28 +261,6 @@ def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
     text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
     assert (tmp_path / "file").read_text() == text
     assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
-
-
-@given(
-    rows=st.integers(1, 12),
-    batches=st.lists(st.integers(0, 30), max_size=8),
-)
-def test_row_groups_do_not_depend_on_the_batches(rows: int, batches: list[int]) -> None:
-    n = sum(batches)
-    numbers, letters = np.arange(n), np.array([f"g{i}" for i in range(n)], dtype="U9")
-    groups = RowGroups(rows)
-    found = []
-    start = 0
-    for size in batches:
-        mine = numbers[start : start + size].copy()
-        found += [tuple(column.copy() for column in group) for group in groups.add(mine, letters[start : start + size])]
-        mine[:] = -1  # the caller may reuse its array
-        start += size
-    found += groups.rest()
-    assert [len(group[0]) for group in found] == [rows] * (n // rows) + [n % rows] * (n % rows > 0)
-    if n:
-        assert np.array_equal(np.concatenate([group[0] for group in found]), numbers)
-        assert np.array_equal(np.concatenate([group[1] for group in found]), letters)
 
 
 def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Path, staging: Path) -> None:
@@ -325,3 +297,76 @@ def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[st
         assert found.shape == expected.shape
         assert found.dtype.kind == "U"
         assert found.tolist() == expected.tolist()
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from pipeline.storage.temporary import temporary_folder
+with temporary_folder("test", Path(sys.argv[1])) as folder:
+    (folder / "counts").write_text("confidential")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_it_is_closed_and_goes_with_the_block(tmp_path: Path) -> None:
+    with temporary_folder("test", tmp_path) as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "a").mkdir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_of_a_killed_process_goes_at_the_next_start(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    (left,) = tmp_path.iterdir()
+    remove_leftovers(tmp_path)
+    assert (left / "counts").exists(), "its process is alive"
+    holder.kill()
+    holder.wait()
+    with temporary_folder("other", tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
+    """Folders of the same prefix without a lock that hold something, open ones, and files."""
+    kept = tmp_path / "spinewise-refused-x"
+    kept.mkdir(mode=0o700)
+    (kept / "refusal").write_text("why")
+    open_to_all = tmp_path / "spinewise-verify-x"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o755)
+    (open_to_all / ".lock").touch()
+    (tmp_path / "spinewise-file-x").touch()
+    link = tmp_path / "spinewise-link-x"
+    link.symlink_to(kept)
+    old = tmp_path / "spinewise-empty-x"
+    old.mkdir(mode=0o700)
+    os.utime(old, (0, 0))
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "spinewise-file-x",
+        "spinewise-link-x",
+        "spinewise-refused-x",
+        "spinewise-verify-x",
+    ]
+
+
+def test_a_page_is_written_to_a_page_and_to_nothing_else(tmp_path: Path) -> None:
+    for path, told in ((tmp_path / "a.csv", "ends in .html"), (tmp_path / "none" / "a.html", "there is no folder")):
+        with pytest.raises(InputError, match=f"--html .*{told}"):
+            check_page_file("--html", path)
+    check_page_file("--html", tmp_path / "a.html")
+    (tmp_path / "a.html").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_page_file("--html", tmp_path / "a.html", "<p>")
+    assert [*tmp_path.iterdir()] == [tmp_path / "a.html"]

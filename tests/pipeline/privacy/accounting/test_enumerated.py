@@ -23,6 +23,7 @@ from geography.spine import Spine
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
+from pipeline.privacy.accounting.statement_models import Statement
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.units import kept_records
 from pipeline.release.privacy_statement import privacy_statement
@@ -34,18 +35,10 @@ VISITS, HOUSEHOLDS = 3, 2
 
 SPEC = f"""
 name = "x"
-[privacy]
-BUDGET
-neighbours = "NEIGHBOURS"
-[geography]
-file = "f.csv"
-column = "b"
-levels = {{ town = 1, block = 2 }}
-[schema.attributes]
-sex = ["f", "m"]
-[strategy]
-queries = {{ sex = "1" }}
-levels = {{ town = "1/3", block = "2/3" }}
+privacy = {{ BUDGET, neighbours = "NEIGHBOURS" }}
+geography = {{ file = "f.csv", column = "b", levels = {{ town = 1, block = 2 }} }}
+schema.attributes = {{ sex = ["f", "m"] }}
+strategy = {{ queries = {{ sex = "1" }}, levels = {{ town = "1/3", block = "2/3" }} }}
 [companions.visits]
 privacy = {{ AMOUNT, unit = "patient", at_most = {VISITS} }}
 schema.attributes.reason = ["fall", "fever"]
@@ -63,7 +56,7 @@ def universes(framework: str, neighbours: str) -> tuple[Universe, ...]:
     """Persons, visits and households, each with the budget 2."""
     amount = 'rho = "2"' if framework == "zcdp" else 'epsilon = "2"'
     text = SPEC.replace("AMOUNT", amount).replace("NEIGHBOURS", neighbours)
-    return parse_spec(text.replace("BUDGET", f'framework = "{framework}"\n{amount}')).universes()
+    return parse_spec(text.replace("BUDGET", f'framework = "{framework}", {amount}')).universes()
 
 
 def answers(universe: Universe, spine: Spine) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
@@ -177,3 +170,60 @@ def test_a_unit_with_any_records_costs_the_budget_whatever_is_left_out_of_it(sec
     )
     assert len(every) == 462
     assert worst(visits, every, every) == visits.budget
+
+
+# Persons and households alone
+
+TWO = """
+name = "x"
+privacy = { rho = "1" }
+geography = { file = "f.csv", column = "b", levels = { town = 1, block = 2 } }
+schema.attributes = { sex = ["f", "m"] }
+strategy = { queries = { sex = "1" }, levels = { town = "1/2", block = "1/2" } }
+INVARIANTS
+[companions.households]
+MORE
+privacy = { rho = "1" }
+schema.attributes.size = ["1", "2", "3", "4+"]
+strategy = { queries = { size = "1" }, levels = { town = "1/2", block = "1/2" } }
+"""
+#: With these no record of a person can change alone.
+FIXED = 'invariants = { town = ["sex"], block = ["total"] }'
+
+
+def of_two(more: str = "", invariants: str = "") -> tuple[Universe, ...]:
+    return parse_spec(TWO.replace("MORE", more).replace("INVARIANTS", invariants)).universes()
+
+
+def joint(found: tuple[Universe, ...]) -> Statement:
+    return joint_statement(found, [privacy_statements(one) for one in found])
+
+
+def test_with_one_record_each_the_losses_of_all_noise_are_composed() -> None:
+    statement = joint(of_two())
+    assert statement.losses is not None
+    assert float(statement.losses) < float(statement.zcdp or "nan")
+    assert statement.epsilon == statement.losses
+
+
+def test_two_persons_who_swap_alter_twice_as_many_households() -> None:
+    """Persons: 2 rho of a swap. Households: any four records, 4 times the rho that any two cost."""
+    statement = joint(of_two(invariants=FIXED))
+    assert (statement.records, statement.budget) == (2, "6")
+    assert "two people swapping" in statement.words
+
+
+def test_a_selection_in_a_companion_is_paid_for_all_records() -> None:
+    more = 'records_per_person = 2\nselect.detail = { level = "block", versions = ["total", "size"], '
+    more += 'thresholds = [0, 9], share = "1/4", choice_share = "1/2" }'
+    households = of_two(more)[1]
+    uses = privacy_statement(households)
+    assert sum(Fraction(n.share) for n in uses.noise) == 1
+    (selection,) = households.selections
+    cost = selection.select.mechanism.rho(2) + Fraction(2) / (2 * selection.noise.scale)
+    assert 4 * cost == Fraction(1, 4)
+
+
+def test_no_household_is_promised_anything_where_none_of_its_records_can_change_alone() -> None:
+    found = of_two(invariants=FIXED)
+    assert household_statement(found, [privacy_statements(one) for one in found], "households", 3) is None

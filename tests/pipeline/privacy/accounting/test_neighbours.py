@@ -23,30 +23,14 @@ LEVELS = ("state", "county", "block")
 PLACES = [(i // 4, i // 2, i) for i in range(8)]
 SPEC = """
 name = "x"
-[privacy]
-rho = "1"
-[geography]
-file = "f.csv"
-column = "b"
-levels = { state = 1, county = 2, block = 3 }
-[schema.attributes]
-sex = ["f", "m"]
-age = ["0", "1", "2"]
-home = ["yes", "no"]
-[schema.recodes.young]
-attribute = "age"
-groups = { young = ["0"], old = ["1", "2"] }
-[schema.recodes.middle]
-attribute = "age"
-groups = { middle = ["1"], other = ["0", "2"] }
-[strategy.queries]
-total = "1/4"
-sex = "1/4"
-detailed = "1/2"
-[strategy.levels]
-state = "1/2"
-county = "1/4"
-block = "1/4"
+privacy = { rho = "1" }
+geography = { file = "f.csv", column = "b", levels = { state = 1, county = 2, block = 3 } }
+schema.attributes = { sex = ["f", "m"], age = ["0", "1", "2"], home = ["yes", "no"] }
+schema.recodes.young = { attribute = "age", groups = { young = ["0"], old = ["1", "2"] } }
+schema.recodes.middle = { attribute = "age", groups = { middle = ["1"], other = ["0", "2"] } }
+[strategy]
+queries = { total = "1/4", sex = "1/4", detailed = "1/2" }
+levels = { state = "1/2", county = "1/4", block = "1/4" }
 """
 QUERIES = ["total", "sex", "age", "young", "middle", "sex * age", "sex * young", "age * home", "sex * home", "detailed"]
 
@@ -119,10 +103,8 @@ SUBSETS = [subset for n in (1, 2) for subset in itertools.combinations(range(4),
 def test_the_unit_of_protection_is_that_of_all_changes_one_by_one(seed: int) -> None:
     found = universe(some_invariants(seed))
     change = record_change(found)
-    if any(True for _ in singles(found)):
-        expected = 1
-    else:
-        expected = 2 if any(True for subset in SUBSETS for _ in swaps(found, subset)) else 0
+    alone, swapping = any(singles(found)), any(any(swaps(found, subset)) for subset in SUBSETS)
+    expected = 1 if alone else 2 if swapping else 0
     assert (0 if change is None else change.records) == expected
 
 
@@ -139,7 +121,7 @@ def test_attributes_and_places_have_the_changes_that_there_are(seed: int) -> Non
             for one, other in swaps(found, [number])
             if not keeps(found, [one], [swapped(one, other, [number])[0]])
         )
-        if any(True for _ in apart):
+        if any(apart):
             units.add(2)
         assert {change.records for change in attribute_changes(found, name)} == units, name
     for number, level in enumerate(LEVELS[:-1]):
@@ -151,7 +133,7 @@ def test_attributes_and_places_have_the_changes_that_there_are(seed: int) -> Non
             if PLACES[x[0]][number] == PLACES[y[0]][number] and PLACES[x[0]][number + 1] != PLACES[y[0]][number + 1]
         )
         # A move within a county is about "county", the level next above the places moved between.
-        expected = {1} if below else {2} if any(True for _ in pairs) else set()
+        expected = {1} if below else {2} if any(pairs) else set()
         assert {change.records for change in place_changes(found, level)} == expected, level
 
 
@@ -160,14 +142,14 @@ def test_with_impossible_cells_no_change_is_claimed_that_there_is_not(seed: int)
     zeros = 'structural_zeros = [ { sex = "m", age = ["0", "1"] }, { age = "2", home = "no" } ]'
     found = universe(some_invariants(seed), zeros)
     change = record_change(found)
-    alone = any(True for _ in singles(found))
+    alone = any(singles(found))
     assert alone == (change is not None and change.records == 1)
     if change is not None and change.records == 2:
-        assert any(True for subset in SUBSETS for _ in swaps(found, subset))
+        assert any(any(swaps(found, subset)) for subset in SUBSETS)
     for number, name in enumerate(found.schema.names, start=1):
         for one in attribute_changes(found, name):
             if one.records == 2:
-                assert any(True for _ in swaps(found, [number])), name
+                assert any(swaps(found, [number])), name
 
 
 @pytest.mark.slow

@@ -6,27 +6,24 @@ import multiprocessing
 import os
 import pickle
 import shutil
-import signal
-import time
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
-from oracles.how_many import OF_A_VERSION
 
-import pipeline.privacy.keys
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
-from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import Group, LedgerError, cost_of
-from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint
-from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
-from pipeline.privacy.ledger.store import ledger_url
+from pipeline.privacy.ledger import store as ledger_schema
+from pipeline.privacy.ledger.chain import Event
+from pipeline.privacy.ledger.events import Group, LedgerError
+from pipeline.privacy.ledger.ledger import Charge, Ledger, Marks, OverspentError, RunFingerprint
+from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.ledger.store import Store, default_url, ledger_url
 
 RACERS = 16
 fork = multiprocessing.get_context("fork")
@@ -37,17 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a database that holds no ledger yet."""
     if request.param == "sqlite":
         return str(tmp_path / "ledger.sqlite")
-    return new_database(request.getfixturevalue("postgresql"))
-
-
-def new_database(address: str) -> str:
-    """Another database of the server."""
-    name = f"ledger_{time.time_ns()}"
-    engine = sa.create_engine(ledger_url(address), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return str(address).replace("/postgres?", f"/{name}?")
+    return str(request.getfixturevalue("new_database")())
 
 
 @pytest.fixture
@@ -125,11 +112,17 @@ def test_there_must_be_a_ledger_to_draw_on(tmp_path: Path) -> None:
         assert "secret" not in str(refused.value)
 
 
-def test_an_unreachable_server_is_told_without_the_password() -> None:
+def test_an_unreachable_server_and_a_missing_driver_are_told_without_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("psycopg")
+    url = "postgresql://user:secret@127.0.0.1:9/none"
     with pytest.raises(LedgerError) as failed:
-        Ledger.open("postgresql://user:secret@127.0.0.1:9/none")
-    assert "secret" not in str(failed.value)
+        Ledger.open(url)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(InputError, match="PostgreSQL needs the package psycopg") as missing:
+        Ledger.open(url)
+    assert "secret" not in f"{failed.value}{missing.value}"
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -180,47 +173,6 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
     ]
     assert len({run.text for run in runs}) == len(runs)
     assert key_and_context() == runs[0]
-
-
-def test_an_insecure_key_cannot_draw_on_a_ledger() -> None:
-    key = MasterKey.from_text("insecure-test:1")
-    with pytest.raises(InputError, match="cannot draw on a ledger"):
-        RunFingerprint.of(key, input_fingerprint="i", spine_fingerprint="s", privacy_fingerprint="p")
-
-
-def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One constant stands for both: a release of the software that draws otherwise cannot forget one of the two."""
-    before = key_and_context()
-    monkeypatch.setattr("pipeline.privacy.ledger.charges.DERIVATION", "spinewise keys 2")
-    assert key_and_context() != before
-    assert pipeline.privacy.keys.DERIVATION.encode() == pipeline.privacy.keys._SALT
-
-
-# What things cost
-
-
-@pytest.mark.parametrize(
-    ("framework", "mechanism", "scale", "costs"),
-    [
-        ("zcdp", "discrete_gaussian", "7/3", ("3/7", "3/14")),
-        ("zcdp", "discrete_laplace", "10", ("1/100", "1/200")),
-        ("zcdp", "exponential", "1/5", ("1/100", "1/200")),
-        ("zcdp", "permute_and_flip", "1/5", ("1/25", "1/50")),
-        ("pure", "discrete_laplace", "10", ("1/5", "1/10")),
-        ("pure", "exponential", "1/5", ("2/5", "1/5")),
-        ("pure", "permute_and_flip", "1/5", ("2/5", "1/5")),
-    ],
-)
-def test_what_each_mechanism_costs(
-    framework: Framework, mechanism: MechanismName, scale: str, costs: tuple[str, str]
-) -> None:
-    """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
-    group = Group("block", "total", mechanism, Fraction(scale), 5)
-    found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
-    assert found == [Fraction(cost) for cost in costs]
-    if mechanism == "discrete_gaussian":
-        with pytest.raises(InputError, match="has no pure guarantee"):
-            cost_of(group, "pure", "change-one")
 
 
 def test_amounts_are_exact_to_the_last_digit(file: str) -> None:
@@ -307,63 +259,6 @@ def test_a_ledger_that_many_make_at_once_is_made_once(url: str) -> None:
 # Killed
 
 
-def work(url: str, folder: Path, first: int, ready: int, *, sample_first: bool) -> None:
-    """Charge, note, sample and commit run after run until killed; a sample is a line with the run's number."""
-    with Ledger.open(url) as ledger:
-        samples = os.open(folder / "samples", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(ready, b"!")
-        for number in range(first, first + 1_000_000):
-            if sample_first:
-                os.write(samples, f"{number}\n".encode())
-            reservation = ledger.reserve(charge(number, "1/3", "1/7"))
-            note_event(folder, reservation.head)
-            if not sample_first:
-                os.write(samples, f"{number}\n".encode())
-            ledger.commit(reservation)
-
-
-def kill_once(url: str, folder: Path, first: int, seconds: float, *, sample_first: bool) -> tuple[int, int]:
-    """How many runs were sampled so far, one process killed after `seconds`, and how many are not in the ledger."""
-    reads, writes = os.pipe()
-    process = fork.Process(target=work, args=(url, folder, first, writes), kwargs={"sample_first": sample_first})
-    process.start()
-    os.close(writes)
-    assert os.read(reads, 1) == b"!"
-    os.close(reads)
-    time.sleep(seconds)
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    with Ledger.open(url) as ledger:
-        assert ledger.verify() == ()
-        events, runs = ledger.events(), ledger.dataset("persons").runs
-        note = read_note(folder)
-        check_noted(ledger.head(), {event.number: event.hash for event in events}, [note] if note else [])
-    assert all(len(charges) == 2 for charges in runs.values()), "a run was charged in part"
-    samples = folder / "samples"
-    sampled = {f"{int(line):064x}" for line in samples.read_text().split("\n")[:-1]} if samples.exists() else set()
-    return len(sampled), len(sampled - runs.keys())
-
-
-#: Of a version, and of a run of the tests.
-KILLS = 200 if OF_A_VERSION else 40
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sample_first", [False, True])
-def test_no_less_is_recorded_than_was_sampled_when_killed(tmp_path: Path, url: str, sample_first: bool) -> None:
-    """At random moments; a worker with the order wrong, killed as often, leaves a sample that nobody paid."""
-    begin(url, "1000000")
-    moments = np.random.default_rng(4).uniform(0, 0.3, KILLS)
-    found = [
-        kill_once(url, tmp_path, number * 10_000_000, float(moment), sample_first=sample_first)
-        for number, moment in enumerate(moments)
-    ]
-    sampled, missing = found[-1]
-    assert sampled > KILLS // 4
-    assert (missing > 0) == sample_first
-
-
 # Put back
 
 
@@ -383,3 +278,115 @@ def test_another_ledger_is_not_taken_for_the_one_that_was_charged(tmp_path: Path
             ledger.reserve(charge(1, "1/2"), noted=[note])
         with pytest.raises(LedgerError, match="was charged in the ledger"):
             note_event(tmp_path, ledger.head())
+
+
+# The high-water mark, which stands elsewhere: a ledger that was put back is noticed without any run
+
+
+@pytest.fixture
+def marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    path = tmp_path / "ledger.sqlite"
+    with_dataset(path, "first", create=True)
+    return path
+
+
+def with_dataset(path: Path, name: str, *, create: bool = False) -> None:
+    with Ledger.open(str(path), create=create) as ledger:
+        ledger.open_dataset(name, population="p", framework="zcdp", budget=Fraction(1), neighbours="change-one")
+
+
+def test_a_fork_is_refused(marked: Path, tmp_path: Path) -> None:
+    """Two copies that were both continued: the one that was not seen first is not the ledger."""
+    shutil.copy(marked, tmp_path / "copy.sqlite")
+    with_dataset(marked, "second")
+    with Ledger.open(str(tmp_path / "copy.sqlite"), state=tmp_path / "elsewhere") as ledger:
+        ledger.open_dataset("other", population="p", framework="zcdp", budget=Fraction(1), neighbours="change-one")
+    with (
+        Ledger.open(str(tmp_path / "copy.sqlite")) as ledger,
+        pytest.raises(LedgerError, match="event 2 is another one"),
+    ):
+        ledger.datasets()
+
+
+def test_a_charge_needs_a_place_for_its_mark(marked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "taken"))
+    with Ledger.open(str(marked)) as ledger:
+        with pytest.raises(LedgerError, match="high-water mark cannot be kept there"):
+            ledger.close_dataset("first")
+        assert [event.kind for event in ledger.events()] == ["open"]
+
+
+def test_a_damaged_mark_is_named(marked: Path) -> None:
+    with Ledger.open(str(marked)) as ledger:
+        mark = Marks().file(ledger.id)
+        mark.write_text("{}")
+        with pytest.raises(LedgerError, match=f"{ledger.id}.json is damaged"):
+            ledger.datasets()
+
+
+def test_what_is_written_while_one_reads_is_no_roll_back(marked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process adds an event, and raises the mark, between the reading of the one and of the other."""
+    read, writers = Store.read, ["second"]
+
+    def overtaken(store: Store) -> list[Event]:
+        events = read(store)
+        if writers:
+            with_dataset(marked, writers.pop())
+        return events
+
+    with Ledger.open(str(marked)) as ledger:
+        monkeypatch.setattr(Store, "read", overtaken)
+        assert list(ledger.datasets()) == ["first"]
+        assert list(ledger.datasets()) == ["first", "second"]
+        writers.append("third")
+        assert ledger.verify() == ()
+
+
+# The tables: whole or not there, and those of another version left alone
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE ledger_about SET version = 3", "has version 3; this software reads version 4 alone"),
+        ("UPDATE ledger_about SET version = 'four'", "no whole number as its version"),
+        ("DELETE FROM ledger_about", "ledger_about has 0 rows, one is needed"),
+    ],
+)
+def test_a_ledger_of_another_version_is_left_alone(file: str, change: str, message: str) -> None:
+    begin(file)
+    engine = sa.create_engine(ledger_url(file))
+    with engine.begin() as connection:
+        connection.execute(sa.text(change))
+    engine.dispose()
+    before = Path(file).read_bytes()
+    for create in (False, True):
+        with pytest.raises(LedgerError, match=message):
+            Ledger.open(file, create=create)
+    assert Path(file).read_bytes() == before
+
+
+def test_a_ledger_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(tmp_path / "new.sqlite")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledger_schema, "_MADE", {"sqlite": ("CREATE NONSENSE",)})
+        with pytest.raises(LedgerError, match="syntax error"):
+            Ledger.open(file, create=True)
+    with pytest.raises(InputError, match="there is none"):
+        Ledger.open(file)
+    with Ledger.open(file, create=True) as ledger:
+        assert ledger._store.problems() == []
+
+
+def test_where_the_ledger_is_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPINEWISE_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_url() == "/state/spinewise/ledger.sqlite"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative is ignored")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_url() == "/home/someone/.local/state/spinewise/ledger.sqlite"
+    monkeypatch.setenv("SPINEWISE_LEDGER", "postgresql://h/d")
+    assert default_url() == "postgresql://h/d"
+    assert ledger_url("postgresql://u@h/d").drivername == "postgresql+psycopg"

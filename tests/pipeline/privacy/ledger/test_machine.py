@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -35,7 +33,7 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject
 from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Charge, Ledger, Marks, Reservation, RunFingerprint
-from pipeline.privacy.ledger.store import Writing, ledger_url
+from pipeline.privacy.ledger.store import Writing
 
 SUBJECTS = ("county:total", "zeros")
 #: What a transaction can end with; a process says by its exit status which it was.
@@ -376,10 +374,7 @@ class Machine(RuleBasedStateMachine):
         for name, known in self.model.items():
             state = states[name]
             assert state.spent == sum(known.spent.values())
-            assert (state.closed, set(state.runs)) == (
-                known.closed,
-                {f"{run:064x}" for run in known.runs},
-            )
+            assert (state.closed, set(state.runs)) == (known.closed, {f"{run:064x}" for run in known.runs})
             for purpose, part in known.parts.items():
                 assert state.left_for(purpose) == part - known.spent[purpose] >= 0
         assert self.ledger.verify() == ()
@@ -399,17 +394,12 @@ def test_whatever_happens_to_a_ledger_it_is_what_the_model_says() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_happens_for_longer(postgresql: str) -> None:
+def test_whatever_happens_for_longer(new_database: Callable[[], str]) -> None:
     """Also to one in a database of PostgreSQL, which has no file to be put back."""
 
     class Served(Machine):
         def new_url(self) -> str:
-            name = f"machine_{time.time_ns()}"
-            engine = sa.create_engine(ledger_url(postgresql), isolation_level="AUTOCOMMIT")
-            with engine.connect() as connection:
-                connection.execute(sa.text(f"CREATE DATABASE {name}"))
-            engine.dispose()
-            return postgresql.replace("/postgres?", f"/{name}?")
+            return new_database()
 
     run_state_machine_as_test(Served, settings=settings(max_examples=15, stateful_step_count=25))
     run_state_machine_as_test(Machine, settings=settings(max_examples=60, stateful_step_count=40))

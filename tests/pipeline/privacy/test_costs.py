@@ -1,0 +1,329 @@
+"""Noise follows from budgets by the published formulas exactly, and costs what is said of it; figures are literals.
+
+A square that is left out, or a figure rounded down, is seen here, as is a cost that is not true of what is drawn.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.model.exact import epsilon_text
+from pipeline.privacy.accounting.local import _decimal as _of_reports
+from pipeline.privacy.accounting.mechanisms import (
+    MECHANISMS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    MechanismName,
+    mechanism,
+)
+from pipeline.privacy.accounting.statement_models import odds
+from pipeline.privacy.budget import (
+    LARGEST_SCALE,
+    LEAST_SCALE,
+    Framework,
+    Mechanism,
+    Neighbours,
+    NoiseSpec,
+    farthest,
+    noise_for,
+    reach_of_total,
+    rounded_text,
+)
+from pipeline.privacy.ledger.events import Group, by_up_to, cost_of, numbers_of_unit, per_person
+from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.privacy.ledger.report import _text as _in_report
+from pipeline.privacy.noise.sampler import tails
+from pipeline.questions.resolved import Part
+from pipeline.questions.sensitivity import scale_for
+from pipeline.release.privacy_statement import decimal_text
+from pipeline.spec.update import AddedSection, _cost
+
+ExactTails = Callable[[NoiseSpec], list[Decimal]]
+
+
+@pytest.mark.parametrize(
+    ("framework", "neighbours", "mechanism", "scale"),
+    [
+        ("zcdp", "change-one", "discrete_gaussian", Fraction(100)),  # 2 / (2 rho)
+        ("zcdp", "add-remove", "discrete_gaussian", Fraction(50)),  # 1 / (2 rho)
+        ("pure", "change-one", "discrete_laplace", Fraction(200)),  # 2 / epsilon
+        ("pure", "add-remove", "discrete_laplace", Fraction(100)),  # 1 / epsilon
+    ],
+)
+def test_noise_of_a_hundredth(
+    framework: Framework, neighbours: Neighbours, mechanism: Mechanism, scale: Fraction
+) -> None:
+    found = noise_for(framework, Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), neighbours)
+    assert found == NoiseSpec(mechanism, scale)
+
+
+def test_the_farthest_of_very_many_numbers_is_known() -> None:
+    """Tails below the last bit of 1: a normal one at x is about exp(-x^2 / 2) / (x sqrt(2 pi))."""
+    for numbers in (10**15, 10**17, 10**30):
+        x, tail = farthest("zcdp", numbers, 0.1), 0.05 / numbers
+        lower = (1 / x - 1 / x**3) * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+        assert lower < tail < lower / (1 - 1 / x**2)
+
+
+def test_shares_are_exact_and_add_up() -> None:
+    """The rhos of all queries, recovered from their noise, sum to the total without a rounding error."""
+    total = Fraction(293764, 114921)
+    levels = [Fraction(1, 7), Fraction(2, 7), Fraction(4, 7)]
+    queries = [Fraction(1, 3), Fraction(543, 1000), 1 - Fraction(1, 3) - Fraction(543, 1000)]
+    noises = [noise_for("zcdp", total, a, b, "change-one") for a, b in itertools.product(levels, queries)]
+    assert sum(1 / noise.scale for noise in noises) == total
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("zCDP", Fraction(1), Fraction(1), Fraction(1), "change-one"), r"framework: found 'zCDP'.*zcdp, pure"),
+        (("zcdp", Fraction(1), Fraction(1), Fraction(1), "swap"), r"neighbours: found 'swap'.*change-one, add-remove"),
+        (("zcdp", Fraction(0), Fraction(1), Fraction(1), "change-one"), "total budget: found 0;"),
+        (("zcdp", Fraction(-1), Fraction(1), Fraction(1), "change-one"), "total budget: found -1;"),
+        (("zcdp", Fraction(1), Fraction(0), Fraction(1), "change-one"), "level share: found 0;"),
+        (("zcdp", Fraction(1), Fraction(6, 5), Fraction(1), "change-one"), "level share: found 6/5;"),
+        (("pure", Fraction(1), Fraction(1), Fraction(11, 10), "change-one"), "query share: found 11/10;"),
+        (("zcdp", Fraction(1, 10**11), Fraction(1), Fraction(1), "change-one"), r"1e\+11; at most 10000000000"),
+        (("pure", Fraction(1, 10**11), Fraction(1), Fraction(1), "change-one"), r"b = 2e\+11; at most 20000"),
+    ],
+)
+def test_bad_budgets_are_refused_by_name(arguments: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        noise_for(*arguments)
+
+
+@pytest.mark.parametrize("value", [0.5, True, "1/2", None])
+def test_inexact_numbers_are_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="total budget"):
+        noise_for("zcdp", value, Fraction(1), Fraction(1), "change-one")
+
+
+def test_specs_are_checked_and_compare_by_value() -> None:
+    assert NoiseSpec("discrete_gaussian", Fraction(2, 4)) == NoiseSpec("discrete_gaussian", Fraction(1, 2))
+    assert str(NoiseSpec("discrete_gaussian", Fraction(2, 4))) == "discrete gaussian, sigma^2 = 1/2"
+    with pytest.raises(InputError, match="must be above 0"):
+        NoiseSpec("discrete_laplace", Fraction(0))
+    with pytest.raises(InputError, match="found 'gaussian'"):
+        NoiseSpec("gaussian", Fraction(1))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
+@pytest.mark.parametrize("scale", ["1/15", "1/10", "1/2", "1", "19/10", "99/10", "10", "101/10", "100"])
+def test_variance_is_that_of_the_discrete_distribution(
+    mechanism: Mechanism, scale: str, exact_tails: ExactTails
+) -> None:
+    """Against the definition in decimals: Var = 2 sum over k >= 1 of (2k - 1) T(k)."""
+    spec = NoiseSpec(mechanism, Fraction(scale))
+    with localcontext(Context(prec=60)):
+        exact = 2 * sum((2 * k - 1) * tail for k, tail in enumerate(exact_tails(spec)) if k)
+        assert abs(Decimal(spec.variance) / exact - 1) < Decimal("1e-14")
+
+
+def test_variance_never_underflows() -> None:
+    huge = [noise_for(f, Fraction(10**9), Fraction(1), Fraction(1), "change-one") for f in ("zcdp", "pure")]
+    assert huge[0].variance == pytest.approx(1e-15)  # a millionth of sigma^2 = 1e-9
+    assert huge[1].variance == pytest.approx(8e-24)  # a millionth of 2 b^2, b = 2e-9
+    mechanisms: tuple[Mechanism, ...] = ("discrete_gaussian", "discrete_laplace")
+    assert set(mechanisms) == set(LARGEST_SCALE) == set(LEAST_SCALE)
+    for kind in mechanisms:
+        least = LEAST_SCALE[kind]
+        assert 1e-107 < NoiseSpec(kind, least).variance < 1e-100  # its square is no float's underflow
+        with pytest.raises(InputError, match=r"noise scale: found .*; at least 1e-.* is needed: a budget so large"):
+            NoiseSpec(kind, least / 2)
+        steps = [NoiseSpec(kind, Fraction(2) ** i / 1000).variance for i in range(20)]
+        assert all(math.isfinite(v) for v in steps)
+        assert steps == sorted(steps)
+
+
+# Costs by hand
+
+
+@pytest.mark.parametrize(
+    ("part", "framework", "neighbours", "people", "scale"),
+    [
+        (Part("sum", 0, 600), "zcdp", "change-one", (1, 1), 360_000),
+        (Part("sum", 0, 600), "zcdp", "add-remove", (1, 1), 180_000),
+        (Part("sum", 0, 600), "zcdp", "change-one", (3, 1), 3_240_000),
+        (Part("sum", -300, 300), "zcdp", "change-one", (1, 1), 425**2),
+        (Part("sum", 0, 600), "pure", "change-one", (3, 1), 3600),
+        (Part("sum", -100, 500, 0, "total"), "zcdp", "change-one", (3, 1), 360_000),
+        (Part("count", 1, 1), "zcdp", "change-one", (3, 1), 9),
+        (Part("count", 1, 1, 0, "unit"), "zcdp", "change-one", (3, 3), 3),
+        (Part("count", 1, 1, 0, "unit"), "pure", "add-remove", (3, 2), 2),
+    ],
+)
+def test_the_scale_of_noise_has_the_square_of_what_a_person_moves(
+    part: Part, framework: Framework, neighbours: Neighbours, people: tuple[int, int], scale: int
+) -> None:
+    """For a budget of 1: sigma^2 = m R^2 k^2 / 2, b = m R k; of units n in place of k^2 and of k."""
+    assert scale_for(part, framework, neighbours, Fraction(1), people)[1] == scale
+    assert scale_for(part, framework, neighbours, Fraction(scale), people)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("framework", "mechanism", "query", "scale", "costs"),
+    [
+        ("zcdp", "discrete_gaussian", "total", "7/3", ("3/7", "3/14")),
+        ("zcdp", "discrete_laplace", "total", "10", ("1/100", "1/200")),
+        ("zcdp", "exponential", "total", "1/5", ("1/100", "1/200")),
+        ("zcdp", "permute_and_flip", "total", "1/5", ("1/25", "1/50")),
+        ("pure", "discrete_laplace", "total", "10", ("1/5", "1/10")),
+        ("pure", "exponential", "total", "1/5", ("2/5", "1/5")),
+        ("pure", "permute_and_flip", "total", "1/5", ("2/5", "1/5")),
+        ("zcdp", "discrete_gaussian", "count: count", "9", ("1/9", "1/18")),
+        ("zcdp", "discrete_gaussian", "count: count" + per_person(3), "9", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600), "360000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "sum: sum wages" + by_up_to(600) + per_person(3), "3240000", ("1", "1/2")),
+        ("zcdp", "discrete_gaussian", "count: count units" + numbers_of_unit(3), "3", ("1", "1/2")),
+    ],
+)
+def test_the_ledger_counts_the_same_squares(
+    framework: Framework, mechanism: MechanismName, query: str, scale: str, costs: tuple[str, str]
+) -> None:
+    """Where one record is changed, and where one is added or removed; Gaussian noise has no cost in epsilon."""
+    group = Group("county", query, mechanism, Fraction(scale), 2)
+    found = [cost_of(group, framework, neighbours) for neighbours in ("change-one", "add-remove")]
+    assert found == [Fraction(cost) for cost in costs]
+    if mechanism == "discrete_gaussian":
+        with pytest.raises(InputError, match="has no pure guarantee"):
+            cost_of(group, "pure", "change-one")
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scale", "neighbours", "records", "cost"),
+    [
+        ("discrete_gaussian", "9", "change-one", 1, Fraction(1, 9)),
+        ("discrete_gaussian", "9", "change-one", 3, Fraction(1)),
+        ("discrete_gaussian", "9", "add-remove", 3, Fraction(1, 2)),
+        ("discrete_gaussian", "8", "change-one", 2, Fraction(1, 2)),
+        ("discrete_laplace", "6", "change-one", 3, Fraction(1)),
+        ("discrete_laplace", "6", "add-remove", 3, Fraction(1, 2)),
+    ],
+)
+def test_an_answer_of_a_version_costs_the_square_of_its_records_per_person(
+    mechanism: str, scale: str, neighbours: Neighbours, records: int, cost: Fraction
+) -> None:
+    added = AddedSection.model_construct(mechanism=mechanism, scale=Fraction(scale))
+    assert _cost(added, neighbours, records) == cost
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(10_001, 100_000), Fraction(1, 10**9), 0.1, 1.00001, 2.0])
+def test_what_is_stated_is_never_less_than_what_is_so(value: float | Fraction) -> None:
+    stated = Fraction(epsilon_text(value))
+    assert Fraction(value) <= stated < Fraction(value) + max(Fraction(1, 10_000), Fraction(value) / 1000)
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(2, 3), Fraction(1, 7 * 10**8), Fraction(10**15 + 1, 3)])
+def test_a_decimal_in_the_manifest_is_never_less_than_the_fraction(value: Fraction) -> None:
+    stated = Fraction(Decimal(decimal_text(value)))
+    assert value < stated <= value * (1 + Fraction(1, 10**11))
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (epsilon_text(16.4802), "16.49"),
+        (epsilon_text(Fraction("1.00001")), "1.001"),
+        (odds("1.5"), "4.5"),
+        (odds("1"), "2.8"),
+        (odds("1000"), "10^435"),
+        (_of_reports(Fraction(1, 3)), "0.333333333334"),
+        (_of_reports(Fraction(2, 3)), "0.666666666667"),
+        (amount_text(Fraction(1, 3), up=True), "0.333334 (1/3)"),
+        (amount_text(Fraction(2, 3)), "0.666666 (2/3)"),
+        (rounded_text(Fraction(200, 3), 3), "66.7"),
+        (rounded_text(Fraction(10) ** 400, 3), "1.00e+400"),
+        (rounded_text(Fraction(1, 10**400), 3), "1.00e-400"),
+    ],
+)
+def test_figures_for_people_are_rounded_to_the_side_that_promises_less(stated: str, said: str) -> None:
+    """Epsilons, odds and what is spent up, what is left down, also of what no float holds; by hand."""
+    assert stated == said
+
+
+@pytest.mark.parametrize(("rounding", "last"), [(ROUND_CEILING, "4"), (ROUND_FLOOR, "3")])
+def test_a_fraction_too_long_to_read_is_rounded_as_it_is_told(rounding: str, last: str) -> None:
+    """The ledger's report: what is spent up, what is left down; exact as long as the fraction is short."""
+    long = Fraction(1, 3) + Fraction(1, 7**500)
+    assert _in_report(long, rounding) == "0." + 39 * "3" + last
+    assert _in_report(Fraction(1, 3), rounding) == "1/3"
+
+
+def test_the_reach_of_a_total_is_from_end_to_end() -> None:
+    assert (reach_of_total(0, 600), reach_of_total(-100, 500)) == (600, 600)
+
+
+# What is drawn, by its Renyi divergence
+
+ORDERS = (1.1, 1.5, 2.0, 4.0, 16.0, 64.0)
+GAUSSIANS = [DiscreteGaussian(Fraction(s)) for s in ("1/4", "1", "7/3", "25", "400")]
+LAPLACES = [DiscreteLaplace(Fraction(b)) for b in ("1/3", "1", "5", "40")]
+
+Noise = DiscreteGaussian | DiscreteLaplace
+
+
+def log_probabilities(noise: Noise) -> NDArray[np.float64]:
+    """ln P(k) for k = -K, ..., K, from the exact tails that the sampler's table is made of."""
+    table = tails(noise.noise, 400)
+    exact = [a - b for a, b in zip(table.lower[:-1], table.lower[1:], strict=True)]  # P(X = k), in units of 2^-bits
+    exact = exact[: next((i for i, p in enumerate(exact) if p.bit_length() < table.bits - 320), len(exact))]
+    logs = [math.log(p) - table.bits * math.log(2) for p in exact]
+    return np.array(logs[:0:-1] + logs)
+
+
+def divergence(logs: NDArray[np.float64], order: float) -> float:
+    """Renyi divergence of one number from the same moved by one."""
+    p, q = logs[1:], logs[:-1]
+    exponent = order * p + (1 - order) * q
+    top = float(exponent.max())
+    return (top + math.log(math.fsum(np.exp(exponent - top)))) / (order - 1)
+
+
+@pytest.mark.parametrize("noise", [*GAUSSIANS, *LAPLACES], ids=str)
+def test_rho_bounds_the_renyi_divergence_of_what_is_drawn(noise: Noise) -> None:
+    """At every order, for one number moved and for two; and the Gaussian's is nearly met where it is wide."""
+    logs = log_probabilities(noise)
+    for order in ORDERS:
+        found = divergence(logs, order)
+        for moved in (1, 2):
+            assert moved * found <= order * float(noise.rho(moved)) * (1 + 1e-9)
+        if isinstance(noise, DiscreteGaussian) and noise.scale >= 1 and order < 10:
+            assert found > order * float(noise.rho(1)) * 0.99
+
+
+@pytest.mark.parametrize("noise", GAUSSIANS[1:], ids=str)
+def test_a_little_less_noise_would_break_the_claim(noise: DiscreteGaussian) -> None:
+    less = DiscreteGaussian(noise.scale * Fraction(95, 100) ** 2)
+    assert any(divergence(log_probabilities(less), a) > a * float(noise.rho(1)) for a in ORDERS)
+
+
+@pytest.mark.parametrize("noise", LAPLACES, ids=str)
+def test_epsilon_is_the_largest_ratio_of_what_is_drawn(noise: DiscreteLaplace) -> None:
+    logs = log_probabilities(noise)
+    largest = float(np.abs(np.diff(logs)).max())
+    for moved in (1, 2):
+        assert moved * largest == pytest.approx(float(noise.epsilon(moved)), rel=1e-9)
+    less = log_probabilities(DiscreteLaplace(noise.scale * Fraction(95, 100)))
+    assert float(np.abs(np.diff(less)).max()) > float(noise.epsilon(1)) * 1.01
+
+
+def test_what_is_no_mechanism_is_refused() -> None:
+    with pytest.raises(InputError, match="allowed are discrete_gaussian, discrete_laplace, exponential"):
+        mechanism("gaussian", Fraction(1))
+    for name in MECHANISMS:
+        assert mechanism(name, Fraction(2)).name == name
+        with pytest.raises(InputError, match="must be above 0"):
+            mechanism(name, Fraction(0))
+        with pytest.raises(TypeError):
+            mechanism(name, 0.5)  # type: ignore[arg-type]
