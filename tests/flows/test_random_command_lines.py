@@ -1,4 +1,4 @@
-"""Hundreds of random command lines and bad inputs: each ends with a status and a message, and never hangs."""
+"""Hundreds of random command lines: each ends with a status and a message, and never hangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracles.bad_inputs import KINDS, judge_all
 from oracles.command_lines import Places, command_line, commands
 from oracles.how_many import OF_A_VERSION
 from oracles.watched import ends_well, for_each_number, spinewise
@@ -88,14 +87,3 @@ def test_command_lines(places: Places, tmp_path: Path) -> None:
 
     for_each_number("command line", {"command line": 2_000 if OF_A_VERSION else 240}, each, first=0)
     assert {words[0] for words, _ in commands()} <= used
-
-
-@pytest.mark.slow
-def test_hundreds(tmp_path: Path) -> None:
-    """Of every kind: no traceback, no hang, no silent acceptance, no status that does not fit."""
-    tally = judge_all(1_000_000, 400, tmp_path)
-    assert not tally.faults, tally.faults
-    assert {kind for kind, _ in tally.ends} == set(KINDS)
-    for kind in ("spec", "records", "areas", "question"):
-        assert tally.ends[kind, "refused"] > 20
-        assert tally.ends[kind, "accepted"] > 3
