@@ -174,13 +174,13 @@ def test_the_bytes_do_not_depend_on_batches(job: Job, monkeypatch: pytest.Monkey
     assert file_of(job).read_bytes() == before
 
 
-def test_half_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_third_of_the_noise_is_found(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     assert failed(job) == set()
 
-    def half(spec: NoiseSpec) -> object:
-        return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 4))
+    def third(spec: NoiseSpec) -> object:
+        return sampler_for(NoiseSpec(spec.mechanism, spec.scale / 9))
 
-    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", half)
+    monkeypatch.setattr(pipeline.confidential.measure, "sampler_for", third)
     choose_again(job)
     noise_findings = feature_module("features.audit.finished").noise_findings
     assert {one.check for one in noise_findings(job.run.root) if not one.passed} == {"noise found"}
