@@ -316,7 +316,7 @@ def assert_form(one: Shell) -> None:
     """The page's form has a field with a type and a text for each parameter, and none for a key."""
     deployment = one.ask("deployments/name/spinewise%20release/example")
     fields = deployment["parameter_openapi_schema"]["properties"]
-    stated = {"spec", "out", "data", "workers", "key_file", "engine", "scheduler", "scratch", "i_know"}
+    stated = {"spec", "out", "data", "workers", "key_file", "scheduler", "scratch", "i_know"}
     stated |= {"period", "arrival"}
     assert set(fields) == stated
     assert all(shown["description"] for shown in fields.values())
