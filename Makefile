@@ -95,7 +95,7 @@ test-slow: setup
 test-all: setup
 	$(PYTEST)
 
-# Before a version: the slow tests in full, 20,000 spoilt inputs for 2,000, kills in every step; and tests that draw
+# Before a version: the matrix for all cases, 20,000 spoilt inputs, kills in every step; and tests that draw
 # examples with others than in every run.
 test-version: setup
 	SPINEWISE_TEST_VERSION=1 $(PYTEST) -m slow --durations=40
