@@ -19,6 +19,8 @@ from matrix.case import Case
 from matrix.cases import CASES
 from matrix.content import content_of, differences, is_form, streams_of
 
+#: What of a manifest follows from the hash of an event of the ledger, where a choice is named by its event.
+_OF_ITS_EVENT: Final = ("spec.marginals.chosen", "key_salt", "key_commitment", "input_fingerprints")
 PROJECT: Final = Path(__file__).resolve().parents[2]
 STORED: Final = Path(__file__).resolve().parent / "stored"
 
@@ -30,6 +32,8 @@ def held_by(case: Case, folder: Path) -> dict[str, str]:
         for place in case.published
         for name, text in content_of(folder / place / "public").items()
     }
+    if any("spec.marginals.chosen" in name for name in files):
+        files = {name: text for name, text in files.items() if not any(one in name for one in _OF_ITS_EVENT)}
     return files | streams_of(case.streams(folder))
 
 

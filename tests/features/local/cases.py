@@ -19,6 +19,10 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
 
+#: No noise of ours is in the counts of reports, so that there is none to be drawn again.
+_DRAWN_ELSEWHERE: Final = dict.fromkeys(("second program", "audit"), "no noise was added here")
+
+
 def _survey(name: str, write: Callable[[Path], Survey], *, full: bool = False) -> Case:
     """A release from reports, whose key is always the same."""
 
@@ -31,7 +35,7 @@ def _survey(name: str, write: Callable[[Path], Survey], *, full: bool = False) -
             _expect(RunDirectory(folder / "out" / "survey"), write(Path(place) / "again"))
 
     run = run_of("survey.toml", "out", "--key", f"file:{KEY}")
-    return Case(name, written, (run,), ("out/survey",), expect, full=full)
+    return Case(name, written, (run,), ("out/survey",), expect, full=full, without=_DRAWN_ELSEWHERE)
 
 
 def _expect(released: RunDirectory, survey: Survey) -> None:
@@ -86,6 +90,7 @@ CASES: Final[Sequence[Case]] = (
         ("in/register/out/register", "out/survey"),
         _expect_mixed,
         charged=True,
+        without=_DRAWN_ELSEWHERE,
     ),
 )
 
