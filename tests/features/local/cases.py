@@ -20,7 +20,11 @@ from pipeline.spec.release_spec import load_spec
 
 
 #: No noise of ours is in the counts of reports, so that there is none to be drawn again.
-_DRAWN_ELSEWHERE: Final = dict.fromkeys(("second program", "audit"), "no noise was added here")
+_DRAWN_ELSEWHERE: Final = {
+    "second program": "no noise was added here",
+    "audit": "no noise was drawn here that could be audited",
+    "export --format nmf": "has no noisy counts, but totals of reports",
+}
 
 
 def _survey(name: str, write: Callable[[Path], Survey], *, full: bool = False) -> Case:
