@@ -26,7 +26,7 @@ from releases.wide import CHOSEN, write_wide
 
 import pipeline.confidential.measure
 from auditor.program import audit
-from pipeline.confidential.accuracy import TableErrors
+from pipeline.confidential.accuracy import TableErrors, accuracy_page
 from pipeline.confidential.measure import measure_level, select_versions
 from pipeline.confidential.process import described, restored
 from pipeline.confidential.refusals import shielded
@@ -37,6 +37,8 @@ from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
+from pipeline.model.texts.catalogue import Texts
+from pipeline.pages.words import Called
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.select import Select
 from pipeline.published import open_finished
@@ -227,6 +229,20 @@ def test_errors_by_brute_force(step: int) -> None:
     ]
     assert (fitness.areas, fitness.fit) == ((people >= 500).sum(), np.array(fit)[people >= 500].sum())
     assert (fitness.all_areas, fitness.all_fit) == ((people > 0).sum(), np.array(fit)[people > 0].sum())
+
+
+def test_the_restricted_page_is_marked_and_escapes_whatever_has_a_name() -> None:
+    """Tables, levels, what is counted, and areas and answers among the largest errors, stated or not."""
+    whole = replace(drawn_table(2, 2, seed=5), geocodes=np.array(["<i>0", "<i>1"]), labels=("<i>a", "<i>b"))
+    called = Called("<i>table", "<i>level", {"<i>a": "<i>label"}, {"<i>0": "<i>area"})
+    errors = [TableErrors("<i>t", "<i>l", calls) for calls in (called, Called())]
+    for one in errors:
+        one.add(whole, whole.counts + 1)
+    page = accuracy_page("<i>release", "official", [("<i>persons", errors)], Texts())
+    assert "RESTRICTED" in page
+    assert "<i>" not in page
+    names = ("table", "level", "label", "area", "0", "1", "a", "b", "t", "l", "release", "persons")
+    assert [name for name in names if f"&lt;i&gt;{name}" not in page] == []
 
 
 # Noise is bound to all tables of the same records

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from releases.command import environment
+from releases.command import PROJECT, environment
 from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
@@ -219,6 +219,30 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     assert len(working["combine"]) == 1
     assert working["report"] == working["accuracy"] == working["combine"]
     assert spawned() == []
+
+
+#: What no process that sees records has a use for: what reaches others, an engine, the second program; frames.
+_STRANGERS = {"auditor", "dask", "flows", "http.client", "pandas", "prefect", "requests", "urllib.request"}
+#: What measuring has no use for, beside: solvers; and settings and ledger, which a charge alone loads.
+_NEEDLESS = {"asyncio", "cvxpy", "ortools", "pydantic_settings", "sqlalchemy"}
+_NEEDLESS |= {"scipy.linalg", "scipy.optimize", "scipy.special"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "without"),
+    [
+        ("pipeline/confidential/process.py", _STRANGERS | _NEEDLESS),
+        pytest.param("features/*/confidential.py", _STRANGERS, marks=pytest.mark.slow),
+    ],
+)
+def test_what_it_imports_reaches_nobody_and_solves_nothing(modules: str, without: set[str]) -> None:
+    """Nor does what features let see the records with it reach anybody."""
+    names = [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in PROJECT.glob(modules)]
+    program = f"import {', '.join(names)}, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {*names} <= loaded
+    assert without & loaded == set()
 
 
 def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:
