@@ -176,10 +176,19 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
         tables = [towns[name] / "public" / "tables" / "sex" / f"{level}.parquet" for name in ("town", "other key")]
         first, second = (pd.read_parquet(path).set_index("geocode").loc[area] for path in tables)
         for label in ("young * f", "grown * f", "young * m", "grown * m"):
-            change, margin = second[label] - first[label], math.hypot(*(one[f"{label}:moe90"] for one in (first, second)))
-            verdict = "equal" if change == 0 else "cannot tell" if abs(change) <= margin else ("fell", "rose")[change > 0]
+            change, margin = (
+                second[label] - first[label],
+                math.hypot(*(one[f"{label}:moe90"] for one in (first, second))),
+            )
+            verdict = (
+                "equal" if change == 0 else "cannot tell" if abs(change) <= margin else ("fell", "rose")[change > 0]
+            )
             numbers = f"{first[label]:,.0f} {second[label]:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
-            assert [line for line in told if " ".join(line).endswith(f"{label} {numbers}")] != [], (area, label, numbers)
+            assert [line for line in told if " ".join(line).endswith(f"{label} {numbers}")] != [], (
+                area,
+                label,
+                numbers,
+            )
     records = tmp_path / "persons.csv"
     records.write_text("the records")
     taken = tmp_path / "taken.html"
