@@ -239,10 +239,8 @@ def test_what_it_imports_reaches_nobody_and_solves_nothing(modules: str, without
     """Nor does what features let see the records with it reach anybody."""
     names = [".".join(path.relative_to(PROJECT).with_suffix("").parts) for path in PROJECT.glob(modules)]
     program = f"import {', '.join(names)}, sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stdout.split())
+    command = [sys.executable, "-c", program]
+    loaded = {*subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout.split()}
     assert {*names} <= loaded
     assert without & loaded == set()
 

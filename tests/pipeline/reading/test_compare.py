@@ -174,21 +174,13 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
     assert [" ".join(line) for line in told if line[:1] in (["tract"], ["county"])] == ["tract B02", "county A"]
     for area, level in (("B02", "tract"), ("A", "county")):
         tables = [towns[name] / "public" / "tables" / "sex" / f"{level}.parquet" for name in ("town", "other key")]
-        first, second = (pd.read_parquet(path).set_index("geocode").loc[area] for path in tables)
+        both = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
         for label in ("young * f", "grown * f", "young * m", "grown * m"):
-            change, margin = (
-                second[label] - first[label],
-                math.hypot(*(one[f"{label}:moe90"] for one in (first, second))),
-            )
-            verdict = (
-                "equal" if change == 0 else "cannot tell" if abs(change) <= margin else ("fell", "rose")[change > 0]
-            )
-            numbers = f"{first[label]:,.0f} {second[label]:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
-            assert [line for line in told if " ".join(line).endswith(f"{label} {numbers}")] != [], (
-                area,
-                label,
-                numbers,
-            )
+            first, second = (one[label] for one in both)
+            change, margin = second - first, math.hypot(*(one[f"{label}:moe90"] for one in both))
+            verdict = "cannot tell" if abs(change) <= margin else "fell" if change < 0 else "rose"
+            numbers = f"{label} {first:,.0f} {second:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
+            assert [line for line in told if " ".join(line).endswith(numbers)] != [], (area, numbers)
     records = tmp_path / "persons.csv"
     records.write_text("the records")
     taken = tmp_path / "taken.html"
