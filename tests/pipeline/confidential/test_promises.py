@@ -428,7 +428,6 @@ def test_no_run_is_charged_to_a_ledger_that_was_put_back(
         run(write_town(tmp_path / "in", *CHARGED, *name), out)
     assert drawn == []
     assert (folder / "ledger.sqlite").read_bytes() == (folder / "before.sqlite").read_bytes()
-    assert not [*out.glob("another/**/*.parquet")]
 
 
 def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(
