@@ -100,7 +100,6 @@ class Refusal:
         told: what the one message says: the file, key, row or geounit; what was found; what is allowed.
         command: that refuses it; the case's last one where it is empty.
         status: its exit status; 3 where the budget is not enough.
-        restricted: what is told in restricted/ alone, and in no message: geounits and numbers of the records.
     """
 
     case: str
@@ -108,7 +107,6 @@ class Refusal:
     told: tuple[str, ...]
     command: Command = ()
     status: int = 2
-    restricted: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

@@ -94,8 +94,11 @@ REFUSED: Final[Sequence[Refusal]] = (
     Refusal(
         "town",
         _contradicted,
-        ("check", "restricted/refused.txt"),
-        restricted=("the constraints contradict each other", "block ", "quarters = dorm is", "(group quarters)"),
+        (
+            "the constraints contradict each other: block A0101, by 1 person",
+            "is exactly 6 (invariant",
+            "at most 5 (group",
+        ),
     ),
 )
 
