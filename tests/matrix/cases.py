@@ -95,7 +95,7 @@ REFUSED: Final[Sequence[Refusal]] = (
         "town",
         _contradicted,
         (
-            "the constraints contradict each other: block A0101, by 1 person",
+            "the constraints contradict each other: block A0101, by 1",
             "is exactly 6 (invariant",
             "at most 5 (group",
         ),
