@@ -63,7 +63,7 @@ class PlacedWorkers(Workers):
         self.kinds.add(kind)
         assert not (open_ := mutable_parts(immutable(given))), f"{kind} is given what can be changed: {open_}"
         before = fingerprint(given)
-        found = without_garbage(partial(_there, function, *given))
+        found = without_garbage(partial(_elsewhere, function, *given))
         assert fingerprint(given) == before, f"{kind} changed what it was given"
         assert not (open_ := mutable_parts(found)), f"{kind} gives what can be changed: {open_}"
         self._results.append((kind, found, fingerprint(found)))
@@ -91,12 +91,16 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _there(function: Callable[..., Any], *given: Any) -> Any:
-    """The result of a task on another machine, where it has one form of arrays, or else of another process."""
+def _elsewhere(function: Callable[..., Any], *given: Any) -> Any:
+    """The result of a task from another machine, where it has one form of arrays, or else from another process."""
     if given and isinstance(given[0], Portable):
         there = _pickled(given[0].packed())
-        return immutable(given[0].result_of(_sent(there.arrays_of(apart(function, there)))))
-    return immutable(_pickled(apart(*_pickled((function, *given)))))
+        before = fingerprint(there)
+        result = there.arrays_of(apart(function, there))
+        assert fingerprint(there) == before, f"{name_of(function)} changed what was sent to it"
+        return immutable(given[0].result_of(_sent(result)))
+    _pickled((function, *given))
+    return immutable(_pickled(apart(function, *given)))
 
 
 def _pickled(value: Any) -> Any:
