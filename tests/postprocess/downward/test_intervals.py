@@ -89,9 +89,9 @@ def test_errors_by_brute_force() -> None:
     twice = found + found
     for both, one in ((twice.by_truth, found.by_truth), (twice.by_release, found.by_release)):
         assert (both.places.tolist(), both.times.tolist()) == (one.places.tolist(), (2 * one.times).tolist())
-    for one, other in ((found, coarse), (coarse, found)):
-        with pytest.raises(ValueError, match=f"in classes of {one.unit} persons and of {other.unit} cannot be added"):
-            one + other
+    for first, other in ((found, coarse), (coarse, found)):
+        with pytest.raises(ValueError, match=f"in classes of {first.unit} persons and of {other.unit} cannot be added"):
+            first + other
 
 
 def test_the_central_range_by_brute_force() -> None:
