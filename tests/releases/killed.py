@@ -70,7 +70,7 @@ def main() -> None:
         write(writer, *batch)
         killer.happens("measured")
 
-    MeasurementWriter.write = counted_write  # type: ignore[method-assign]
+    MeasurementWriter.write = counted_write  # type: ignore[assignment, method-assign]
     if period:
         run_period(Path(spec), Path(out), period, progress=killer)
     else:

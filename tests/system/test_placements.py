@@ -74,7 +74,8 @@ def test_each_kind_could_be_done_elsewhere(
             seen |= workers.kinds
     trials, (trial, *_) = feature_module("features.audit.trials"), feature_module("features.audit.installed").CASES
     pair = trials.write_pair(tmp_path, trial, Fraction(1))
-    with PlacedWorkers() as workers:
+    workers = PlacedWorkers()
+    with workers:
         trials.outcomes_of(pair, pair, 2, 1, workers, whole=False)
     seen |= workers.kinds
     modules = {module: module.removesuffix(".py").replace("/", ".") for module in TASKS}

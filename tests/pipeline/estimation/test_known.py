@@ -87,10 +87,11 @@ def test_what_is_known_is_put_where_it_is_needed_and_nowhere_else() -> None:
 
 def test_facilities_facts_and_both_ends_of_a_link_are_asked() -> None:
     """A public fact that says nothing of estimation is left out."""
+    results = cast("Any", lambda name: f"those of {name}")
     fact, silent = SimpleNamespace(knowledge=lambda _job, universe, own: Least(f"{universe.name}, {own}")), object()
     for name, expected in (("later", ["later, own", "later"]), ("", [", own", ", those of later"]), ("x", ["x, own"])):
         job, universe = SimpleNamespace(links=(Above(),)), SimpleNamespace(name=name, facts=(silent, fact))
-        found = Known.of(cast("Any", job), cast("Any", universe), cast("Any", "own"), lambda name: f"those of {name}")
+        found = Known.of(cast("Any", job), cast("Any", universe), cast("Any", "own"), results)
         assert isinstance(found.knowledge[0], BoundedByFacilities)
         assert [one.source for one in found.knowledge[1:] if isinstance(one, Least)] == expected
         assert len(found.knowledge) == 1 + len(expected)

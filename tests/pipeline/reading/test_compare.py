@@ -177,7 +177,7 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
         both = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
         for label in ("young * f", "grown * f", "young * m", "grown * m"):
             first, second = (one[label] for one in both)
-            change, margin = second - first, math.hypot(*(one[f"{label}:moe90"] for one in both))
+            change, margin = second - first, math.hypot(*(float(one[f"{label}:moe90"]) for one in both))
             verdict = "cannot tell" if abs(change) <= margin else "fell" if change < 0 else "rose"
             numbers = f"{label} {first:,.0f} {second:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
             assert [line for line in told if " ".join(line).endswith(numbers)] != [], (area, numbers)
