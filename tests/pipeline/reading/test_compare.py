@@ -174,10 +174,10 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
     assert [" ".join(line) for line in told if line[:1] in (["tract"], ["county"])] == ["tract B02", "county A"]
     for area, level in (("B02", "tract"), ("A", "county")):
         tables = [towns[name] / "public" / "tables" / "sex" / f"{level}.parquet" for name in ("town", "other key")]
-        both = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
+        both: list[Any] = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
         for label in ("young * f", "grown * f", "young * m", "grown * m"):
             first, second = (one[label] for one in both)
-            change, margin = second - first, math.hypot(*(float(one[f"{label}:moe90"]) for one in both))
+            change, margin = second - first, math.hypot(*(one[f"{label}:moe90"] for one in both))
             verdict = "cannot tell" if abs(change) <= margin else "fell" if change < 0 else "rose"
             numbers = f"{label} {first:,.0f} {second:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
             assert [line for line in told if " ".join(line).endswith(numbers)] != [], (area, numbers)
