@@ -62,6 +62,13 @@ def _sampled(folder: Path) -> None:
     (folder / "release.toml").write_text(_SAMPLED, encoding="utf-8")
 
 
+def _contradicted(folder: Path) -> None:
+    """Exact numbers of quarters, of which facilities have room for fewer."""
+    path = folder / "release.toml"
+    text = path.read_text("utf-8").replace("upper = 60", "upper = 5")
+    path.write_text(text.replace('county = ["total"]', 'county = ["total"]\nblock = ["quarters"]'), "utf-8")
+
+
 #: Those of no feature.
 CORE: Final[Sequence[Case]] = (
     released("town", lambda folder: write_town(folder, *QUICK), "release.toml", "town", full=True),
@@ -83,7 +90,17 @@ CORE: Final[Sequence[Case]] = (
     released("sampled", _sampled, "release.toml", "sampled"),
 )
 #: What the core refuses.
-REFUSED: Final[Sequence[Refusal]] = ()
+REFUSED: Final[Sequence[Refusal]] = (
+    Refusal(
+        "town",
+        _contradicted,
+        (
+            "the constraints contradict each other: block A0101, by 1",
+            "is exactly 6 (invariant",
+            "at most 5 (group",
+        ),
+    ),
+)
 
 
 def _of_feature(name: str) -> Any:

@@ -1,8 +1,8 @@
 """Runs a release and kills itself: `python -m releases.killed SPEC OUT EVENT NUMBER`.
 
 EVENT is "start" or "finish" of a step, "finish NAME" of one with a name, "advance" within one, or "sync", a write to
-the disk, which comes before each file is moved into place and after it; NUMBER says at which of these the process
-ends, without any cleaning up.
+the disk, which comes before each file is moved into place and after it, or "measured", when a batch of a measurement is
+written and its file is not whole; NUMBER says at which of these the process ends, without any cleaning up.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
+from pipeline.release.measurements import MeasurementWriter
 from releases.command import module_in_a_fork
 from releases.small import run, run_period
 
@@ -63,6 +64,13 @@ def main() -> None:
         sync(fd)
 
     os.fsync = counted_sync
+    write = MeasurementWriter.write
+
+    def counted_write(writer: MeasurementWriter, *batch: Any) -> None:
+        write(writer, *batch)
+        killer.happens("measured")
+
+    MeasurementWriter.write = counted_write  # type: ignore[assignment, method-assign]
     if period:
         run_period(Path(spec), Path(out), period, progress=killer)
     else:

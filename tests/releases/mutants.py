@@ -31,7 +31,7 @@ import pipeline.privacy.noise.select
 from auditor.contents import canonical
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.accounting.uses import measurements_of
+from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
@@ -159,6 +159,12 @@ def _cheap(patch: Patch) -> None:
 def _free_level(patch: Patch) -> None:
     kept = lambda universe: tuple(m for m in measurements_of(universe) if m.level != "county")  # noqa: E731
     patch.setattr(pipeline.privacy.ledger.charge, "measurements_of", kept)
+
+
+def _without(query: str) -> Plant:
+    """A selection of versions is charged without one of its two uses: the choice, or what is measured of the chosen."""
+    kept = lambda universe: tuple(m for m in choices_of(universe) if not m.query.startswith(query))  # noqa: E731
+    return attribute(pipeline.privacy.ledger.charge, "choices_of", kept)
 
 
 def _more_invariants(patch: Patch) -> None:
@@ -337,6 +343,8 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
     mutant("a query charged at half its price", "sv", plant=_cheap, on="ledger"),
     mutant("a level that is not charged", "sv", plant=_free_level, on="ledger"),
+    mutant("a choice that is not charged", "s", plant=_without("select "), on="ledger"),
+    mutant("numbers of what was chosen that are not charged", "s", plant=_without("selected "), on="ledger"),
     mutant("a ledger that forgets", "s", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
 PLANTED += JOINED + AMOUNTS + ANSWERS + POSITIVES + READINGS

@@ -287,6 +287,20 @@ def test_it_does_not_matter_at_which_write(town_spec: Path, undisturbed: dict[st
     assert number > 100
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [1, 7])
+def test_killed_while_measurements_are_written(
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, number: int
+) -> None:
+    """Files of the level are begun, and none of them is where it will be; the same noise is drawn again."""
+    assert kill_at(town_spec, tmp_path, "measured", number)
+    left = RunDirectory(tmp_path / "town")
+    assert [path for path in left.staging.rglob("*") if path.is_file()] != []
+    assert_nothing_half_written(left.root)
+    assert public_bytes(run(town_spec, tmp_path)) == undisturbed
+    assert not left.staging.exists() or not any(left.staging.iterdir())
+
+
 #: Kills: of a version, so many that most steps have one.
 KILLS = 40 if OF_A_VERSION else 12
 

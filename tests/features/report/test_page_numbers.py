@@ -44,6 +44,30 @@ def reliability(release: Release, table: str, level: str, code: str, label: str)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("table", "level", "mark"), [("total", "tract", "shape"), ("quarters", "block", "symbol")])
+def test_under_the_mouse_is_what_the_file_says(
+    shown: Opened, release: Release, table: str, level: str, mark: str
+) -> None:
+    """Over areas of the map, and over dots: each area's name, number, interval or that it is exact, and its use."""
+    names = [one.name for one in reader_of(release).universe.tables]
+    for field, wanted in (("#table", names.index(table)), ("#level", release.levels.index(level))):
+        if shown.page.input_value(field) != str(wanted):
+            shown.wait("select_option", field, str(wanted))
+    label, places = release.table(table, level).columns[0], shown.page.locator(f"#picture svg .mark-{mark} path")
+    codes = set()
+    for place in range(min(12, places.count())):
+        shown.page.mouse.move(0, 0)
+        places.nth(place).hover(force=True)
+        shown.page.wait_for_selector("#tip:not([hidden])")
+        title, *lines = shown.page.locator("#tip > *").all_text_contents()
+        code = title.removeprefix(f"{level} ")
+        assert lines[0] == f"{label}: {words(release, table, level, code, label)}"
+        assert lines[-1].split(" ", 1)[1] == reliability(release, table, level, code, label)
+        codes.add(code)
+    assert len(codes) >= (6 if level == "tract" else 10)
+
+
+@pytest.mark.slow
 def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) -> None:
     names = [one.name for one in reader_of(release).universe.tables]
     for table, level in (("detail", "tract"), ("detail", "block"), ("sex", "tract")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from releases.command import environment
+from releases.command import PROJECT, environment
 from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
@@ -219,6 +220,34 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     assert len(working["combine"]) == 1
     assert working["report"] == working["accuracy"] == working["combine"]
     assert spawned() == []
+
+
+#: What no process that sees records has a use for: what reaches others, an engine, the second program; frames.
+_STRANGERS = {"auditor", "dask", "flows", "http.client", "pandas", "prefect", "requests", "urllib.request"}
+#: What measuring has no use for, beside: solvers; and settings and ledger, which a charge alone loads.
+_NEEDLESS = {"asyncio", "cvxpy", "ortools", "pydantic_settings", "sqlalchemy"}
+_NEEDLESS |= {"scipy.linalg", "scipy.optimize", "scipy.special"}
+
+
+#: What features let see the records with it.
+_OF_FEATURES = re.findall(r"features\.\w+\.confidential\b", (PROJECT / "features/confidential_registry.py").read_text())
+
+
+@pytest.mark.parametrize(
+    ("modules", "without"),
+    [
+        (["pipeline.confidential.process"], _STRANGERS | _NEEDLESS),
+        pytest.param(_OF_FEATURES, _STRANGERS, marks=pytest.mark.slow),
+    ],
+)
+def test_what_it_imports_reaches_nobody_and_solves_nothing(modules: list[str], without: set[str]) -> None:
+    """Nor do parts of features reach anybody, of those that are installed."""
+    names = [name for name in modules if (PROJECT / f"{name.replace('.', '/')}.py").exists()]
+    program = f"import {', '.join(names)}, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    loaded = {*subprocess.run(command, env=environment(), capture_output=True, text=True, check=True).stdout.split()}
+    assert {*names} <= loaded
+    assert without & loaded == set()
 
 
 def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with in/, out/town and ledger.sqlite; all of the budget is spent, and the datasets are closed."""
     folder = tmp_path_factory.mktemp("promises")
     place = open_datasets(folder / "ledger.sqlite")
+    shutil.copy(place, folder / "before.sqlite")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", place)
         patch.setenv("SPINEWISE_STATE", str(folder / "state"))
@@ -409,6 +410,24 @@ def test_receipts_add_up_and_find_what_the_ledger_has_lost(folder: Path, monkeyp
     assert "the ledger ends with event 5: it was put back to an older state" in verified("--file", export, published)
     monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "none.sqlite"))
     assert "what these releases state is sound: 1 manifests, no ledger" in verified(published)
+
+
+@pytest.mark.parametrize("how", ["its mark", "the run itself", "a run beside it"])
+def test_no_run_is_charged_to_a_ledger_that_was_put_back(
+    folder: Path, how: str, drawn: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its mark, whatever else is there; without one, by the note of a charge in the same folder of releases."""
+    shutil.copy(folder / "before.sqlite", folder / "ledger.sqlite")
+    if how == "its mark":
+        monkeypatch.setenv("SPINEWISE_STATE", str(folder / "state"))
+    name = () if how == "the run itself" else (('name = "town"', 'name = "another"'),)
+    out = tmp_path / "elsewhere" if how == "its mark" else folder / "out"
+    if how == "the run itself":
+        RunDirectory(out / "town").manifest.unlink()
+    with pytest.raises(LedgerError, match="put back to an older state"):
+        run(write_town(tmp_path / "in", *CHARGED, *name), out)
+    assert drawn == []
+    assert (folder / "ledger.sqlite").read_bytes() == (folder / "before.sqlite").read_bytes()
 
 
 def test_a_fork_and_an_undeclared_number_are_found_without_the_ledger(

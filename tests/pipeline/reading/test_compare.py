@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,18 @@ def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
     data = json.loads(CliRunner().invoke(app, [*arguments, "--area", "B02", "--json"]).stdout)
     assert data["first"]["budget"] == {"": "2", "units": "1"}
     assert data["areas"] == [compared(towns, "other key").of_area("B02").data()]
+    text = CliRunner().invoke(app, [*arguments, "--area", "B02", "--area", "A"]).stdout
+    told = [line.split() for line in text.splitlines()]
+    assert [" ".join(line) for line in told if line[:1] in (["tract"], ["county"])] == ["tract B02", "county A"]
+    for area, level in (("B02", "tract"), ("A", "county")):
+        tables = [towns[name] / "public" / "tables" / "sex" / f"{level}.parquet" for name in ("town", "other key")]
+        both: list[Any] = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
+        for label in ("young * f", "grown * f", "young * m", "grown * m"):
+            first, second = (one[label] for one in both)
+            change, margin = second - first, math.hypot(*(one[f"{label}:moe90"] for one in both))
+            verdict = "cannot tell" if abs(change) <= margin else "fell" if change < 0 else "rose"
+            numbers = f"{label} {first:,.0f} {second:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
+            assert [line for line in told if " ".join(line).endswith(numbers)] != [], (area, numbers)
     records = tmp_path / "persons.csv"
     records.write_text("the records")
     taken = tmp_path / "taken.html"

@@ -84,6 +84,14 @@ def test_errors_by_brute_force() -> None:
         places = zip(*(part.tolist() for part in sized.parts()), strict=True)
         assert dict(zip(places, sized.times.tolist(), strict=True)) == counted
     assert found.large.times.sum() == large > 100
+    coarse = ErrorCounts.empty(TABLE, BASIS, variances(65.0))
+    assert (found.unit, coarse.unit) == (1, 2), "classes reach 8 standard errors of the table"
+    twice = found + found
+    for both, one in ((twice.by_truth, found.by_truth), (twice.by_release, found.by_release)):
+        assert (both.places.tolist(), both.times.tolist()) == (one.places.tolist(), (2 * one.times).tolist())
+    for first, other in ((found, coarse), (coarse, found)):
+        with pytest.raises(ValueError, match=f"in classes of {first.unit} persons and of {other.unit} cannot be added"):
+            first + other
 
 
 def test_the_central_range_by_brute_force() -> None:

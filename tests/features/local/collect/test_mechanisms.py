@@ -246,6 +246,28 @@ def test_totals_are_sums_of_the_reports_of_each_group() -> None:
         assert direct.totals(numbers, groups, 5)[group].tolist() == expected
 
 
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomisedResponse(Fraction(3, 4)),
+        DirectEncoding(12, Fraction(1, 3)),
+        OptimisedUnaryEncoding(12, Fraction(1, 4)),
+    ],
+    ids=lambda one: one.name,
+)
+def test_errors_of_many_reports_are_those_of_theory(mechanism: ListedMechanism) -> None:
+    """Reports of an area do not depend on each other, which those that are enumerated alone cannot show."""
+    areas, people, k = 1_500, 200, mechanism.values
+    values = np.random.default_rng(7).choice(k, (areas, people), p=[0.6, *[0.4 / (k - 1)] * (k - 1)])
+    reports = mechanism.randomise(values.ravel(), KeyedBytes(KEY, (mechanism.name,)))
+    totals = mechanism.totals(reports, np.repeat(np.arange(areas), people), areas)
+    true = (values[:, :, None] == np.arange(k)).sum(axis=1)
+    theory = np.sqrt(people * mechanism.unit_variances(true.sum(axis=0)))
+    errors = (mechanism.debias(totals, np.full(areas, people)) - true) / theory
+    assert 0.97 < np.sqrt((errors**2).mean()) < 1.03
+    assert np.abs(errors.mean(axis=0)).max() * np.sqrt(areas) < 4
+
+
 def test_shares_are_made_positive_and_add_up() -> None:
     unary = OptimisedUnaryEncoding(4, Fraction(1, 4))
     assert np.allclose(
