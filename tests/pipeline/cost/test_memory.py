@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import resource
 import time
 from pathlib import Path
@@ -16,12 +15,11 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.cost.limits import check_possible
 from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
-from pipeline.cost.size import POSITIVE, POWER, WIDE_RECORDS, Size
+from pipeline.cost.size import POWER, Size
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.runs.open_public import open_listed
-from pipeline.runs.request import Request, check_request
 from pipeline.spec.preset import load_preset
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
@@ -63,24 +61,6 @@ def test_less_memory_means_parts_then_fewer_workers_then_a_refusal(tmp_path: Pat
     assert (True, True, 2) in seen
     assert seen[-1] == (False, True, 1)
     assert sorted(seen, key=lambda one: (not one[0], one[1], -one[2])) == seen
-
-
-@pytest.mark.usefixtures("heavy")
-def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_path: Path) -> None:
-    spec, spine = opened(write_town(tmp_path))
-    wanted, least = memory_of(spec, spine, 2), memory_of(spec, spine, 1, most_cells=8, part_cells=8)
-    assert wanted.margins_mb > least.margins_mb > 0
-    between = fitting(spec, spine, 2, int(0.5 * (wanted.peak_mb + least.peak_mb) * 1e6))
-    assert between.fits
-    assert (between.memory.workers, between.memory.parts) != (between.requested.workers, between.requested.parts)
-    way = fitting(spec, spine, 2, int(0.9 * least.peak_mb * 1e6))
-    with pytest.raises(InputError) as caught:
-        check_memory(spec, way)
-    figures = [float(one) for one in re.findall(r"([0-9.]+) GB", str(caught.value))]
-    expected = [way.memory.peak_mb, way.memory.margins_mb, 0.9 * least.peak_mb, way.bare]
-    assert figures == pytest.approx([one / 1000 for one in expected], abs=0.06)
-    assert way.bare < way.memory.peak_mb
-    assert "margins = false" in str(caught.value)
 
 
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,21 +164,6 @@ def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
     check_possible(*_own(path))
 
 
-def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
-    """3,000 combinations of grouped values: hours for the errors of a plan, which the run does not work out."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    path = write_binary(tmp_path, 2)
-    text = path.read_text().replace('a0 = ["no", "yes"]', f"a0 = {[str(value) for value in range(3000)]}")
-    text = text.replace("'", '"').replace('a0 = "1/2"', '"halves" = "1/2"').replace('"a0", levels', '"halves", levels')
-    values = [str(value) for value in range(1500)], [str(value) for value in range(1500, 3000)]
-    recode = f'[schema.recodes.halves]\nattribute = "a0"\ngroups = {{ low = {values[0]}, high = {values[1]} }}\n'
-    path.write_text(text.replace("[strategy.queries]", recode.replace("'", '"') + "[strategy.queries]"))
-    with pytest.raises(InputError, match=r"found 6,000 cells, too many to work out errors for"):
-        plan_release(path, 1)
-    checked = check_request(Request(path, tmp_path / "out", None, 1, i_know=True))
-    check_memory(checked.spec, fitting(checked.spec, read_spine(checked.spec.geography), 1, 64 * 10**9))
-
-
 def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
     spec = load_spec(path)
     return spec, spec.universes()[0]
@@ -244,13 +209,6 @@ def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
         check_possible(*_own(path))
 
 
-def test_a_solver_that_needs_matrices_of_all_cells_is_refused(tmp_path: Path) -> None:
-    path = write_persons(tmp_path, "dhc-persons-county")
-    path.write_text(path.read_text() + '[publish]\nmargins = false\n[postprocess]\nsolver = "cvxpy"\n')
-    with pytest.raises(InputError, match=r"postprocess.solver is 'cvxpy'; what fits"):
-        check_possible(*_own(path))
-
-
 SPEC = """
 name = "wide"
 [privacy]
@@ -279,19 +237,6 @@ def _spec(n_ages: int, n_jobs: int, detail: str) -> ReleaseSpec:
     return parse_spec(SPEC.format(ages=ages, jobs=jobs, detail=detail).replace("'", '"'))
 
 
-def _size(n_ages: int, n_jobs: int, detail: str) -> Size:
-    return Size.of(_spec(n_ages, n_jobs, detail).universes()[0], SPINE)
-
-
-def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
-    size = _size(116, 400, "detailed")
-    assert size.possible == 46_400
-    assert size.at_top == POSITIVE * (20 * WIDE_RECORDS) ** POWER
-    # The top is alone; its family has three matrices of its cells, and one of its own for each of 20 areas.
-    numbers = 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2
-    assert list(size.families) == pytest.approx([0, 4.5 * numbers])
-
-
 def test_the_population_counts_where_the_spec_states_it() -> None:
     """20 leaves of 40 persons: fewer cells are positive than of 400, and no more of a leaf than it has persons."""
     sizes = []
@@ -303,11 +248,6 @@ def test_the_population_counts_where_the_spec_states_it() -> None:
     assert sizes[1].at_top / sizes[0].at_top == pytest.approx(0.1**POWER)
     assert sizes[3].stack <= sizes[2].stack
     assert sizes[3].filled < sizes[3].geounits * 800
-
-
-def test_where_it_is_not_persons_may_be_anywhere() -> None:
-    size = _size(116, 400, "job")
-    assert (size.at_top, size.families) == (46_400, (0,))
 
 
 def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:

@@ -16,21 +16,18 @@ import pytest
 import scipy.sparse as sp
 
 import pipeline.execution.batch_store
-from geography.errors import InputError
 from pipeline.errors import ReleaseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.batches import run_kept
 from pipeline.execution.cluster import _arrays_in, _write, work_on
-from pipeline.execution.immutable import immutable
 from pipeline.execution.perform import Checkpoints
 from pipeline.execution.steps import Step
-from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
 from pipeline.release.software import software
 from postprocess.arrays import Arrays
 from postprocess.families import progress
-from postprocess.families.progress import Watch
 
 
 def slow_square(number: int) -> int:
@@ -166,34 +163,6 @@ def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     assert time.monotonic() - began < 60
 
 
-def say(number: int) -> int:
-    watch = Watch(f"family {number} {'é' * 100}")
-    watch._next = 0.0  # as if it had begun long ago
-    watch.at(lambda: f"step {number}")
-    return os.getpid()
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int) -> None:
-    heard: list[tuple[str, str]] = []
-    with Workers(count, start_after=0.0, told=lambda what, where: heard.append((what, where))) as workers:
-        processes = set(workers.run(say, range(6)))
-    ends = time.monotonic() + 60
-    while len(heard) < 6 and time.monotonic() < ends:
-        time.sleep(0.02)
-    assert sorted(where for _, where in heard) == [f"step {number}" for number in range(6)]
-    assert all(what.startswith(f"family {where[-1]}") for what, where in heard)
-    assert (os.getpid() in processes) == (count == 1)
-    say(9)
-    assert len(heard) == 6, "nobody listens after the block"
-
-
-def test_at_least_one_worker_is_needed() -> None:
-    with pytest.raises(InputError, match="workers: found 0; at least 1"):
-        Workers(0)
-    assert default_workers() >= 1
-
-
 @dataclass(frozen=True, eq=False)
 class Doubling:
     """A task as it goes to a cluster, with an array in each place where tasks have some."""
@@ -243,14 +212,6 @@ def assert_closed(result: dict[str, Any]) -> None:
     for array in (result["doubled"][0], result.get("given", result["doubled"][0])):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
-
-
-def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
-    task = Doubling.of(3)
-    assert len(writeable(task)) == 8
-    assert immutable(task) is task
-    assert writeable(task) == []
-    assert task.numbers.tolist() == [4, 5, 6]
 
 
 @pytest.mark.parametrize("where", ["here", "processes"])
@@ -411,14 +372,6 @@ def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: Run
         assert (Checkpoints(directory).notes_of(prepare) is None) is needed
 
 
-def test_a_damaged_list_counts_as_none(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    (directory.main.checkpoints / "steps.json").write_text("{")
-    assert Checkpoints(directory).notes_of(step) is None
-
-
 def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: RunDirectory) -> None:
     batches = Batches(directory)
     batches.put("estimate block", "0-3", {})
@@ -428,15 +381,6 @@ def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: Run
     Checkpoints(directory).record(step, {})
     assert not batches.has("estimate block", "0-3")
     assert batches.has("simulate", "0")
-
-
-def test_what_was_told_is_checked_too(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {"families": 3})
-    path = directory.main.checkpoints / "steps.json"
-    path.write_text(path.read_text().replace('"families": 3', '"families": 4'))
-    assert Checkpoints(directory).notes_of(step) is None
 
 
 def squared(number: int) -> int:
@@ -487,14 +431,6 @@ def test_only_what_is_missing_is_computed(batches: Batches) -> None:
     assert list(started(workers, batches, [3, 1, 2], done)) == [9, 1, 4]
     assert workers.tasks == [2]
     assert done == [3, 1, 2]
-
-
-def test_a_step_of_one_batch_is_not_kept_nor_is_anything_in_memory(batches: Batches) -> None:
-    assert list(started(Counting(), batches, [5], [])) == [25]
-    assert not batches.has("square", "5")
-    memory = Batches()
-    assert list(started(Counting(), memory, [5, 6], [])) == [25, 36]
-    assert not memory.has("square", "5")
 
 
 @pytest.mark.parametrize("lasting", [True, False])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,21 +113,6 @@ def test_the_three_forms_of_a_geography_give_the_same_spine(tmp_path: Path, suff
     parents = ["", "", "A", "A", "B", *(b[:3] for b in blocks)]
     pairs = spine({"of": parents, "code": children}, column="code", parent="of", levels=["county", "tract", "block"])
     assert prefixes.fingerprint() == table.fingerprint() == pairs.fingerprint()
-
-
-def test_a_wrong_geography_names_its_file(tmp_path: Path) -> None:
-    def read(name: str) -> Spine:
-        section = {"file": str(tmp_path / name), "column": "block", "levels": {"county": 1, "block": 5}}
-        return read_spine(GeographySection.model_validate(section))
-
-    with pytest.raises(InputError, match=r"none\.csv: the file of the geography does not exist"):
-        read("none.csv")
-    (tmp_path / "short.csv").write_text("block\nA0101\nA01\n")
-    with pytest.raises(SpineError, match=r"short\.csv: level 'block': 1 code of the wrong length: 'A01'"):
-        read("short.csv")
-    (tmp_path / "other.csv").write_text("code\nA0101\n")
-    with pytest.raises(InputError, match=r"other\.csv: no column 'block'"):
-        read("other.csv")
 
 
 def test_a_leaf_may_have_several_rows_where_the_spec_says_so(tmp_path: Path) -> None:
@@ -257,13 +241,6 @@ def shown(areas: list[Area]) -> list[tuple[str, str, list[list[list[list[float]]
     return [(a.geocode, a.name, [[ring.tolist() for ring in polygon] for polygon in a.polygons]) for a in areas]
 
 
-def test_areas_come_in_the_order_of_the_level_with_names_and_holes(tmp_path: Path) -> None:
-    first, second = read_areas(source(geojson(tmp_path, TWO)), CODES)
-    assert (first.geocode, first.name, second.geocode) == ("01", "Area 01", "02")
-    assert [len(polygon) for polygon in first.polygons] == [2]
-    assert sorted(map(tuple, second.polygons[0][0][:-1].tolist())) == [(1, 0), (1, 1), (2, 0), (2, 1)]
-
-
 def test_every_format_gives_the_same_areas(tmp_path: Path) -> None:
     geopandas = pytest.importorskip("geopandas", reason="the extra maps is not installed")
     expected = shown(read_areas(source(geojson(tmp_path, TWO)), CODES))
@@ -290,12 +267,6 @@ def test_shared_borders_stay_shared_and_straight_lines_are_short() -> None:
     assert inner == {point for point in second if 0.5 < point[0] < 1.5}
     assert len(inner) > 400
     assert (0.0, 0.5) not in first  # on a straight line
-
-
-def test_what_is_too_small_for_the_grid_is_left_out() -> None:
-    large, tiny = np.array(square(0, 0, 10.0)), np.array(square(3, 3, 1e-5))
-    (area,) = on_grid([Area("01", "", ((large, tiny), (tiny,)))])
-    assert [len(polygon) for polygon in area.polygons] == [1]
 
 
 def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -345,23 +316,3 @@ def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypat
     assert source.file.stat().st_size < 20_000
     with pytest.raises(InputError, match=r"are in it, which only a file that was made to do harm has; it is not read"):
         read_areas(source, np.array(["a"]))
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("none.geojson", "none.geojson cannot be read: No such file"),
-        ("text.geojson", "text.geojson is not what its name says"),
-        ("text.geojson.gz", "text.geojson.gz is not what its name says"),
-        ("text.gpkg", r"polygons other than GeoJSON \(.geojson, .geojson.gz\) need geopandas"),
-    ],
-)
-def test_files_that_cannot_be_read_are_told(
-    tmp_path: Path, name: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "geopandas", None)
-    if not name.startswith("none"):
-        content = gzip.compress(b"{")[:-4] if name.endswith("gz") else b"{"
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=told):
-        read_areas(source(tmp_path / name), CODES)

@@ -115,23 +115,6 @@ def _sealed(content: dict[str, object]) -> bytes:
     return canonical_json({**content, "manifest_sha256": hashlib.sha256(canonical_json(content)).hexdigest()})
 
 
-def test_another_format_or_other_fields_are_named(run: RunDirectory) -> None:
-    content = json.loads(run.manifest.read_bytes())
-    changes: list[tuple[dict[str, object], str]] = [
-        ({"format": 2}, "has the format 2; this version of the software reads 1"),
-        ({"more": 1}, "is not a manifest of this format: more"),
-        ({"public_seed": "0"}, "is not a manifest of this format: public_seed"),
-        ({"status": "fine"}, "is not a manifest of this format: status"),
-        ({"files": {"a": {"sha256": "0"}}}, r"is not a manifest of this format: files\.a\.bytes"),
-    ]
-    for change, message in changes:
-        run.manifest.write_bytes(_sealed({**content, **change}))
-        with pytest.raises(ReleaseError, match=message):
-            read_manifest(run.manifest)
-    run.manifest.unlink()
-    assert "manifest.json cannot be read: No such file" in check_public_files(run)[0]
-
-
 def test_changed_files_are_named(run: RunDirectory) -> None:
     run.report.write_bytes(b"<HTML>")
     run.main.table("race", "tract").write_bytes(b"longer table")
@@ -176,13 +159,6 @@ def test_a_forged_path_is_never_opened(run: RunDirectory, tmp_path: Path) -> Non
     problems = check_public_files(run)
     assert len(problems) == 2
     assert all("is missing" in problem for problem in problems)
-
-
-def test_strange_names_are_shown_without_their_effect(run: RunDirectory) -> None:
-    (run.public / "a\nb\x1b[2J").write_bytes(b"")
-    (run.public / os.fsdecode(b"\xff")).write_bytes(b"")
-    problems = check_public_files(run)
-    assert problems == ["'public/a\\nb\\x1b[2J' is not in the manifest", "'public/\\udcff' is not in the manifest"]
 
 
 SCHEMA = Schema((Attribute("sex", ("m", "f")), Attribute("age", ("young", "old"))))

@@ -242,12 +242,6 @@ def waited_for(pipe: Path) -> Iterator[list[Path]]:
         watch.join()
 
 
-def test_who_waits_for_a_pipe_is_seen_and_let_go(tmp_path: Path) -> None:
-    with waited_for(tmp_path / "pipe") as waiting:
-        assert (tmp_path / "pipe").read_bytes() == b""
-    assert waiting
-
-
 @pytest.mark.slow
 def test_no_command_waits_for_a_pipe_in_a_release(damaged_town: Town, tmp_path: Path) -> None:
     """In the place of every file of the release, public and restricted, under some of the commands, in turn."""

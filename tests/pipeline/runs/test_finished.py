@@ -13,10 +13,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from releases.command import spinewise
 from releases.series_town import INDEPENDENT, write_series_town
 from releases.series_town import SPEC as SERIES_TOWN
-from releases.small import QUICK, public_bytes, request_of, run, run_period, write_town
+from releases.small import QUICK, request_of, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 import pipeline
@@ -232,21 +231,6 @@ def test_a_charged_release_is_recognised_where_its_ledger_is(tmp_path: Path, mon
         assert not recognised(checked)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [[], ["--no-prefect"]])
-def test_the_command_finds_it_soon(copied: Path, engine: list[str]) -> None:
-    """Without importing an engine, or a solver of others."""
-    before = public_bytes(copied / "out" / "town")
-    command = ["run", "in/release.toml", "--out", "out", "--key", "file:in/key", "--i-know", *engine]
-    done = spinewise(*command, cwd=copied, PYTHONPROFILEIMPORTTIME="1")
-    assert done.returncode == 0, done.stderr
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert "nothing was computed, drawn or charged" in done.stderr
-    assert "pipeline.runs.finished" in imported
-    assert imported & {"prefect", "dask", "distributed", "cvxpy"} == set()
-    assert public_bytes(copied / "out" / "town") == before
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two releases of one file, a third of another one, and one with a test key."""
@@ -280,16 +264,6 @@ def test_losses_of_one_file_are_added_up(folder: Path) -> None:
 def test_nothing_is_said_of_other_records_or_of_trials(folder: Path) -> None:
     assert added_up(RunDirectory(folder / "third")) == ""
     assert added_up(RunDirectory(folder / "trial")) == ""
-
-
-def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        shutil.copytree(folder / name, tmp_path / name)
-    (tmp_path / "first" / "restricted" / "input.json").write_text(json.dumps([1]))
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
-    shutil.copy(folder / "first" / "restricted" / "input.json", tmp_path / "first" / "restricted" / "input.json")
-    (tmp_path / "first" / "public" / "manifest.json").write_text("{")
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
 
 
 def test_a_series_has_one_budget(tmp_path: Path) -> None:

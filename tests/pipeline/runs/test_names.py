@@ -151,22 +151,3 @@ def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
     forged_manifest = manifest.model_copy(update={"provenance": (forged, *manifest.provenance[1:])})
     write_manifest(opened, forged_manifest)
     assert "public/manifest.json: provenance is not what the spec gives" in verify_release(opened, 1, Silent())
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        (
-            'accept = ["geographie"]',
-            r"provenance\.accept: the spec has no public input 'geographie'; its public inputs",
-        ),
-        ('inputs.polygons = { source = "public" }', r"provenance\.inputs: the spec has no public input 'polygons'"),
-        ('inputs.schema = { source = "mine" }', r"provenance\.inputs\.schema\.source: "),
-        ('inputs."companions.units.schema" = { source = "records" }', r'accept = \["companions\.units\.schema"\]'),
-        ('inputs.bounds = { source = "records", from = "a count" }', r"give away: bounds \(a count\)"),
-    ],
-)
-def test_what_is_wrong_in_the_section_is_said(section: str, message: str, tmp_path: Path) -> None:
-    town = write_town(tmp_path / "town", ("[companions.units]", f"[provenance]\n{section}\n\n[companions.units]"))
-    with pytest.raises(InputError, match=message):
-        request_of(town, tmp_path / "out")

@@ -22,7 +22,7 @@ from auditor.program import audit
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.errors import InputError, SpineError
+from pipeline.errors import SpineError
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.allocation import allocations
@@ -68,20 +68,6 @@ def test_the_spine_of_a_regrouped_release_is_public(tmp_path: Path) -> None:
     unit = dict(zip(public.leaf_level.geocodes.tolist(), parents.tolist(), strict=True))
     whole = {unit[block] for block in inside}
     assert sorted(block for block, of in unit.items() if of in whole) == sorted(inside)
-
-
-def test_areas_that_do_not_fit_are_told(tmp_path: Path) -> None:
-    spec = town_with_areas(tmp_path / "in", 'file = "areas.csv", kinds = ["school"]')
-    with pytest.raises(InputError, match=r"has no area of kind 'school'; its kinds are 'place', 'reservation'"):
-        read_spine(load_spec(spec).geography)
-    spec = town_with_areas(tmp_path / "in")
-    areas = tmp_path / "in" / "areas.csv"
-    areas.write_text(areas.read_text() + "place,1,Z9999\n")
-    with pytest.raises(SpineError, match=r"areas\.csv: 1 leaves are not on the spine: 'Z9999'"):
-        read_spine(load_spec(spec).geography)
-    spec = write_town(tmp_path / "two", (LEVELS, 'levels = { county = 1, block = 5 }\nregroup = { file = "a.csv" }'))
-    with pytest.raises(InputError, match=r"geography\.regroup: found 2 levels; three are needed"):
-        load_spec(spec)
 
 
 SPEC = """

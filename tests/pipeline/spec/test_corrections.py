@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from releases.small import SPEC
 
 from auditor.check.update import _without_texts
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import SpecError
 from pipeline.release.run_directory import WITH_TEXTS
 from pipeline.spec.problems import _plain
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -152,20 +152,3 @@ def test_both_programs_leave_out_the_same_of_a_published_spec(tmp_path: Path) ->
         assert (_without_texts(changed) == _without_texts(full)) == text, place
         seen.add(text)
     assert seen == {True, False}
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ('[schema.labels.values.sex]\nx = "x"', "schema.labels.values.sex.x: 'x' is not a value of sex;"),
-        ('[companions.homes.schema.labels]\nrecords = "x"', "companions.homes: 'homes' is not a companion;"),
-        ('[report]\ntitel = "x"', "report.titel: is no text for readers, .* did you mean 'title'"),
-        ("[report]\ntitle = 3", "report.title: found the number 3"),
-        ("", "corrects nothing; every text is as the release has it"),
-        ("[report", "not valid TOML"),
-    ],
-)
-def test_what_does_not_fit_is_said_with_the_file(tmp_path: Path, text: str, sentence: str) -> None:
-    path, spec = corrections(tmp_path, text), spec_of(tmp_path)
-    with pytest.raises(InputError, match=rf"^{path}: .*{sentence}"):
-        corrected(spec, read_corrections(path), str(path))

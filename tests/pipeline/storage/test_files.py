@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.program import write_private
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
     canonical_json,
@@ -30,15 +29,12 @@ from pipeline.storage.files import (
     make_restricted,
     open_parquet,
     read_header,
-    reading,
     rows_per_group,
-    staged,
     texts,
     write_bytes,
     write_json,
     write_parquet,
 )
-from pipeline.storage.page_files import check_page_file, write_page_file
 from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import remove_leftovers, temporary_folder
 
@@ -54,16 +50,6 @@ def staging(tmp_path: Path) -> Path:
 
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, staging: Path) -> None:
-    target = tmp_path / "public" / "deep" / "file"
-    with staged(target, staging) as path:
-        path.write_text("half")
-        assert not target.exists()
-        path.write_text("whole")
-    assert target.read_text() == "whole"
-    assert list(staging.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -96,51 +82,6 @@ def test_an_error_on_the_way_leaves_the_old_file_and_no_rubbish(
             write_bytes(target, b"new", staging)
     assert target.read_bytes() == b"old"
     assert list(staging.iterdir()) == []
-
-
-#: Parquet files that are none of a release's.
-FOREIGN: dict[str, bytes | pa.Table | None] = {
-    "cannot be read as a Parquet file": None,
-    "cannot be read as a Parquet file: ": b"PAR1 no such thing",
-    "was not written by this software": pa.table({"a": [1]}),
-}
-
-
-@pytest.mark.parametrize("told", FOREIGN)
-def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path, told: str) -> None:
-    path, content = tmp_path / "x.parquet", FOREIGN[told]
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif content is not None:
-        pa.parquet.write_table(content, path)
-    with pytest.raises(ReleaseError, match=rf"x\.parquet {told}"), open_parquet(unchecked(path)) as file:
-        read_header(file, path)
-
-
-@settings(max_examples=60)
-@given(damage=st.sampled_from(["cut", "flip"]), data=st.data())
-def test_a_parquet_file_cut_short_or_with_a_bit_turned_over_is_refused_or_read_as_it_was(
-    damage: str, data: st.DataObject
-) -> None:
-    """Whatever is read of it is what was written, or there is one sentence; cut anywhere it is never fewer rows."""
-    table = pa.table({"geocode": [f"A{i:03d}" for i in range(400)], "n": [i * i for i in range(400)]})
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_parquet(folder / "whole.parquet", table, folder, {"kind": "test"})
-        whole = (folder / "whole.parquet").read_bytes()
-        footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # a bit of it can end Arrow, and the process
-        place = data.draw(st.integers(1, (len(whole) if damage == "cut" else footer) - 1))
-        turned = whole[:place] + bytes([whole[place] ^ 1 << data.draw(st.integers(0, 7))]) + whole[place + 1 :]
-        path = folder / "x.parquet"
-        path.write_bytes(whole[:place] if damage == "cut" else turned)
-        try:
-            with open_parquet(unchecked(path)) as file, reading(path):
-                found = file.read()
-                read_header(file, path)
-        except ReleaseError:
-            return
-        assert damage == "flip"
-        assert found.num_rows == table.num_rows
 
 
 KILLED = """
@@ -359,14 +300,3 @@ def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
         "spinewise-refused-x",
         "spinewise-verify-x",
     ]
-
-
-def test_a_page_is_written_to_a_page_and_to_nothing_else(tmp_path: Path) -> None:
-    for path, told in ((tmp_path / "a.csv", "ends in .html"), (tmp_path / "none" / "a.html", "there is no folder")):
-        with pytest.raises(InputError, match=f"--html .*{told}"):
-            check_page_file("--html", path)
-    check_page_file("--html", tmp_path / "a.html")
-    (tmp_path / "a.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
-        write_page_file("--html", tmp_path / "a.html", "<p>")
-    assert [*tmp_path.iterdir()] == [tmp_path / "a.html"]

@@ -32,11 +32,10 @@ from pipeline.privacy.accounting.composition import (
     basic_epsilon,
     gaussian_epsilon,
     group_budget,
-    moments_epsilon,
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.accounting.pld import Use, gaussian_losses, interval, pld_epsilon
+from pipeline.privacy.accounting.pld import Use, gaussian_losses, pld_epsilon
 from pipeline.privacy.accounting.statements import PrivacyAccount, Statement, privacy_statements
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.noise.exponential import Exponential
@@ -187,14 +186,6 @@ def test_groups_cost_the_square_of_their_size_in_rho(persons: PrivacyAccount) ->
     assert group_budget("pure", Fraction(1, 2), 6) == 3
     with pytest.raises(InputError, match="a group of 0 records"):
         group_budget("zcdp", rho, 0)
-
-
-def test_moments_are_the_best_order_of_renyi_composition() -> None:
-    """Against a search over orders of Mironov's conversion."""
-    rho, delta = Fraction(7, 5), Fraction(1, 10**8)
-    orders = [1 + i / 1000 for i in range(1, 50_000)]
-    best = min(alpha * float(rho) + math.log(1 / delta) / (alpha - 1) for alpha in orders)
-    assert moments_epsilon(rho, delta) == pytest.approx(best, rel=1e-6)
 
 
 def test_basic_and_advanced_composition() -> None:
@@ -400,11 +391,6 @@ def test_what_is_not_computed() -> None:
     assert pld_epsilon([(DiscreteGaussian(Fraction(10**9)), 2)], Fraction(1, 10**6)) is None
     with pytest.raises(ValueError, match="must not be negative"):
         pld_epsilon([(use, -1)], Fraction(1, 10**6))
-
-
-def test_the_interval_is_at_most_1_by_the_number_of_uses() -> None:
-    for rho, uses in [(Fraction(5, 2), 130), (Fraction(40), 5000), (Fraction(1, 10**6), 2)]:
-        assert interval(rho, uses, Fraction(1, 10**10)) <= 1 / uses
 
 
 # Epsilon of a rho

@@ -98,12 +98,6 @@ def test_what_cannot_be_set_aside_is_refused(ledger: Ledger, purposes: dict[str,
     assert "other" not in ledger.datasets()
 
 
-@pytest.mark.parametrize("text", ["", "county", "county:", ":total", "zeros:", "bounds:"])
-def test_what_is_no_subject_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="allowed are LEVEL:QUERY"):
-        Subject.parse(text)
-
-
 def test_the_receipt_is_of_the_runs_own_events_not_of_the_ledgers_head(ledger: Ledger) -> None:
     before = ledger.reserve(charge(1, exact=exact())).charged
     ledger.reserve(charge(2))
@@ -204,12 +198,6 @@ def test_a_period_after_another_release_is_another(ledger: Ledger) -> None:
     ledger.reserve(period(2, 1))
     with pytest.raises(InputError, match="a period is drawn once"):
         ledger.reserve(period(2, 1, "f" * 64))
-
-
-@pytest.mark.parametrize(("number", "predecessor"), [(0, "f" * 64), (1, FIRST), (3, "f" * 64)])
-def test_a_place_that_cannot_be_is_refused(number: int, predecessor: str) -> None:
-    with pytest.raises(ValueError, match="period"):
-        SeriesUse("padron", "a" * 64, 3, number, "2031", predecessor)
 
 
 # What is done to the events shows
