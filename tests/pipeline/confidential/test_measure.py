@@ -170,11 +170,6 @@ def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: E
     assert stat.S_IMODE(directory.refusal.stat().st_mode) == 0o600
 
 
-def test_a_result_is_passed_on(directory: RunDirectory) -> None:
-    assert shielded(directory, "tabulate", lambda: "fingerprint") == "fingerprint"
-    assert not directory.refusal.exists()
-
-
 def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDirectory) -> None:
     """Libraries are loaded late, and where memory is short the loader says so in words of its own."""
     error = ImportError("libopenblas.so: failed to map segment from shared object")

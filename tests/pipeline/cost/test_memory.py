@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import resource
-import time
 from pathlib import Path
 
 import pytest
-from releases.command import feature_module, needs, spinewise
+from releases.command import needs, spinewise
 from releases.small import QUICK, run, write_town
 
 import pipeline.cost.memory
@@ -15,12 +14,10 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.cost.limits import check_possible
 from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
-from pipeline.cost.size import POWER, Size
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.runs.open_public import open_listed
-from pipeline.spec.preset import load_preset
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
@@ -78,23 +75,6 @@ def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) ->
     return memory_of(public.spec, public.spine, workers).peak_mb
 
 
-def test_each_process_holds_one_draw_of_the_tables_that_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
-    monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
-    monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
-    without = memory(tmp_path, 0, 1)
-    one, two, four = (memory(tmp_path, 10, workers) for workers in (1, 2, 4))
-    assert one > 2 * without
-    assert two - one > 2 * (one - without)
-    assert four - two == pytest.approx(two - one)
-    assert memory(tmp_path, 20, 1) == one
-    detail = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
-    total = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
-    assert memory(tmp_path, 10, 1, detail, total) < 0.7 * one
-
-
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
 SECONDS = 60.0
 
@@ -117,21 +97,6 @@ def write_binary(folder: Path, attributes: int) -> Path:
     spec = folder / "spec.toml"
     spec.write_text('name = "binary"\n' + spec.read_text())
     return spec
-
-
-@pytest.mark.parametrize("attributes", [12, 16])
-def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: int) -> None:
-    """12 took a minute: each of 4,096 parts of the errors was made by itself, for each query."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    began = time.process_time()
-    planned = plan_release(write_binary(tmp_path, attributes), 1)
-    assert time.process_time() - began < SECONDS
-    (universe,) = planned.universes
-    assert len(universe.rows) == 3 * attributes
-    errors = {(row.level, row.numbers): row.per_number for row in universe.rows}
-    assert len(errors) == 3
-    for row in universe.rows:  # all attributes are alike
-        assert row.per_number == pytest.approx(errors[row.level, 2], rel=1e-9)
 
 
 @needs("plan")
@@ -169,46 +134,6 @@ def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
     return spec, spec.universes()[0]
 
 
-def write_persons(folder: Path, preset: str) -> Path:
-    """A spec of a preset of persons on the schema that it is made for: 1,227,744 cells."""
-    roles = [value for recode in load_preset(preset).recodes if recode.name == "relgq_4"
-             for _, group in recode.groups for value in group]  # fmt: skip
-    shape = {"sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
-    schema = {"relgq": roles} | {name: [str(i) for i in range(n)] for name, n in shape.items()}
-    path = write_binary(folder, 1)
-    text = path.read_text().replace('[privacy]\nrho = "2"\n', f'strategy = "{preset}"\n')
-    text = text.replace('a0 = ["no", "yes"]\n', "".join(f"{name} = {values}\n" for name, values in schema.items()))
-    head, strategy, rest = text.partition("[strategy.queries]")
-    assert strategy
-    path.write_text(head.replace("'", '"') + "[input]" + rest.partition("[input]")[2])
-    return path
-
-
-@needs("plan")
-@pytest.mark.parametrize(
-    ("preset", "margins", "says"),
-    [
-        ("dhc-persons", False, r"level block measures 1,903,289 answers of each geounit"),
-        ("dhc-persons-county", True, r"publish.margins is true"),
-        ("dhc-persons-county", False, r"found 1,227,744 cells, too many to work out errors for"),
-    ],
-)
-def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
-    tmp_path: Path, preset: str, margins: bool, says: str
-) -> None:
-    """Its detail at every level cannot be run; measured down to the county it can, without margins and a plan."""
-    path = write_persons(tmp_path, preset)
-    if not margins:
-        path.write_text(path.read_text() + "[publish]\nmargins = false\n")
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    began = time.process_time()
-    with pytest.raises(InputError, match=says):
-        plan_release(path, 1)
-    assert time.process_time() - began < SECONDS
-    if preset == "dhc-persons-county" and not margins:
-        check_possible(*_own(path))
-
-
 SPEC = """
 name = "wide"
 [privacy]
@@ -235,19 +160,6 @@ SPINE = spine_from_prefixes([f"1{i:02d}" for i in range(20)], {"state": 1, "area
 def _spec(n_ages: int, n_jobs: int, detail: str) -> ReleaseSpec:
     ages, jobs = ([str(i) for i in range(n)] for n in (n_ages, n_jobs))
     return parse_spec(SPEC.format(ages=ages, jobs=jobs, detail=detail).replace("'", '"'))
-
-
-def test_the_population_counts_where_the_spec_states_it() -> None:
-    """20 leaves of 40 persons: fewer cells are positive than of 400, and no more of a leaf than it has persons."""
-    sizes = []
-    for ages, jobs in (116, 400), (58, 58):
-        values = {"ages": [str(i) for i in range(ages)], "jobs": [str(i) for i in range(jobs)], "detail": "detailed"}
-        text = SPEC.format(**values).replace("'", '"')
-        stated = text.replace('rho = "1"', 'rho = "1"\npopulation = 800')
-        sizes += [Size.of(parse_spec(one).universes()[0], SPINE) for one in (text, stated)]
-    assert sizes[1].at_top / sizes[0].at_top == pytest.approx(0.1**POWER)
-    assert sizes[3].stack <= sizes[2].stack
-    assert sizes[3].filled < sizes[3].geounits * 800
 
 
 def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:

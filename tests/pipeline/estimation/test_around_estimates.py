@@ -11,17 +11,15 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.sent import Sent
-from releases.small import public_bytes, run, write_spec
+from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
-from pipeline.estimation.around_estimates import AllAround, Around, LargeAround, is_compared, is_spread, measured_within
+from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
 from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.margins import Margins
-from pipeline.model.universe import Universe
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import load_spec
 from postprocess.downward import compared
 from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
@@ -284,21 +282,6 @@ def test_exact_and_unknown_numbers_stay_so() -> None:
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
 
-@pytest.mark.parametrize(("estimator", "expected"), [("full", 100), ("topdown", 0)])
-def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, estimator: str, expected: int) -> None:
-    """And a query that is measured at the top is no sum of many there alone."""
-    spec = write_wide_town(tmp_path, 1)
-    own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
-    text = spec.read_text("utf-8").replace('country = "1/3"', own)
-    text = text.replace('area = "1/3"\nleaf = "1/3"', 'area = "0"\nleaf = "2/3"')
-    spec.write_text(text, "utf-8")
-    universe = load_spec(spec).universes()[0]
-    query = next(table.query for table in universe.tables if table.name == "groups")
-    assert measured_within(universe, estimator, query, 1) == expected
-    assert measured_within(universe, estimator, query, 2) == 100
-    assert measured_within(universe, estimator, query, 0) == 1
-
-
 def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_town: Path) -> None:
     """Two groups together, sums of 200 measured answers: their unbiased estimates are the sums of those of each."""
     town, level = wide_town, "area"
@@ -435,33 +418,3 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
     np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
-
-
-def universe_of(folder: Path, *changes: tuple[str, str]) -> Universe:
-    text = write_spread_town(folder, 1).read_text("utf-8")
-    return load_spec(write_spec(folder, text, changes)).universes()[0]
-
-
-@pytest.mark.parametrize(
-    ("queries", "values", "expected"),
-    [
-        ('detailed = "1"', 20, True),  # no query of few answers
-        ('detailed = "1"', 2, False),
-        ('total = "1/2"\ndetailed = "1/2"', 20, False),
-        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 20, False),
-        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 100, True),  # a wide schema
-    ],
-)
-def test_which_tables_are_compared(tmp_path: Path, queries: str, values: int, expected: bool) -> None:
-    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(values))}]"
-    universe = universe_of(tmp_path, ('detailed = "1"', queries), groups)
-    assert is_compared(universe, "full", universe.tables[0].query, 2) is expected
-
-
-@pytest.mark.parametrize(("queries", "expected"), [('detailed = "1"', False), ('detailed = "1/2"\nkind = "1/2"', True)])
-def test_which_numbers_are_spread(tmp_path: Path, queries: str, expected: bool) -> None:
-    """A kind is the sum of 40 answers of the detail; with 40 groups instead of 20, of 80."""
-    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(RARE * (2 if expected else 1)))}]"
-    kept = ('kept = "kind * age"', 'kept = "kind"')
-    universe = universe_of(tmp_path, ('detailed = "1"', queries), kept, groups)
-    assert is_spread(universe, "full", universe.tables[0].query, 2) is expected

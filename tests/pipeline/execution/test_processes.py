@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import errno
 import io
 import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from releases.small import write_town
 
-from flows.cli import _status
 from pipeline.errors import InputError, MemoryShortError
 from pipeline.execution.cluster import check_encrypted
 from pipeline.execution.interrupts import interruption_of
@@ -58,11 +53,6 @@ def test_an_error_of_its_own_was_not(error: Exception) -> None:
         _fail_after_another(error)
     assert interruption_of(raised.value) is None
     assert may_be_retried(raised.value)
-
-
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), SystemExit(1)])
-def test_an_interruption_is_its_own(interruption: BaseException) -> None:
-    assert interruption_of(interruption) is interruption
 
 
 LATER = """
@@ -104,57 +94,6 @@ def test_others_are_refused_without_tls(address: str) -> None:
 )
 def test_this_machine_and_tls_are_taken(address: str) -> None:
     check_encrypted(address)
-
-
-@pytest.fixture
-def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""
-    folder = tmp_path / "closed"
-    write_town(folder / "in")
-
-    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded(path: Any, *rest: Any, **more: Any) -> Any:
-            if isinstance(path, str | os.PathLike) and Path(path).is_relative_to(folder) and Path(path) != folder:
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return function(path, *rest, **more)
-
-        return guarded
-
-    for module, name in ((os, "stat"), (os, "lstat"), (os, "open"), (os, "scandir"), (os, "listdir"), (os, "mkdir")):
-        monkeypatch.setattr(module, name, guard(getattr(module, name)))
-    for module in (io, builtins):
-        monkeypatch.setattr(module, "open", guard(io.open))
-    return folder
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["validate", "{closed}/in/persons.csv", "{spec}"],
-        ["validate", "{data}", "{closed}/in/release.toml"],
-        ["verify", "{closed}/town"],
-        ["query", "{closed}/town"],
-        ["verify", "--constraints", "{closed}/town"],
-        ["run", "{spec}", "--no-prefect", "--data", "{closed}/in"],
-        ["run", "{spec}", "--no-prefect", "--out", "{closed}/out"],
-        ["run", "{closed}/in/release.toml", "--no-prefect"],
-    ],
-)
-def test_a_folder_above_that_is_closed(
-    words: list[str], closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A path in it is named, with the reason; the status is that of something given that is wrong."""
-    spec = write_town(tmp_path / "open")
-    names = {"closed": closed, "spec": spec, "data": spec.parent / "persons.csv"}
-    monkeypatch.setattr(sys, "argv", ["spinewise", *(word.format(**names) for word in words)])
-    monkeypatch.chdir(tmp_path)
-    status = _status()
-    told = capfd.readouterr()
-    assert status == 2, told
-    text = told.out + told.err
-    assert str(closed) in text.replace("\n", "")
-    assert "permission" in text.casefold()
-    assert "Traceback" not in text
 
 
 def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

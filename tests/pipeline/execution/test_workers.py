@@ -325,15 +325,6 @@ def step_of(directory: RunDirectory, name: str = "one", **more: Any) -> Step:
     return Step("estimate", lambda: None, level=name, files=files, **more)
 
 
-def test_a_recorded_step_is_known_with_what_it_told(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    assert Checkpoints(directory).notes_of(step) is None
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {"families": 3, "primal": 1e-7})
-    assert Checkpoints(directory).notes_of(step) == {"families": 3, "primal": 1e-7}
-    assert Checkpoints(directory).notes_of(step_of(directory, "two")) is None
-
-
 def steps_of(directory: RunDirectory) -> Path:
     return directory.main.checkpoints / "steps.json"
 

@@ -94,16 +94,6 @@ def test_ends_may_be_far_apart_or_below_zero_and_numbers_written_otherwise() -> 
     assert found.place("0047") == found.place("47") != found.place("48")
 
 
-@pytest.mark.parametrize(("text", "means"), [("01..4", "1..4"), ("+1..4", "1..4"), ("00..09", "0..9")])
-def test_ends_may_be_written_as_numbers_of_files_are(text: str, means: str) -> None:
-    """A number of a file is the same with zeros before it; what is bound to a reading is the text that was stated."""
-    found = number_range(text)
-    assert found is not None
-    assert found.text == means
-    assert FileNumbers({}, {text: 7})["3"] == 7
-    assert expand_numbers({text: "a"}) == {text: "a"}
-
-
 @given(PIECES.map("".join))
 def test_a_text_is_a_range_or_refused_or_looked_up_and_never_ignored(text: str) -> None:
     """Judged by hand: both sides of the first two dots whole numbers, or one of them written like one."""

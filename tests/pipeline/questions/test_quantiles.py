@@ -288,16 +288,6 @@ def noise(n: int, seed: int) -> np.ndarray:
     return sampler_for(NOISE).draw(bytes([seed]) * 32, 0, n)
 
 
-def test_the_largest_come_first_and_equal_ones_as_they_stand() -> None:
-    keys = [(area, value) for area in ("A", "B") for value in "xyz"]
-    rows = list(most_common(keys, [5, 9, 9, 100, 0, -3], NoiseSpec("discrete_laplace", Fraction(1)), 2))
-    assert [row[:2] + row[4:6] for row in rows] == [
-        ["A", "1", "y", "9"], ["A", "2", "z", "9"], ["B", "1", "x", "100"], ["B", "2", "y", "0"],
-    ]  # fmt: skip
-    assert rows[2][2:4] == ["1", "1"]
-    assert rows[3][2:4] == ["2", "3"]
-
-
 def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:
     """Counts a standard deviation apart; with intervals that hold one by one only, fewer do: the power arm."""
     true = np.arange(12) * 5

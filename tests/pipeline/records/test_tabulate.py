@@ -265,14 +265,10 @@ def test_what_is_wrong_is_told_with_its_place(
         (2.5, "a fractional count", "'2.5'"),
         ("1e3", "a fractional count", "'1e3'"),
         ("two", "a count that is not a number", "'two'"),
-        ("1,000", "a count that is not a number", "'1,000'"),
         ("-0.5", "a negative count", "'-0.5'"),
         (float("inf"), "a count that is not a number", "'inf'"),
-        (True, "a count that is not a number", "'true'"),
-        (decimal.Decimal("0.001"), "a fractional count", "'0.001'"),
         (LARGEST_COUNT + 1, "a count that is too large", "'10000000001'"),
         ("9" * 100, "a count that is too large", f"'{'9' * 60}'... (100 characters)"),
-        (2**64 - 1, "a count that is too large", "'18446744073709551615'"),
     ],
 )
 def test_counts_that_are_none(tmp_path: Path, value: object, what: str, found: str) -> None:
@@ -405,26 +401,6 @@ def test_each_cell_has_the_signed_columns_of_its_entry(
     cells = expand_cells(entries, SCHEMA, **more)
     assert [one.cell for one in cells] == list(range(6))
     assert cells[cell].terms == terms
-
-
-@pytest.mark.parametrize(
-    ("entries", "told"),
-    [
-        ([], 'none given; the form "wide" needs at least one entry'),
-        ([{"age": "adult"}], '[0]: "counts" is missing; it names the columns'),
-        ([{"counts": "a", "sex": "f"}], "[0]: 'sex' is not an attribute; allowed are age, race, counts"),
-        ([{"counts": "vap_{race}", "age": "18+"}], "[0]: age = '18+' is not a value of the attribute; allowed are"),
-        ([{"counts": "vap", "age": "adult"}], "[0]: attribute 'race' is neither given a value nor stands in 'vap'"),
-        (BOTH[:1], "no entry counts the cell 'minor * white' and 2 more; each cell must be counted once"),
-        ([*BOTH, {"counts": "x", "age": "adult", "race": "black"}], "[2]: 'x' counts the cell 'adult * black', which"),
-    ],
-)
-def test_mistakes_in_templates_are_told(entries: list[dict[str, str]], told: str) -> None:
-    """Each mistake in the templates is told with its place and what is allowed."""
-    with pytest.raises(SpecError) as caught:
-        expand_cells(entries, SCHEMA)
-    assert str(caught.value).startswith("input.cells")
-    assert told in str(caught.value)
 
 
 def test_two_names_of_one_value() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -15,13 +15,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
-from pipeline.model.universe import Table
-from pipeline.release.estimates import VARIANCE_SUFFIX, write_estimates
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.microdata import write_microdata
@@ -139,28 +136,6 @@ def test_the_largest_row_group_is_written_and_read(
     assert np.array_equal(read.counts, counts)
 
 
-@pytest.mark.parametrize("step", [1, 3, 7])
-def test_estimates_stand_beside_their_geocodes_and_variances(tmp_path: Path, step: int) -> None:
-    tables = [Table(name, Query.parse(query, SCHEMA), ("block",)) for name, query in (("by age", "age"), ("b", "sex"))]
-    random = np.random.default_rng(1)
-    values = [random.normal(size=(7, size)) for size in (3, 3, 2, 2)]
-    values[0][4] = values[1][4] = np.nan
-
-    def chunks() -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
-        for start in range(0, 7, step):
-            rows = slice(start, min(start + step, 7))
-            yield rows, [column[rows] for column in values]
-
-    write_estimates(tmp_path / "cut", tmp_path, "block", CODES[:7], tables, chunks())
-    read = pq.read_table(tmp_path / "cut")
-    assert read.column_names == ["geocode", *(name + end for name in ("by age", "b") for end in ("", VARIANCE_SUFFIX))]
-    assert read["geocode"].to_pylist() == CODES[:7].tolist()
-    for name, expected in zip(read.column_names[1:], values, strict=True):
-        assert np.array_equal(np.array(read[name].to_pylist()), expected, equal_nan=True)
-    write_estimates(tmp_path / "whole", tmp_path, "block", CODES[:7], tables, [(slice(0, 7), values)])
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
-
-
 AGES = tuple(map(str, range(70)))
 LONG_SCHEMA = Schema(
     (Attribute("sex", ("f", "m")), Attribute("age", AGES), Attribute("group", tuple("abcdefghijklmnop")))
@@ -209,37 +184,6 @@ def test_what_is_read_is_what_was_written(
         assert np.array_equal(found.counts, table.counts)
         for own, there in ((found.lows, table.lows), (found.highs, table.highs)):
             assert (own is None and there is None) or np.array_equal(own, there, equal_nan=True)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("margins", [False, True])
-def test_the_rows_of_an_area_are_of_all_its_numbers(tmp_path: Path, margins: bool) -> None:
-    table = made(1, margins=margins)
-    frame = pd.read_parquet(write_long(tmp_path, table))
-    assert (frame.groupby("geocode", observed=True)["answers"].sum() == QUERY.size).all()
-    assert frame["geocode"].nunique() == N
-    of_zeros = frame["sex"].isna()
-    assert (frame.loc[of_zeros, "count"] == 0).all()
-    assert (frame.loc[~of_zeros, "answers"] == 1).all()
-    listed = frame[~of_zeros].assign(
-        label=lambda rows: rows["sex"].astype(str) + " * " + rows["age"].astype(str) + " * " + rows["group"].astype(str)
-    )
-    for geocode, rows in listed.groupby("geocode", observed=True):
-        number = table.geocodes.tolist().index(geocode)
-        columns = [table.labels.index(label) for label in rows["label"]]
-        assert columns == sorted(columns)
-        assert np.array_equal(table.counts[number, columns], rows["count"])
-        if table.lows is None:
-            assert (rows["count"] != 0).all()
-            continue
-        assert table.highs is not None
-        assert np.array_equal(table.highs[number, columns], rows["high90"], equal_nan=True)
-        # What has no row is a zero with the interval that is stated for all of them, and no other is as frequent.
-        others = np.setdiff1d(np.arange(QUERY.size), columns)
-        assert (table.counts[number, others] == 0).all()
-        zeros = frame[of_zeros & (frame["geocode"] == geocode)]
-        assert np.array_equal(np.unique(table.highs[number, others]), zeros["high90"], equal_nan=True)
-        kinds = pd.Series(table.lows[number] * 100 + table.highs[number])[table.counts[number] == 0]
-        assert len(others) == kinds.value_counts(dropna=False).max() if len(kinds) else not len(others)
 
 
 DAMAGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {

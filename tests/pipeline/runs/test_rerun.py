@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.repeated import rerun
 from releases.small import QUICK, write_town
@@ -29,7 +28,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
-from pipeline.runs.rerun import compare_public
 from pipeline.runs.verify import verify_release
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
@@ -166,23 +164,6 @@ def test_records_that_are_refused_are_told_in_a_closed_file_that_stays(
     assert "SECRETVALUE" in error.value.details.read_text()
     assert error.value.details.parent.stat().st_mode & 0o077 == 0
     assert [path.name.rsplit("-", 1)[0] for path in (tmp_path / "tmp").iterdir()] == ["spinewise-refused"]
-
-
-def test_the_first_row_is_found_by_halving(tmp_path: Path) -> None:
-    one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
-    frame = pd.DataFrame({"geocode": [f"g{n}" for n in range(1000)], "count": range(1000)})
-    for row in (0, 1, 511, 512, 998, 999):
-        for directory in (one, two):
-            directory.main.histogram("tract").parent.mkdir(parents=True, exist_ok=True)
-            frame.to_parquet(directory.main.histogram("tract"))
-        changed = frame.copy()
-        changed.loc[row:, "count"] += 1
-        changed.to_parquet(two.main.histogram("tract"))
-        (difference,) = compare_public(one, two, ["county", "tract"])
-        assert (difference.level, difference.geounit) == ("tract", f"g{row}")
-    pq.write_table(pq.read_table(one.main.histogram("tract")).slice(0, 700), two.main.histogram("tract"))
-    (difference,) = compare_public(one, two, ["county", "tract"])
-    assert difference.geounit == "g700"
 
 
 def verify(root: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -69,18 +68,6 @@ def test_what_is_missing_or_damaged_is_made_again_and_nothing_else(copied: Path,
     assert public_bytes(copied / "town") == before
     assert {"combine", "estimate block", "tables tract", "simulate"} <= set(progress.performed)
     assert {"estimate tract", "tables block", "measure block"} <= set(progress.skipped)
-
-
-def test_restricted_files_are_closed_and_the_log_has_times_and_no_counts(town: Path) -> None:
-    directory = RunDirectory(town)
-    assert stat.S_IMODE(directory.restricted.stat().st_mode) == 0o700
-    for path in directory.restricted.rglob("*"):
-        assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    assert "run ends" in directory.log.read_text()
-    accuracy = json.loads(directory.accuracy.read_text())
-    assert accuracy[""]["total"]["county"] == 0
-    assert accuracy["units"]["total"] == {"block": 0, "county": 0, "tract": 0}
-    assert accuracy[""]["detail"]["block"] > 0
 
 
 def test_other_records_are_refused_and_the_release_stays(copied: Path, tmp_path: Path) -> None:

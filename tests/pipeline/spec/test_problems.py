@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import SpecError
 from pipeline.model.number_ranges import expand_numbers
 from pipeline.model.schema import Attribute
 from pipeline.records.columns import AttributeReader
-from pipeline.spec.fields import Section
-from pipeline.spec.problems import Problems, note_validation_error
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import NO_SLOTS
 from pipeline.spec.value_ranges import collapse_numbers, expand_values
@@ -50,48 +43,6 @@ def test_too_many_cells_are_refused_before_memory_is_taken() -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(BASE.replace('"a", "b"', f"{values}]\nzip = [{values}"))
     assert str(error.value) == ("spec: schema.attributes: they span 18,000,000 cells; at most 16,777,216 are allowed")
-
-
-ENTRIES: tuple[Any, ...] = ("0", "x", 1, {"answer": "a"}, ["0"])
-LISTS = [list(entries) for n in range(4) for entries in itertools.product(ENTRIES, repeat=n)]
-
-
-def models(model: type[BaseModel] = Section) -> Iterator[type[BaseModel]]:
-    for below in model.__subclasses__():
-        yield below
-        yield from models(below)
-
-
-def lists_of(model: type[BaseModel]) -> list[str]:
-    """The keys of a section whose JSON schema has a list in it."""
-    properties = model.model_json_schema(mode="validation").get("properties", {})
-    return [key for key, schema in properties.items() if '"array"' in json.dumps(schema)]
-
-
-FIELDS = sorted(
-    {(model, key) for model in models() for key in lists_of(model)}, key=lambda pair: (str(pair[0]), pair[1])
-)
-
-
-def refusal(model: type[BaseModel], content: dict[str, Any]) -> ValidationError | None:
-    try:
-        model.model_validate(content, context={"folder": Path("/nowhere")})
-    except ValidationError as error:
-        return error
-    return None
-
-
-@pytest.mark.parametrize(("model", "key"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_each_list_is_taken_or_refused_in_words(model: type[BaseModel], key: str) -> None:
-    for value in LISTS:
-        if (error := refusal(model, {key: value})) is None:
-            continue
-        problems = Problems("spec")
-        note_validation_error(error, model, problems)
-        own = [line for line in problems.lines if line.split(":")[0].split("[")[0].split(".")[0] == key]
-        of_key = [detail for detail in error.errors() if detail["loc"][:1] == (key,)]
-        assert own or not of_key, (value, error, problems.lines)
-        assert problems.lines, (value, error)
 
 
 @pytest.mark.parametrize("value", ['"a\\u0000"', '["a\\u0000"]', '{ "a\\u0000" = 1 }'])

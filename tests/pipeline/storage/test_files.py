@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import signal
 import stat
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -24,15 +22,12 @@ from auditor.program import write_private
 from pipeline.errors import ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
-    canonical_json,
-    json_sha256,
     make_restricted,
     open_parquet,
     read_header,
     rows_per_group,
     texts,
     write_bytes,
-    write_json,
     write_parquet,
 )
 from pipeline.storage.readable import unchecked
@@ -108,36 +103,6 @@ def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, stagin
     assert [path for path in (tmp_path / "public").rglob("*") if not path.is_dir()] == []
 
 
-def test_a_limit_on_the_size_of_files_in_the_middle_of_a_parquet_file_is_said_so(tmp_path: Path, staging: Path) -> None:
-    # It reaches pyarrow's own writing, as a full disk does.
-    program = """
-        import resource, signal, sys
-        from pathlib import Path
-        import numpy as np, pyarrow as pa
-        from pipeline.errors import ReleaseError
-        from pipeline.storage.files import write_parquet
-        run = Path(sys.argv[1])
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        table = pa.table({"n": np.random.default_rng(0).integers(0, 2**60, 200_000)})
-        try:
-            write_parquet(run / "file", table, run / "restricted/staging", {})
-        except ReleaseError as error:
-            print(error)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "file: it is larger than a file may be here: the limit is 0.1 MB (ulimit -f, RLIMIT_FSIZE)" in done.stdout
-    assert "free" not in done.stdout
-    assert not (tmp_path / "file").exists()
-    assert list(staging.iterdir()) == []
-
-
 def test_what_is_private_is_closed_with_the_folders_above_it_whatever_the_umask(tmp_path: Path, staging: Path) -> None:
     write_bytes(tmp_path / "other", b"", staging)
     before = os.umask(0)
@@ -194,14 +159,6 @@ def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
         make_restricted(path)
     if kind == "link":
         assert _mode(tmp_path / "elsewhere") == 0o755
-
-
-def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
-    assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
-    write_json(tmp_path / "file", {"b": [1], "a": "é"}, staging)
-    text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
-    assert (tmp_path / "file").read_text() == text
-    assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Path, staging: Path) -> None:

@@ -204,13 +204,3 @@ def test_pages_are_counted_as_the_footer_does(tmp_path: Path) -> None:
                     assert len(found) > 3
         with open_parquet(unchecked(path)) as opened, reading(path):
             assert opened.read().equals(table)
-
-
-def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    """As a changed byte of the footer makes them: which one is meant cannot be known."""
-    path = tmp_path / "a.parquet"
-    table = pa.table([pa.array(["x"]), pa.array([1])], names=["county", "countx"])
-    pq.write_table(table, path)
-    path.write_bytes(path.read_bytes().replace(b"countx", b"county"))
-    with open_parquet(unchecked(path)) as file, pytest.raises(ReleaseError, match="2 columns 'county'"):
-        file.read()

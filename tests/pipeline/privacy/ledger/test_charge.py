@@ -88,16 +88,6 @@ strategy.queries = { total = "3/11", detailed = "8/11" }
         charge_for(found, key=MasterKey.from_text("insecure-test:1"), **how)
 
 
-@pytest.mark.parametrize(
-    "purposes",
-    [{"a": "3/4", "b": "1/2"}, {"a": "0"}, {"": "1/2"}, {"a b": "1/2"}, {"a.b": "1/2"}, {"_a": "1/2"}, {"a": "-1"}],
-)
-def test_what_cannot_be_set_aside_is_refused(ledger: Ledger, purposes: dict[str, str]) -> None:
-    with pytest.raises(InputError):
-        opened_with(ledger, "other", purposes={name: Fraction(share) for name, share in purposes.items()})
-    assert "other" not in ledger.datasets()
-
-
 def test_the_receipt_is_of_the_runs_own_events_not_of_the_ledgers_head(ledger: Ledger) -> None:
     before = ledger.reserve(charge(1, exact=exact())).charged
     ledger.reserve(charge(2))

@@ -278,11 +278,6 @@ def test_neighbours_are_as_close_as_claimed(
             assert divergence > float(mechanism.rho(1)) or losses != [0, 0, 0]
 
 
-#: With coins of (1 / base)^loss all probabilities are fractions, and exp(epsilon / 2) is the base.
-def exactly(base: Fraction, losses: list[int]) -> list[Fraction]:
-    return by_integral([base ** (min(losses) - loss) for loss in losses])
-
-
 # Select
 
 

@@ -22,7 +22,6 @@ from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.updates import Updated, update_release
-from pipeline.runs.verify import verify_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
 from pipeline.storage.readable import unchecked
 
@@ -69,10 +68,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         texts = written(folder / "corrections.toml", CORRECTIONS)
         events = len(events_of(folder / "in").events)
         yield Made(spec, release, texts, events, correct(release, texts, folder / "new"))
-
-
-def found(root: Path) -> list[str]:
-    return verify_release(release_at(root), 1, Silent())
 
 
 def numbers(root: Path) -> dict[str, bytes]:
