@@ -166,21 +166,34 @@ US, A, B = ("US", ""), ("A", "US"), ("B", "US")
     ("build", "given", "told"),
     [
         (spine_from_prefixes, (["4401", "4402", "4401"], LEVELS), "level 'b': codes given twice: '4401'"),
+        (spine_from_prefixes, (["4401", "440"], LEVELS), "'440' (3); each must have 4 characters; was a leading zero"),
         (spine_from_prefixes, (["4401", "44012"], LEVELS), "wrong length: '44012' (5); each must have 4 characters"),
+        (spine_from_prefixes, (["4401", ""], LEVELS), "leaf codes: 1 empty, in row 2"),
         (spine_from_prefixes, ([], LEVELS), "leaf codes: the list is empty"),
+        (spine_from_prefixes, (["4401", 4402], LEVELS), "leaf codes: 1 not text: 4402"),
         (spine_from_prefixes, (np.array([4401]), LEVELS), "leaf codes: 1 not text: 4401"),
         (spine_from_prefixes, (["4401"], {"s": 4, "b": 4}), "found the prefix lengths s = 4, b = 4; they must be"),
+        (spine_from_prefixes, (["4401"], {"s": 0, "b": 4}), "found the prefix lengths s = 0, b = 4; they must be"),
         (spine_from_prefixes, (["4401"], [("s", 2), ("s", 4)]), "levels: the name 's' occurs twice in s, s"),
+        (spine_from_prefixes, (["4401"], {}), "no levels are named; at least one is needed"),
+        (spine_from_prefixes, (["4401"], {" ": 4}), "level 1 is named ' '"),
         (of_columns, (["A", "B"], ["1", "1"]), "level 'b': 1 code with several parents: 1 under A and B"),
         (of_columns, (["A", "A"], ["1", "1"]), "level 'b': codes given twice: '1'; give each leaf once"),
+        (of_columns, (["A", None], ["1", "2"]), "level 's': no code in row 2"),
+        (of_columns, (["A", "B"], ["", None]), "level 'b': no geounit has a code of its own at this level"),
         (of_columns, (["A", "A"], ["", "1"]), "s 'A' has rows without a code at this level and rows with one ('1')"),
         (of_columns, (["A"], [1.5]), "level 'b': the column holds double; codes must be text or whole numbers"),
+        (of_columns, (pa.array([], pa.string()), pa.array([], pa.string())), "the list of leaves is empty"),
+        (spine_from_table, (pa.table({"s": ["A"], "x": ["1"]}), ["s", "b"]), "the columns are s, x"),
         (of_pairs, (US, A, B, ("1", "A"), ("1", "B"), ("2", "B")), "1 child with several parents: 1 under A and B"),
         (of_pairs, (US, A, ("1", "A"), ("1", "A")), "children given twice: '1'; give each pair once"),
         (of_pairs, (US, A, ("1", "A"), ("2", "Z")), "a parent that has no row of its own: 2 (parent Z)"),
         (of_pairs, (US, A, ("1", "A"), ("X", "Z"), ("Y", "X"), ("Z", "Y")), "form a cycle: X -> Z -> Y -> X"),
         (of_pairs, (("A", "A"), ("1", "A")), "the pairs form a cycle: A -> A"),
+        (of_pairs, (US, A, ("1", "A"), ("x", "1")), "codes below the last level 'b': 'x'"),
         (of_pairs, (US, A), "level 'b': no geounit has a code of its own at this level"),
+        (of_pairs, (US, ("", "US")), "children: 1 empty, in row 2"),
+        (spine_from_pairs, (["1", "2"], ["A"], ["n"]), "found 2 children and 1 parents"),
     ],
 )
 def test_what_is_no_spine_is_named(build: Callable[..., Spine], given: tuple[Any, ...], told: str) -> None:
@@ -281,25 +294,6 @@ def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) ->
         two_states.slice(0, 0),
     ]
     assert len({spine.fingerprint() for spine in [two_states, *others]}) == 5
-
-
-@pytest.mark.parametrize(
-    ("codes", "parents", "message"),
-    [
-        (["a1", "a2"], [0, 0], "level 'block': the parents are not 0 to 1 in order, each at least once"),
-        (["a1", "b1", "a2"], [0, 1, 0], "level 'block': the parents are not 0 to 1 in order, each at least once"),
-        (["a2", "a1", "b1"], [0, 0, 1], "level 'block': codes out of order or twice under one parent: 'a1'"),
-        (["a1", "a1", "b1"], [0, 0, 1], "level 'block': codes out of order or twice under one parent: 'a1'"),
-        (["a1", "a1"], [0, 1], "level 'block': codes under two parents: 'a1'; a code must be unique in its level"),
-        ([], [], "level 'block': no geounits; at least one is needed"),
-    ],
-)
-def test_an_order_that_is_not_canonical_is_refused(codes: list[str], parents: list[int], message: str) -> None:
-    top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))
-    leaves = Level("block", np.array(codes, dtype=np.str_), np.array(parents, dtype=np.int64))
-    with pytest.raises(SpineError) as error:
-        Spine((top, leaves))
-    assert str(error.value) == message
 
 
 @pytest.fixture

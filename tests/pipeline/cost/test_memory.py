@@ -10,15 +10,14 @@ from releases.command import needs, spinewise
 from releases.small import QUICK, run, write_town
 
 import pipeline.cost.memory
-from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.cost.limits import check_possible
-from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
+from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, fitting, memory_of
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.runs.open_public import open_listed
-from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
 
@@ -132,87 +131,3 @@ def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
 def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
     spec = load_spec(path)
     return spec, spec.universes()[0]
-
-
-SPEC = """
-name = "wide"
-[privacy]
-rho = "1"
-[geography]
-file = "f.csv"
-column = "id"
-levels = {{ state = 1, area = 3 }}
-[schema.attributes]
-age = {ages}
-job = {jobs}
-[strategy.levels]
-state = "1/2"
-area = "1/2"
-[strategy.queries]
-age = "1/2"
-{detail} = "1/2"
-[publish]
-margins = false
-"""
-SPINE = spine_from_prefixes([f"1{i:02d}" for i in range(20)], {"state": 1, "area": 3})
-
-
-def _spec(n_ages: int, n_jobs: int, detail: str) -> ReleaseSpec:
-    ages, jobs = ([str(i) for i in range(n)] for n in (n_ages, n_jobs))
-    return parse_spec(SPEC.format(ages=ages, jobs=jobs, detail=detail).replace("'", '"'))
-
-
-def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:
-    """15 bytes for each two of 46,400 cells are 32 GB."""
-    assert memory_of(_spec(116, 400, "detailed"), SPINE, 1).peak_mb < 3_000
-
-
-#: Values of 27 attributes, in 13 cliques of three, as in `benchmarks/bench_marginals.py --part wide`.
-SIZES = (10, 6, 5, 2, 8, 4, 3, 9, 2, 7, 5, 4, 2, 12, 3, 6, 2, 5, 8, 4, 3, 2, 10, 4, 6, 3, 5)
-TOGETHER = """
-name = "together"
-[privacy]
-rho = "1"
-[geography]
-file = "f.csv"
-column = "id"
-levels = {{ state = 1, county = 2, tract = 4, group = 5, block = 7 }}
-[schema.attributes]
-{attributes}
-[marginals]
-cliques = {cliques}
-[strategy.levels]
-state = "1/5"
-county = "1/5"
-tract = "1/5"
-group = "1/5"
-block = "1/5"
-[publish]
-margins = {margins}
-replicates = 3
-"""
-
-
-def _together(*, margins: bool) -> ReleaseSpec:
-    attributes = "\n".join(f"a{one} = {[str(n) for n in range(size)]}" for one, size in enumerate(SIZES))
-    cliques = [[f"a{first + n}" for n in range(3)] for first in range(0, len(SIZES) - 2, 2)]
-    text = TOGETHER.format(attributes=attributes, cliques=cliques, margins=str(margins).lower())
-    return parse_spec(text.replace("'", '"'))
-
-
-def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_process() -> None:
-    """What the benchmark of 25,000 blocks took: 2.3 GB, with simulated runs 4.4. The largest universe takes 0.5."""
-    blocks = [f"1{c}{t:02d}{g}{b:02d}" for c in range(5) for t in range(50) for g in range(3) for b in range(33)]
-    spine = spine_from_prefixes(blocks, {"state": 1, "county": 2, "tract": 4, "group": 5, "block": 7})
-    assert spine.n_leaves == 24_750
-    for margins, used in ((False, 2_300), (True, 4_400)):
-        spec = _together(margins=margins)
-        one, four = memory_of(spec, spine, 1, engine=False), memory_of(spec, spine, 4, engine=False)
-        assert used < one.peak_mb < 1.5 * used
-        assert one.peak_mb < four.peak_mb < one.peak_mb + 600
-        # In parts there is no less: no universe is estimated in parts.
-        assert memory_of(spec, spine, 1, engine=False, most_cells=1, part_cells=1) == one
-    short = fitting(_together(margins=True), spine, 2, 3_000_000_000, engine=False)
-    with pytest.raises(InputError, match=r"together: the run can take up to [56]\.\d GB .* 3\.0 GB are available"):
-        check_memory(_together(margins=True), short)
-    assert fitting(_together(margins=True), spine, 2, 7_000_000_000, engine=False).fits

@@ -15,15 +15,12 @@ from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
-from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.margins import Margins
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from postprocess.downward import compared
 from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
-from postprocess.downward.simulated_margins import PublishedTable
 
 SPEC = """name = "spread-town"
 privacy = {{ rho = "{rho}", key = "insecure-test:{key}" }}
@@ -321,25 +318,10 @@ def write_spread_town(folder: Path, key: int) -> Path:
     return write_spread(folder, pd.concat(parts), values, texts)
 
 
-def made(folder: Path, patch: pytest.MonkeyPatch) -> tuple[Path, list[int]]:
-    """The town, and the levels that were narrowed by all cells together."""
-    levels: list[int] = []
-    original = Margins._of_pooled
-
-    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
-        levels.append(table.level)
-        return original(margins, table)
-
-    patch.setattr(Margins, "_of_pooled", recorded)
-    return run(write_spread_town(folder / "in", 3), folder / "out"), levels
-
-
 @pytest.fixture(scope="module")
 def spread_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        town, pooled = made(tmp_path_factory.mktemp("spread"), patch)
-    assert not pooled
-    return town
+    folder = tmp_path_factory.mktemp("spread")
+    return run(write_spread_town(folder / "in", 3), folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -349,16 +331,6 @@ def not_moved_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compared, "MOVED", np.inf)
         return run(write_spread_town(folder / "in", 3), folder / "out")
-
-
-@pytest.fixture(scope="module")
-def told_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, where few small numbers are enough to tell whether they are moved: they are not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compared, "TOLD", 0)
-        town, pooled = made(tmp_path_factory.mktemp("told"), patch)
-    assert set(pooled) == {0, 1, 2}
-    return town
 
 
 def of_leaves(town: Path) -> pd.DataFrame:
@@ -371,31 +343,6 @@ def test_large_numbers_hold_the_truth_nine_times_in_ten(spread_town: Path, not_m
     assert (found > 0.87).all()
     assert faulty[["true 100", "released 100"]].max() < 0.8
     assert faulty["released 10"] < 0.87
-
-
-def test_small_numbers_that_are_not_moved_are_simulated_and_narrowed_by_all_cells_together(
-    spread_town: Path, not_moved_town: Path, told_town: Path
-) -> None:
-    """Where it is told: the 50 small numbers of a level are too few for it; where they are enough, all levels are.
-
-    From two standard errors on they reach further down; large ones are as where small ones are moved, too.
-    """
-    told, moved_too, simulated = (of_leaves(town) for town in (told_town, spread_town, not_moved_town))
-    small, large = (told["released"] < 1.9 * told["standard"]), (told["released"] > 3.1 * told["standard"])
-    for end in ("low", "high"):
-        assert told[end][large].equals(moved_too[end][large])
-        assert told[end][small].equals(simulated[end][small])
-    assert (told["low"] > moved_too["low"])[small].mean() > 0.1
-    nearly = ~small & ~large & (told["released"] > 2.1 * told["standard"])
-    assert (told["low"] <= simulated["low"])[nearly].all()
-
-
-def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_runs(
-    spread_town: Path, not_moved_town: Path
-) -> None:
-    own, other = public_bytes(spread_town), public_bytes(not_moved_town)
-    changed = {name for name, data in own.items() if name.startswith("public/tables/") and data != other[name]}
-    assert changed == {"public/tables/kept/leaf.parquet"}
 
 
 def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:

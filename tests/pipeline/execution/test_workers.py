@@ -19,7 +19,6 @@ import pipeline.execution.batch_store
 from pipeline.errors import ReleaseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.batches import run_kept
-from pipeline.execution.cluster import _arrays_in, _write, work_on
 from pipeline.execution.perform import Checkpoints
 from pipeline.execution.steps import Step
 from pipeline.execution.workers import WorkerError, Workers
@@ -182,15 +181,6 @@ class Doubling:
     def remembered(self) -> np.ndarray:
         return np.full(2, 7)
 
-    def packed(self) -> Doubling:
-        return self
-
-    def arrays_of(self, result: dict[str, Any]) -> Arrays:
-        return {"doubled": result["doubled"][0]}
-
-    def result_of(self, arrays: Arrays) -> dict[str, Any]:
-        return {"doubled": [arrays["doubled"]]}
-
 
 def doubled(task: Doubling) -> dict[str, Any]:
     """Its result; AssertionError where anything of the task can be written to."""
@@ -231,65 +221,11 @@ def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: W
             begin()
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_results_that_are_kept_are_closed(tmp_path: Path, *, lasting: bool) -> None:
-    run = RunDirectory(tmp_path)
-    run.staging.mkdir(parents=True)
-    batches = Batches(run, "test") if lasting else Batches()
-    arrays = {"one": np.ones(3)}
-    batches.put("step", "1", arrays)
-    for kept in (batches.needed("step", "1"), *([] if lasting else [arrays])):
-        assert not kept["one"].flags.writeable
-    found = batches.get("step", "1")
-    assert isinstance(found, dict)
-    found.clear()  # what was got is the caller's own
-    assert batches.needed("step", "1")["one"].tolist() == [1, 1, 1]
-
-
-def test_parts_of_a_cluster_are_closed_there_and_when_they_come_back(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed.protocol", reason="the extra `dask` is not installed")
-    place = str(tmp_path / "part")
-    digest = _write(f"{place}.task", distributed.pickle.dumps(Doubling.of(4)))
-    work_on(f"{__name__}:doubled", place, digest)
-    arrays = _arrays_in(Path(f"{place}.result").read_bytes())
-    assert arrays["doubled"].tolist() == [10, 12, 14]
-    assert not arrays["doubled"].flags.writeable
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[RunDirectory]:
     with open_run(tmp_path / "run", {"spec": "1"}) as run:
         record_input(run, {"": "ab"})
         yield run
-
-
-def test_arrays_come_back_from_a_file_of_the_owner_alone(directory: RunDirectory) -> None:
-    arrays = {"counts": np.arange(6).reshape(2, 3), "report": np.array([0.5])}
-    batches = Batches(directory)
-    assert batches.lasting
-    assert batches.get("estimate block", "0-3") is None
-    batches.put("estimate block", "0-3", arrays)
-    read = Batches(directory).get("estimate block", "0-3")
-    assert read is not None
-    assert set(read) == set(arrays)
-    assert all((read[name] == arrays[name]).all() and read[name].dtype == arrays[name].dtype for name in arrays)
-    assert not batches.has("estimate tract", "0-3")
-    (path,) = directory.restricted.rglob("0-3.npz")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize("lasting", [True, False])
-def test_a_step_is_forgotten_alone_or_with_all_others(directory: RunDirectory, lasting: bool) -> None:
-    batches = Batches(directory) if lasting else Batches()
-    for step in ("combine", "estimate below tract"):
-        batches.put(step, "0", {"a": np.arange(3)})
-    batches.forget("combine")
-    assert not batches.has("combine", "0")
-    assert batches.needed("estimate below tract", "0")["a"].tolist() == [0, 1, 2]
-    batches.forget()
-    assert not batches.has("estimate below tract", "0")
-    batches.forget()
 
 
 @pytest.mark.parametrize("what", ["truncated", "flipped", "renamed", "empty"])
@@ -320,11 +256,6 @@ def test_a_batch_of_another_run_records_or_software_is_not_used(
     assert not Batches(directory).has("simulate", "0")
 
 
-def step_of(directory: RunDirectory, name: str = "one", **more: Any) -> Step:
-    files = (directory.public / f"{name}.parquet",)
-    return Step("estimate", lambda: None, level=name, files=files, **more)
-
-
 def steps_of(directory: RunDirectory) -> Path:
     return directory.main.checkpoints / "steps.json"
 
@@ -347,31 +278,12 @@ def another_number(_: Step, directory: RunDirectory) -> None:
 def test_a_step_that_is_not_as_it_was_recorded_is_made_again(
     directory: RunDirectory, damage: Callable[[Step, RunDirectory], object]
 ) -> None:
-    step = step_of(directory)
+    step = Step("estimate", lambda: None, level="one", files=(directory.public / "one.parquet",))
     step.files[0].write_text("content")
     Checkpoints(directory).record(step, {"families": 3})
+    assert Checkpoints(directory).notes_of(step) == {"families": 3}
     damage(step, directory)
     assert Checkpoints(directory).notes_of(step) is None
-
-
-def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: RunDirectory) -> None:
-    files = (directory.public / "one.parquet", directory.public / "two.parquet")
-    prepare = Step("combine", lambda: None, prepares=files)
-    for path, needed in zip(files, [True, False], strict=True):
-        path.write_text(path.name)
-        Checkpoints(directory).record(Step("estimate", lambda: None, level=path.name, files=(path,)), {})
-        assert (Checkpoints(directory).notes_of(prepare) is None) is needed
-
-
-def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: RunDirectory) -> None:
-    batches = Batches(directory)
-    batches.put("estimate block", "0-3", {})
-    batches.put("simulate", "0", {})
-    step = step_of(directory, "block")
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    assert not batches.has("estimate block", "0-3")
-    assert batches.has("simulate", "0")
 
 
 def squared(number: int) -> int:

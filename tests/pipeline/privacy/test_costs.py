@@ -91,6 +91,24 @@ def test_variance_is_that_of_the_discrete_distribution(
         assert abs(Decimal(spec.variance) / exact - 1) < Decimal("1e-14")
 
 
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (("zcdp", 0, 1, "change-one"), "total budget: found 0;"),
+        (("zcdp", 1, Fraction(6, 5), "change-one"), "level share: found 6/5;"),
+        (("zcdp", Fraction(1, 10**11), 1, "change-one"), r"1e\+11; at most 10000000000"),
+        (("zCDP", 1, 1, "change-one"), "framework: found 'zCDP'"),
+        (("zcdp", 1, 1, "swap"), "neighbours: found 'swap'"),
+    ],
+)
+def test_bad_budgets_are_refused_by_name(found: Any, message: str) -> None:
+    framework, total, share, neighbours = found
+    with pytest.raises(InputError, match=message):
+        noise_for(framework, total, share, 1, neighbours)
+    with pytest.raises(TypeError, match="total budget"):
+        noise_for("zcdp", 0.5, Fraction(1), Fraction(1), "change-one")  # type: ignore[arg-type]
+
+
 def test_variance_never_underflows() -> None:
     huge = [noise_for(f, Fraction(10**9), Fraction(1), Fraction(1), "change-one") for f in ("zcdp", "pure")]
     assert huge[0].variance == pytest.approx(1e-15)  # a millionth of sigma^2 = 1e-9

@@ -155,6 +155,9 @@ def test_no_quote_swallows_a_row(rows: list[tuple[str, str, str]], data: st.Data
 NONE = [
     ("a.xlsx", b"PK", "unknown type of file '.xlsx'; allowed are .csv, .tsv, .txt (also .gz) and .parquet"),
     ("a.csv", b"", "the file is empty (0 bytes); at least one record is needed"),
+    ("a.csv", b"a,b\n", "the file has a header and no rows; at least one record is needed"),
+    ("a.parquet", pa.table({"a": pa.array([], pa.string())}), "the file has no rows; at least one record is needed"),
+    ("a.parquet", b"a,b\n1,2\n", "not a readable Parquet file"),
     ("a.csv.gz", b"a,b\n1,2\n", "not a readable CSV file"),
     ("a.parquet", pa.table({"a": [[1]]}), "column 'a': found values of type list<"),
     ("a.parquet", pa.table({"b": ["1"], "c": ["2"]}), "no column 'a'; the file's columns are 'b', 'c'"),

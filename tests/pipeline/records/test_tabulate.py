@@ -403,6 +403,22 @@ def test_each_cell_has_the_signed_columns_of_its_entry(
     assert cells[cell].terms == terms
 
 
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ([{"counts": "vap_{race}", "age": "18+"}], "[0]: age = '18+' is not a value of the attribute; allowed are"),
+        ([{"counts": "vap", "age": "adult"}], "[0]: attribute 'race' is neither given a value nor stands in 'vap'"),
+        ([{"counts": "a_{race} - ", "age": "adult"}], '[0]: \'a_{race} - \' is not "a", "a + b" or "a - b" of columns'),
+        (BOTH[:1], "no entry counts the cell 'minor * white' and 2 more; each cell must be counted once"),
+        ([*BOTH, {"counts": "x", "age": "adult", "race": "black"}], "[2]: 'x' counts the cell 'adult * black', which"),
+    ],
+)
+def test_mistakes_in_templates_are_told(entries: list[dict[str, str]], told: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        expand_cells(entries, SCHEMA)
+    assert told in str(caught.value)
+
+
 def test_two_names_of_one_value() -> None:
     """Two names that fill the same place would lose a column."""
     with pytest.raises(SpecError, match=r"input\.values\.race: 'b' and 'c' both stand for 'black'; .* one name"):

@@ -20,7 +20,7 @@ from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, rows_at_once, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
@@ -96,18 +96,6 @@ def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
         for name, counts in (("zeros", zeros), ("plain", COUNTS)):
             writes(tmp_path / name, tmp_path, "tract", CODES, SCHEMA, counts)
         assert (tmp_path / "zeros").read_bytes() == (tmp_path / "plain").read_bytes()
-
-
-@settings(deadline=None, max_examples=25)
-@given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
-def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) -> None:
-    write("measurement", tmp_path / "whole", [])
-    start, stop = bounds
-    with open_measurement(unchecked(tmp_path / "whole")) as file:
-        part = file.read(start, stop)
-        assert len(file) == N
-    assert np.array_equal(part.values, VALUES[start:stop])
-    assert np.array_equal(part.geocodes, CODES[start:stop])
 
 
 @pytest.mark.parametrize("change", [{"scale": "1/0"}, {"more": 1}, {"variance": 1.0}, {"size": 2}])

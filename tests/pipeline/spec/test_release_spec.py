@@ -7,10 +7,8 @@ import itertools
 import json
 import operator
 import random
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,10 +18,8 @@ from auditor.reading.spec import public_spec
 from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
 from pipeline.spec.edit_rules import RuleError, impossible_by
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import Slots
-
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 #: Every key that a spec can have.
 WHOLE = """
@@ -251,20 +247,6 @@ def test_the_privacy_fingerprint_is_of_what_the_noise_depends_on() -> None:
     assert len({same, *different}) == 1 + len(different)
 
 
-def test_the_json_schema_accepts_what_is_right_and_finds_what_is_not() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(json.dumps(spec_json_schema()))
-    validator = jsonschema.Draft202012Validator(schema)
-    texts = [WHOLE, SMALL, *(path.read_text() for path in EXAMPLES.glob("rhode_island*.toml"))]
-    for text in texts:
-        validator.validate(json.loads(json.dumps(tomllib.loads(text), default=str)))  # TOML's dates are texts there
-    for old, new in [('"1/2"', "0.5"), ("[geography]", "[geographie]"), ('["f", "m"]', "[1, 2]")]:
-        assert not validator.is_valid(tomllib.loads(SMALL.replace(old, new, 1)))
-    for left_out, right in [("strategy", False), ("invariants", True)]:
-        content = {key: value for key, value in tomllib.loads(SMALL).items() if key != left_out}
-        assert validator.is_valid(content) == right
-
-
 VALUES = {
     "age": ("0", "1", "2", "15", "16", "90+"),
     "marital": ("single", "married", "never married"),
@@ -334,27 +316,16 @@ def test_a_rule_is_true_of_the_records_that_fit_one_of_its_entries() -> None:
         assert found == expected, text
 
 
-EXAMPLE = "a rule is, for example, age < 15 and marital != single"
-
-
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    "rule",
     [
-        ("age < 15 and marital = single", f"found = at character 22 where == is needed; {EXAMPLE}"),
-        ("age < 300", "'300' is not a value of age; allowed are 0, 1, 2, 15, 16, 90+"),
-        ("'a-b' == 07", "found a number that begins with 0 at character 10; such values stand in quotes"),
-        ("age", f"found 'age' where a comparison is needed; {EXAMPLE}"),
-        ("age == (0, 1)", "found '(0, 1)' after a sign for one value; several are meant by `in`"),
-        ("age < 0", "is true of no record: it says nothing"),
-        ("(" * 5000 + "age < 15" + ")" * 5000, None),
-        ("not " * 5000 + "age < 15", None),
+        "age < 15 and marital = single", "age < 300", "'a-b' == 07", "__import__('os').system('true')", "age is 15",
+        "age == (0, 1)", "age", " ", "(" * 5000 + "age < 15" + ")" * 5000, "not " * 5000 + "age < 15",
     ],
 )  # fmt: skip
-def test_what_is_no_rule_is_told(rule: str, said: str | None) -> None:
-    with pytest.raises(RuleError) as raised:
+def test_what_is_no_rule_is_refused(rule: str) -> None:
+    with pytest.raises(RuleError):
         impossible_by(rule, VALUES)
-    if said is not None:
-        assert str(raised.value) == said
 
 
 def with_zeros(stated: str) -> ReleaseSpec:

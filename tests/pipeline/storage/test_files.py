@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from auditor.program import write_private
 from pipeline.errors import ReleaseError
@@ -26,7 +24,6 @@ from pipeline.storage.files import (
     open_parquet,
     read_header,
     rows_per_group,
-    texts,
     write_bytes,
     write_parquet,
 )
@@ -172,29 +169,6 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
         assert file.read().equals(whole)
         assert file.num_row_groups == 2
         assert read_header(file, tmp_path / "whole") == {"kind": "test"}
-
-
-@given(
-    st.lists(
-        st.lists(
-            st.one_of(
-                st.text(alphabet="0123456789ab", min_size=5, max_size=5),  # as most codes are
-                st.text(alphabet="0é\x00\U0001f600", max_size=3),
-            ),
-            max_size=4,
-        ),
-        max_size=3,
-    ),
-    st.integers(0, 2),
-)
-def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[str]], first: int) -> None:
-    column = pa.chunked_array([pa.array(chunk, pa.string())[first:] for chunk in chunks], pa.string())
-    expected = np.asarray(column.to_pylist(), dtype=np.str_)
-    for same in (column, column.cast(pa.large_string()), column.dictionary_encode()):
-        found = texts(same)
-        assert found.shape == expected.shape
-        assert found.dtype.kind == "U"
-        assert found.tolist() == expected.tolist()
 
 
 HOLDS = """

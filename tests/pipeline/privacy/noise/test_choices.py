@@ -355,3 +355,17 @@ def test_a_choice_depends_on_key_position_and_losses_only(choice: Choice) -> Non
     assert not np.array_equal(whole, mechanism.draw(bytes(32), losses))
     assert mechanism.draw(KEY, losses[:0]).shape == (0,)
     assert np.array_equal(mechanism.draw(KEY, losses[:, :1]), np.zeros(1000, dtype=np.int64))
+
+
+@EACH_CHOICE
+@pytest.mark.parametrize(
+    ("losses", "start", "match"),
+    [
+        (np.zeros((3, 0), dtype=np.int64), 0, "shape"),
+        (np.zeros((3, 2), dtype=np.int64), -1, "start"),
+        (np.full((3, 2), 2**62), 0, "beyond"),
+    ],
+)
+def test_senseless_losses_are_refused(choice: Choice, losses: NDArray[np.int64], start: int, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        choice(Fraction(1)).draw(KEY, losses, start)

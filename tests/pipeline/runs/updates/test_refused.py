@@ -84,23 +84,6 @@ def test_an_answer_that_is_used_already(given: tuple[Path, Path, Path], tmp_path
     refused(release, [named], tmp_path / "e", "is called like a query")
 
 
-def test_files_that_are_none_or_were_changed(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    _, release, answer = given
-    refused(release, [], tmp_path / "a", "no answer was given")
-    refused(release, [release], tmp_path / "b", "no answer is here")
-    refused(tmp_path / "nothing", [answer], tmp_path / "c", "no such folder")
-    changed = shutil.copytree(answer, tmp_path / "changed")
-    path = changed / "public/measurements.csv"
-    path.write_bytes(path.read_bytes().replace(b"A01,f,", b"A01,f,1"))
-    refused(release, [changed], tmp_path / "e", r"does not verify: measurements\.csv: was changed")
-    (changed / "public/answer.json").write_text("{}", "utf-8")
-    refused(release, [changed], tmp_path / "f", "is no manifest of an answer")
-    damaged = shutil.copytree(release, tmp_path / "damaged")
-    (damaged / "public/measurements/tract/sex.parquet").write_bytes(b"x")
-    with pytest.raises(ReleaseError, match=r"sex\.parquet' was changed"):
-        update(damaged, [answer], tmp_path / "g")
-
-
 def test_a_release_that_was_charged_to_no_ledger_or_another(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, release, answer = given
     uncharged = run_release(write_workers(tmp_path / "u", QUICK, ('dataset = "workers"', "")), tmp_path / "uncharged")
@@ -214,24 +197,6 @@ def test_a_directory_of_another_process_is_left_alone(
     with others, pytest.raises(InputError, match=sentence):
         update(release, [answer], root.parent)
     assert (root / "public/theirs").exists()
-
-
-def test_what_a_refused_update_made_is_removed_and_no_more(
-    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(_: object, **_rest: object) -> None:
-        raise InputError("no number may be another")
-
-    monkeypatch.setattr("pipeline.runs.updates.perform_public_steps", failing)
-    _, release, answer = given
-    root = tmp_path / release.name
-    for existed in (False, True):
-        if existed:
-            root.mkdir()
-        with pytest.raises(InputError, match="no number may be another"):
-            update(release, [answer], tmp_path)
-        assert root.exists() == existed
-        assert not existed or not any(root.iterdir())
 
 
 def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_is_positive(tmp_path: Path) -> None:

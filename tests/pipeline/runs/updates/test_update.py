@@ -20,21 +20,14 @@ from releases.small import run as run_release
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from auditor.check.release import check_release
-from auditor.program import audit, audit_with, secret_of
-from auditor.reading.findings import FormError
-from features.exports.release import export_release
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.changes import read_changes
-from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from pipeline.runs.questions.combining import combine_answer
-from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
@@ -183,23 +176,6 @@ def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> No
     for level in ("county", "tract"):
         name = f"public/estimates/{level}.parquet"
         assert (third.root / name).read_bytes() == (at_once.root / name).read_bytes()
-
-
-def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
-    run = release_at(made.new.root)
-    with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
-        universes_to_rerun(run, None, made.spec)
-    for root in made.answers:
-        secret, _ = secret_of(root, key_of(made.spec.parent, 1))
-        found = list(audit_with(root, secret, insecure=True, ledger=None))
-        assert [one for one in found if not one.passed] == []
-        assert "noise redrawn" in {one.check for one in found}
-    with pytest.raises(FormError, match="audit the release that it replaces"):
-        list(audit(run.root))
-    with pytest.raises(InputError, match="has no place for"):
-        export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
-    with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
-        combine_answer(RunDirectory(made.answers[0]), made.new.root)
 
 
 @pytest.mark.slow
