@@ -105,7 +105,7 @@ def test_variance_is_that_of_the_discrete_distribution(
 def test_bad_budgets_are_refused_by_name(found: Any, message: str) -> None:
     framework, total, share, neighbours = found
     with pytest.raises(InputError, match=message):
-        noise_for(framework, total, share, 1, neighbours)
+        noise_for(framework, total, share, Fraction(1), neighbours)
     with pytest.raises(TypeError, match="total budget"):
         noise_for("zcdp", 0.5, Fraction(1), Fraction(1), "change-one")  # type: ignore[arg-type]
 
