@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geography.build import spine_from_prefixes
-from geography.errors import SpineError
 from geography.off_spine import OffSpineAreas, off_spine_distances, regroup
 from geography.spine import Spine
 
@@ -104,14 +102,3 @@ def test_without_a_cap_every_area_is_a_union_of_units() -> None:
     # Nothing off the spine and room enough: nothing changes.
     none = OffSpineAreas.of(spine, [], [], [])
     assert regroup(spine, none, 1000).fingerprint() == spine.fingerprint()
-
-
-def test_what_cannot_be_is_told() -> None:
-    spine = spine_from_prefixes(["111", "112"], {"a": 1, "b": 3})
-    areas = OffSpineAreas.of(spine, ["place"], ["1"], ["111"])
-    with pytest.raises(SpineError, match="needs three levels"):
-        regroup(spine, areas, 5)
-    with pytest.raises(SpineError, match=r"1 leaves are not on the spine: '999'"):
-        OffSpineAreas.of(spine, ["place", "place"], ["1", "1"], ["111", "999"])
-    with pytest.raises(SpineError, match="no kind in row 2"):
-        OffSpineAreas.of(spine, ["place", ""], ["1", "1"], ["111", "112"])

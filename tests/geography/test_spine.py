@@ -296,25 +296,6 @@ def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) ->
     assert len({spine.fingerprint() for spine in [two_states, *others]}) == 5
 
 
-@pytest.mark.parametrize(
-    ("codes", "parents", "message"),
-    [
-        (["a1", "a2"], [0, 0], "level 'block': the parents are not 0 to 1 in order, each at least once"),
-        (["a1", "b1", "a2"], [0, 1, 0], "level 'block': the parents are not 0 to 1 in order, each at least once"),
-        (["a2", "a1", "b1"], [0, 0, 1], "level 'block': codes out of order or twice under one parent: 'a1'"),
-        (["a1", "a1", "b1"], [0, 0, 1], "level 'block': codes out of order or twice under one parent: 'a1'"),
-        (["a1", "a1"], [0, 1], "level 'block': codes under two parents: 'a1'; a code must be unique in its level"),
-        ([], [], "level 'block': no geounits; at least one is needed"),
-    ],
-)
-def test_an_order_that_is_not_canonical_is_refused(codes: list[str], parents: list[int], message: str) -> None:
-    top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))
-    leaves = Level("block", np.array(codes, dtype=np.str_), np.array(parents, dtype=np.int64))
-    with pytest.raises(SpineError) as error:
-        Spine((top, leaves))
-    assert str(error.value) == message
-
-
 @pytest.fixture
 def two_states() -> Spine:
     top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))

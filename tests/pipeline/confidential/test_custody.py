@@ -73,18 +73,7 @@ def test_a_source_is_a_file_a_descriptor_or_a_command() -> None:
     assert KeySource.parse("fd:3", "--key") == KeySource(descriptor=3)
     assert KeySource.parse("command:vault get 'a:b'", "--key") == KeySource(command="vault get 'a:b'")
     assert KeySource.parse(None, "--key") == KeySource()
-    for wrong in (
-        "",
-        "vault.key",
-        "file:",
-        "fd:",
-        "fd:-1",
-        "fd:x",
-        f"fd:{2**31}",
-        "File:a",
-        "SECRETWORD",
-        "x:SECRETWORD",
-    ):
+    for wrong in ("", "vault.key", "file:", "fd:", "fd:-1", "fd:x", f"fd:{2**31}", "File:a", "x:SECRETWORD"):
         with pytest.raises(InputError, match=r"^SPINEWISE_KEY: found none of file:PATH, fd:NUMBER") as error:
             KeySource.parse(wrong, "SPINEWISE_KEY")
         assert "SECRETWORD" not in str(error.value)

@@ -30,12 +30,10 @@ import pipeline.confidential.measure
 from auditor.program import audit
 from pipeline.confidential.accuracy import TableErrors, accuracy_page
 from pipeline.confidential.measure import measure_level, select_versions
-from pipeline.confidential.process import described, restored
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.errors import RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
-from pipeline.execution.machine_faults import NO_MEMORY
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
@@ -207,26 +205,6 @@ def test_the_error_that_is_raised_says_nothing(directory: RunDirectory, error: E
     assert raised.value.__cause__ is None
     assert "7654321" in directory.refusal.read_text()
     assert stat.S_IMODE(directory.refusal.stat().st_mode) == 0o600
-
-
-def test_a_result_is_passed_on(directory: RunDirectory) -> None:
-    assert shielded(directory, "tabulate", lambda: "fingerprint") == "fingerprint"
-    assert not directory.refusal.exists()
-
-
-def test_a_lack_of_memory_is_told_as_such_and_not_as_a_defect(directory: RunDirectory) -> None:
-    """Libraries are loaded late, and where memory is short the loader says so in words of its own."""
-    error = ImportError("libopenblas.so: failed to map segment from shared object")
-
-    def fail() -> None:
-        raise error
-
-    with pytest.raises(RefusedError) as raised:
-        shielded(directory, "check", fail)
-    assert raised.value.exit_status == 1
-    assert directory.refusal.read_text() == f"{NO_MEMORY}\n"
-    assert isinstance(restored(described(error, directory, "compare")), MemoryError)
-    assert isinstance(restored(described(OSError(12, "Cannot allocate memory"), None, "compare")), MemoryError)
 
 
 # The restricted page of errors

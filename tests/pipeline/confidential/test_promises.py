@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import re
 import shutil
@@ -149,24 +148,6 @@ def test_what_cannot_be_charged_is_refused(
     with pytest.raises(InputError, match=told):
         run(write_town(tmp_path / "spec", *changes), tmp_path / "out")
     assert spent(ledger) == 0
-
-
-def test_a_ledger_that_would_not_be_charged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Named for this run it is an error; named for all runs, by the environment, a warning."""
-    # Prefect's first import keeps the standard error that it finds, which the runner closes.
-    importlib.import_module("flows.orchestration.release_flow")
-    spec = write_town(tmp_path / "in")
-    monkeypatch.setenv("SPINEWISE_LEDGER", "")  # put back at the end: the command sets it
-    named = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out"), "--ledger", "x.sqlite"])
-    assert "--ledger: the spec names no dataset (privacy.dataset), so nothing is charged" in str(named.exception)
-    assert not (tmp_path / "out").exists()
-    monkeypatch.setenv("SPINEWISE_LEDGER", "y.sqlite")
-    monkeypatch.setattr(
-        "flows.orchestration.release_flow.release", lambda **_: (_ for _ in ()).throw(InputError("stopped here"))
-    )
-    everywhere = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out")])
-    assert "Warning: SPINEWISE_LEDGER is set, but the spec names no dataset" in everywhere.output
-    assert "stopped here" in str(everywhere.exception)
 
 
 # Exact numbers

@@ -29,34 +29,22 @@ DHC_POSITIVE = {100: 1_574, 10: 1_607, 1: 3_267}
 #: Megabytes of runs, and the processes that they had: most were over before they started others.
 SHAPES = {
     "four-cells": (201, 1),
-    "two-levels": (207, 1),
     "many-leaves": (342, 1),
-    "many-leaves-margins": (293, 1),
-    "six-levels": (249, 1),
-    "ages": (276, 1),
     "ages-large": (2_904, 2),
     "ages-report": (544, 2),
-    "ages-sexes": (235, 1),
     "redistricting": (476, 2),
-    "redistricting-margins": (386, 2),
     "most-cells": (239, 1),
-    "eleven-queries": (264, 1),
     "few-tables": (395, 2),
-    "draws": (227, 1),
     "leaves-6000": (499, 2),
-    "even-64": (299, 1),
-    "pl-60": (263, 1),
     "narrow-20000": (301, 1),
     "margins-64": (415, 2),
     "fan": (506, 1),
-    "one-level": (229, 1),
-    "ages-300": (255, 1),
     "microdata": (233, 1),
     "homes-150": (420, 2),
     "draws-800": (220, 1),
 }
 #: Shapes whose spine takes long to make.
-LARGE = ("many-leaves", "many-leaves-margins", "ages-large", "narrow-20000", "leaves-6000")
+LARGE = ("many-leaves", "ages-large", "narrow-20000", "leaves-6000")
 #: Megabytes of a user's run of 25,000 leaves and 256 cells, with the engine.
 WITH_ENGINE = 1_500
 #: Megabytes of all 7,458,086 blocks of 2020 with two workers, in parts; and the persons that live there.

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import resource
-import time
 from pathlib import Path
 
 import pytest
-from releases.command import feature_module, needs, spinewise
+from releases.command import needs, spinewise
 from releases.small import QUICK, run, write_town
 
 import pipeline.cost.memory
-from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.cost.limits import check_possible
-from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, check_memory, fitting, memory_of
-from pipeline.cost.size import POSITIVE, POWER, WIDE_RECORDS, Size
+from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, fitting, memory_of
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.runs.open_public import open_listed
-from pipeline.runs.request import Request, check_request
-from pipeline.spec.preset import load_preset
-from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
 
@@ -65,24 +59,6 @@ def test_less_memory_means_parts_then_fewer_workers_then_a_refusal(tmp_path: Pat
     assert sorted(seen, key=lambda one: (not one[0], one[1], -one[2])) == seen
 
 
-@pytest.mark.usefixtures("heavy")
-def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_path: Path) -> None:
-    spec, spine = opened(write_town(tmp_path))
-    wanted, least = memory_of(spec, spine, 2), memory_of(spec, spine, 1, most_cells=8, part_cells=8)
-    assert wanted.margins_mb > least.margins_mb > 0
-    between = fitting(spec, spine, 2, int(0.5 * (wanted.peak_mb + least.peak_mb) * 1e6))
-    assert between.fits
-    assert (between.memory.workers, between.memory.parts) != (between.requested.workers, between.requested.parts)
-    way = fitting(spec, spine, 2, int(0.9 * least.peak_mb * 1e6))
-    with pytest.raises(InputError) as caught:
-        check_memory(spec, way)
-    figures = [float(one) for one in re.findall(r"([0-9.]+) GB", str(caught.value))]
-    expected = [way.memory.peak_mb, way.memory.margins_mb, 0.9 * least.peak_mb, way.bare]
-    assert figures == pytest.approx([one / 1000 for one in expected], abs=0.06)
-    assert way.bare < way.memory.peak_mb
-    assert "margins = false" in str(caught.value)
-
-
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write_town(tmp_path / "in", *QUICK)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.05")
@@ -96,23 +72,6 @@ def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) ->
     spec = load_spec(write_town(folder, drawn, *changes))
     public = open_listed(spec, spec.universes())
     return memory_of(public.spec, public.spine, workers).peak_mb
-
-
-def test_each_process_holds_one_draw_of_the_tables_that_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every number of a draw takes a megabyte, so that draws of a town are most of it."""
-    monkeypatch.setattr("postprocess.linear.draws.DRAWN_BYTES", 1e6)
-    monkeypatch.setattr("postprocess.linear.draws.PUBLISHED_BYTES", 1e6)
-    without = memory(tmp_path, 0, 1)
-    one, two, four = (memory(tmp_path, 10, workers) for workers in (1, 2, 4))
-    assert one > 2 * without
-    assert two - one > 2 * (one - without)
-    assert four - two == pytest.approx(two - one)
-    assert memory(tmp_path, 20, 1) == one
-    detail = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county"] }')
-    total = ('total = "total"\nsex', 'total = { query = "total", levels = ["county"] }\nsex')
-    assert memory(tmp_path, 10, 1, detail, total) < 0.7 * one
 
 
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
@@ -137,21 +96,6 @@ def write_binary(folder: Path, attributes: int) -> Path:
     spec = folder / "spec.toml"
     spec.write_text('name = "binary"\n' + spec.read_text())
     return spec
-
-
-@pytest.mark.parametrize("attributes", [12, 16])
-def test_many_queries_of_one_attribute_are_planned(tmp_path: Path, attributes: int) -> None:
-    """12 took a minute: each of 4,096 parts of the errors was made by itself, for each query."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    began = time.process_time()
-    planned = plan_release(write_binary(tmp_path, attributes), 1)
-    assert time.process_time() - began < SECONDS
-    (universe,) = planned.universes
-    assert len(universe.rows) == 3 * attributes
-    errors = {(row.level, row.numbers): row.per_number for row in universe.rows}
-    assert len(errors) == 3
-    for row in universe.rows:  # all attributes are alike
-        assert row.per_number == pytest.approx(errors[row.level, 2], rel=1e-9)
 
 
 @needs("plan")
@@ -184,183 +128,6 @@ def test_structural_zeros_are_no_possible_cells(tmp_path: Path) -> None:
     check_possible(*_own(path))
 
 
-def test_a_run_is_not_refused_for_its_plan_alone(tmp_path: Path) -> None:
-    """3,000 combinations of grouped values: hours for the errors of a plan, which the run does not work out."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    path = write_binary(tmp_path, 2)
-    text = path.read_text().replace('a0 = ["no", "yes"]', f"a0 = {[str(value) for value in range(3000)]}")
-    text = text.replace("'", '"').replace('a0 = "1/2"', '"halves" = "1/2"').replace('"a0", levels', '"halves", levels')
-    values = [str(value) for value in range(1500)], [str(value) for value in range(1500, 3000)]
-    recode = f'[schema.recodes.halves]\nattribute = "a0"\ngroups = {{ low = {values[0]}, high = {values[1]} }}\n'
-    path.write_text(text.replace("[strategy.queries]", recode.replace("'", '"') + "[strategy.queries]"))
-    with pytest.raises(InputError, match=r"found 6,000 cells, too many to work out errors for"):
-        plan_release(path, 1)
-    checked = check_request(Request(path, tmp_path / "out", None, 1, i_know=True))
-    check_memory(checked.spec, fitting(checked.spec, read_spine(checked.spec.geography), 1, 64 * 10**9))
-
-
 def _own(path: Path) -> tuple[ReleaseSpec, Universe]:
     spec = load_spec(path)
     return spec, spec.universes()[0]
-
-
-def write_persons(folder: Path, preset: str) -> Path:
-    """A spec of a preset of persons on the schema that it is made for: 1,227,744 cells."""
-    roles = [value for recode in load_preset(preset).recodes if recode.name == "relgq_4"
-             for _, group in recode.groups for value in group]  # fmt: skip
-    shape = {"sex": 2, "age": 116, "hispanic": 2, "cenrace": 63}
-    schema = {"relgq": roles} | {name: [str(i) for i in range(n)] for name, n in shape.items()}
-    path = write_binary(folder, 1)
-    text = path.read_text().replace('[privacy]\nrho = "2"\n', f'strategy = "{preset}"\n')
-    text = text.replace('a0 = ["no", "yes"]\n', "".join(f"{name} = {values}\n" for name, values in schema.items()))
-    head, strategy, rest = text.partition("[strategy.queries]")
-    assert strategy
-    path.write_text(head.replace("'", '"') + "[input]" + rest.partition("[input]")[2])
-    return path
-
-
-@needs("plan")
-@pytest.mark.parametrize(
-    ("preset", "margins", "says"),
-    [
-        ("dhc-persons", False, r"level block measures 1,903,289 answers of each geounit"),
-        ("dhc-persons-county", True, r"publish.margins is true"),
-        ("dhc-persons-county", False, r"found 1,227,744 cells, too many to work out errors for"),
-    ],
-)
-def test_characteristics_of_persons_are_refused_at_once_with_the_figure(
-    tmp_path: Path, preset: str, margins: bool, says: str
-) -> None:
-    """Its detail at every level cannot be run; measured down to the county it can, without margins and a plan."""
-    path = write_persons(tmp_path, preset)
-    if not margins:
-        path.write_text(path.read_text() + "[publish]\nmargins = false\n")
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    began = time.process_time()
-    with pytest.raises(InputError, match=says):
-        plan_release(path, 1)
-    assert time.process_time() - began < SECONDS
-    if preset == "dhc-persons-county" and not margins:
-        check_possible(*_own(path))
-
-
-def test_a_solver_that_needs_matrices_of_all_cells_is_refused(tmp_path: Path) -> None:
-    path = write_persons(tmp_path, "dhc-persons-county")
-    path.write_text(path.read_text() + '[publish]\nmargins = false\n[postprocess]\nsolver = "cvxpy"\n')
-    with pytest.raises(InputError, match=r"postprocess.solver is 'cvxpy'; what fits"):
-        check_possible(*_own(path))
-
-
-SPEC = """
-name = "wide"
-[privacy]
-rho = "1"
-[geography]
-file = "f.csv"
-column = "id"
-levels = {{ state = 1, area = 3 }}
-[schema.attributes]
-age = {ages}
-job = {jobs}
-[strategy.levels]
-state = "1/2"
-area = "1/2"
-[strategy.queries]
-age = "1/2"
-{detail} = "1/2"
-[publish]
-margins = false
-"""
-SPINE = spine_from_prefixes([f"1{i:02d}" for i in range(20)], {"state": 1, "area": 3})
-
-
-def _spec(n_ages: int, n_jobs: int, detail: str) -> ReleaseSpec:
-    ages, jobs = ([str(i) for i in range(n)] for n in (n_ages, n_jobs))
-    return parse_spec(SPEC.format(ages=ages, jobs=jobs, detail=detail).replace("'", '"'))
-
-
-def _size(n_ages: int, n_jobs: int, detail: str) -> Size:
-    return Size.of(_spec(n_ages, n_jobs, detail).universes()[0], SPINE)
-
-
-def test_beyond_it_is_the_positive_ones_where_the_detail_is_measured() -> None:
-    size = _size(116, 400, "detailed")
-    assert size.possible == 46_400
-    assert size.at_top == POSITIVE * (20 * WIDE_RECORDS) ** POWER
-    # The top is alone; its family has three matrices of its cells, and one of its own for each of 20 areas.
-    numbers = 3 * size.at_top**2 + 20 * (POSITIVE * WIDE_RECORDS**POWER) ** 2
-    assert list(size.families) == pytest.approx([0, 4.5 * numbers])
-
-
-def test_the_population_counts_where_the_spec_states_it() -> None:
-    """20 leaves of 40 persons: fewer cells are positive than of 400, and no more of a leaf than it has persons."""
-    sizes = []
-    for ages, jobs in (116, 400), (58, 58):
-        values = {"ages": [str(i) for i in range(ages)], "jobs": [str(i) for i in range(jobs)], "detail": "detailed"}
-        text = SPEC.format(**values).replace("'", '"')
-        stated = text.replace('rho = "1"', 'rho = "1"\npopulation = 800')
-        sizes += [Size.of(parse_spec(one).universes()[0], SPINE) for one in (text, stated)]
-    assert sizes[1].at_top / sizes[0].at_top == pytest.approx(0.1**POWER)
-    assert sizes[3].stack <= sizes[2].stack
-    assert sizes[3].filled < sizes[3].geounits * 800
-
-
-def test_where_it_is_not_persons_may_be_anywhere() -> None:
-    size = _size(116, 400, "job")
-    assert (size.at_top, size.families) == (46_400, (0,))
-
-
-def test_a_wide_schema_fits_where_a_matrix_of_all_its_cells_would_not() -> None:
-    """15 bytes for each two of 46,400 cells are 32 GB."""
-    assert memory_of(_spec(116, 400, "detailed"), SPINE, 1).peak_mb < 3_000
-
-
-#: Values of 27 attributes, in 13 cliques of three, as in `benchmarks/bench_marginals.py --part wide`.
-SIZES = (10, 6, 5, 2, 8, 4, 3, 9, 2, 7, 5, 4, 2, 12, 3, 6, 2, 5, 8, 4, 3, 2, 10, 4, 6, 3, 5)
-TOGETHER = """
-name = "together"
-[privacy]
-rho = "1"
-[geography]
-file = "f.csv"
-column = "id"
-levels = {{ state = 1, county = 2, tract = 4, group = 5, block = 7 }}
-[schema.attributes]
-{attributes}
-[marginals]
-cliques = {cliques}
-[strategy.levels]
-state = "1/5"
-county = "1/5"
-tract = "1/5"
-group = "1/5"
-block = "1/5"
-[publish]
-margins = {margins}
-replicates = 3
-"""
-
-
-def _together(*, margins: bool) -> ReleaseSpec:
-    attributes = "\n".join(f"a{one} = {[str(n) for n in range(size)]}" for one, size in enumerate(SIZES))
-    cliques = [[f"a{first + n}" for n in range(3)] for first in range(0, len(SIZES) - 2, 2)]
-    text = TOGETHER.format(attributes=attributes, cliques=cliques, margins=str(margins).lower())
-    return parse_spec(text.replace("'", '"'))
-
-
-def test_universes_that_are_estimated_together_are_all_in_memory_at_once_in_one_process() -> None:
-    """What the benchmark of 25,000 blocks took: 2.3 GB, with simulated runs 4.4. The largest universe takes 0.5."""
-    blocks = [f"1{c}{t:02d}{g}{b:02d}" for c in range(5) for t in range(50) for g in range(3) for b in range(33)]
-    spine = spine_from_prefixes(blocks, {"state": 1, "county": 2, "tract": 4, "group": 5, "block": 7})
-    assert spine.n_leaves == 24_750
-    for margins, used in ((False, 2_300), (True, 4_400)):
-        spec = _together(margins=margins)
-        one, four = memory_of(spec, spine, 1, engine=False), memory_of(spec, spine, 4, engine=False)
-        assert used < one.peak_mb < 1.5 * used
-        assert one.peak_mb < four.peak_mb < one.peak_mb + 600
-        # In parts there is no less: no universe is estimated in parts.
-        assert memory_of(spec, spine, 1, engine=False, most_cells=1, part_cells=1) == one
-    short = fitting(_together(margins=True), spine, 2, 3_000_000_000, engine=False)
-    with pytest.raises(InputError, match=r"together: the run can take up to [56]\.\d GB .* 3\.0 GB are available"):
-        check_memory(_together(margins=True), short)
-    assert fitting(_together(margins=True), spine, 2, 7_000_000_000, engine=False).fits

@@ -11,21 +11,16 @@ import pandas as pd
 import pytest
 from releases.again import computed_again
 from releases.sent import Sent
-from releases.small import public_bytes, run, write_spec
+from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
-from pipeline.estimation.around_estimates import AllAround, Around, LargeAround, is_compared, is_spread, measured_within
-from pipeline.estimation.knowledge import IntervalRule
-from pipeline.estimation.margins import Margins
-from pipeline.model.universe import Universe
+from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import load_spec
 from postprocess.downward import compared
 from postprocess.downward.compared import SmallNumbers
 from postprocess.downward.moved import Distances, MovedErrors
-from postprocess.downward.simulated_margins import PublishedTable
 
 SPEC = """name = "spread-town"
 privacy = {{ rho = "{rho}", key = "insecure-test:{key}" }}
@@ -284,21 +279,6 @@ def test_exact_and_unknown_numbers_stay_so() -> None:
     np.testing.assert_array_equal(high, [[7.0, np.nan, 53.0, np.nan]])
 
 
-@pytest.mark.parametrize(("estimator", "expected"), [("full", 100), ("topdown", 0)])
-def test_what_is_measured_below_counts_with_the_full_estimator(tmp_path: Path, estimator: str, expected: int) -> None:
-    """And a query that is measured at the top is no sum of many there alone."""
-    spec = write_wide_town(tmp_path, 1)
-    own = 'country = { share = "1/3", queries = { detailed = "1/2", group = "1/2" } }'
-    text = spec.read_text("utf-8").replace('country = "1/3"', own)
-    text = text.replace('area = "1/3"\nleaf = "1/3"', 'area = "0"\nleaf = "2/3"')
-    spec.write_text(text, "utf-8")
-    universe = load_spec(spec).universes()[0]
-    query = next(table.query for table in universe.tables if table.name == "groups")
-    assert measured_within(universe, estimator, query, 1) == expected
-    assert measured_within(universe, estimator, query, 2) == 100
-    assert measured_within(universe, estimator, query, 0) == 1
-
-
 def test_readers_get_such_intervals_of_numbers_that_no_table_has(wide_town: Path) -> None:
     """Two groups together, sums of 200 measured answers: their unbiased estimates are the sums of those of each."""
     town, level = wide_town, "area"
@@ -338,25 +318,10 @@ def write_spread_town(folder: Path, key: int) -> Path:
     return write_spread(folder, pd.concat(parts), values, texts)
 
 
-def made(folder: Path, patch: pytest.MonkeyPatch) -> tuple[Path, list[int]]:
-    """The town, and the levels that were narrowed by all cells together."""
-    levels: list[int] = []
-    original = Margins._of_pooled
-
-    def recorded(margins: Margins, table: PublishedTable) -> IntervalRule:
-        levels.append(table.level)
-        return original(margins, table)
-
-    patch.setattr(Margins, "_of_pooled", recorded)
-    return run(write_spread_town(folder / "in", 3), folder / "out"), levels
-
-
 @pytest.fixture(scope="module")
 def spread_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        town, pooled = made(tmp_path_factory.mktemp("spread"), patch)
-    assert not pooled
-    return town
+    folder = tmp_path_factory.mktemp("spread")
+    return run(write_spread_town(folder / "in", 3), folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -366,16 +331,6 @@ def not_moved_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compared, "MOVED", np.inf)
         return run(write_spread_town(folder / "in", 3), folder / "out")
-
-
-@pytest.fixture(scope="module")
-def told_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, where few small numbers are enough to tell whether they are moved: they are not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compared, "TOLD", 0)
-        town, pooled = made(tmp_path_factory.mktemp("told"), patch)
-    assert set(pooled) == {0, 1, 2}
-    return town
 
 
 def of_leaves(town: Path) -> pd.DataFrame:
@@ -388,31 +343,6 @@ def test_large_numbers_hold_the_truth_nine_times_in_ten(spread_town: Path, not_m
     assert (found > 0.87).all()
     assert faulty[["true 100", "released 100"]].max() < 0.8
     assert faulty["released 10"] < 0.87
-
-
-def test_small_numbers_that_are_not_moved_are_simulated_and_narrowed_by_all_cells_together(
-    spread_town: Path, not_moved_town: Path, told_town: Path
-) -> None:
-    """Where it is told: the 50 small numbers of a level are too few for it; where they are enough, all levels are.
-
-    From two standard errors on they reach further down; large ones are as where small ones are moved, too.
-    """
-    told, moved_too, simulated = (of_leaves(town) for town in (told_town, spread_town, not_moved_town))
-    small, large = (told["released"] < 1.9 * told["standard"]), (told["released"] > 3.1 * told["standard"])
-    for end in ("low", "high"):
-        assert told[end][large].equals(moved_too[end][large])
-        assert told[end][small].equals(simulated[end][small])
-    assert (told["low"] > moved_too["low"])[small].mean() > 0.1
-    nearly = ~small & ~large & (told["released"] > 2.1 * told["standard"])
-    assert (told["low"] <= simulated["low"])[nearly].all()
-
-
-def test_a_level_whose_numbers_are_not_moved_keeps_the_intervals_of_simulated_runs(
-    spread_town: Path, not_moved_town: Path
-) -> None:
-    own, other = public_bytes(spread_town), public_bytes(not_moved_town)
-    changed = {name for name, data in own.items() if name.startswith("public/tables/") and data != other[name]}
-    assert changed == {"public/tables/kept/leaf.parquet"}
 
 
 def test_what_is_exact_unknown_or_without_an_estimate_stays_so() -> None:
@@ -435,33 +365,3 @@ def test_small_numbers_that_are_spread_reach_as_far_up_as_their_estimates_allow(
     low, high = LargeAround(_Simulated(), around, small).ends(counts, slice(0, 1))
     np.testing.assert_array_equal(low, [[0.0, 0.0, 0.0, 0.0, 54.0]])
     np.testing.assert_array_equal(high, [[4.0, 23.0, 41.0, 66.0, 86.0]])
-
-
-def universe_of(folder: Path, *changes: tuple[str, str]) -> Universe:
-    text = write_spread_town(folder, 1).read_text("utf-8")
-    return load_spec(write_spec(folder, text, changes)).universes()[0]
-
-
-@pytest.mark.parametrize(
-    ("queries", "values", "expected"),
-    [
-        ('detailed = "1"', 20, True),  # no query of few answers
-        ('detailed = "1"', 2, False),
-        ('total = "1/2"\ndetailed = "1/2"', 20, False),
-        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 20, False),
-        ('total = "1/2"\n"kind * age" = "1/4"\ndetailed = "1/4"', 100, True),  # a wide schema
-    ],
-)
-def test_which_tables_are_compared(tmp_path: Path, queries: str, values: int, expected: bool) -> None:
-    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(values))}]"
-    universe = universe_of(tmp_path, ('detailed = "1"', queries), groups)
-    assert is_compared(universe, "full", universe.tables[0].query, 2) is expected
-
-
-@pytest.mark.parametrize(("queries", "expected"), [('detailed = "1"', False), ('detailed = "1/2"\nkind = "1/2"', True)])
-def test_which_numbers_are_spread(tmp_path: Path, queries: str, expected: bool) -> None:
-    """A kind is the sum of 40 answers of the detail; with 40 groups instead of 20, of 80."""
-    groups = f"group = [{quoted(range(RARE))}]", f"group = [{quoted(range(RARE * (2 if expected else 1)))}]"
-    kept = ('kept = "kind * age"', 'kept = "kind"')
-    universe = universe_of(tmp_path, ('detailed = "1"', queries), kept, groups)
-    assert is_spread(universe, "full", universe.tables[0].query, 2) is expected

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from releases.small import write_town
 
-from pipeline.estimation.determined import with_tables
 from pipeline.runs.open_public import PublicSide, open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -43,28 +41,6 @@ def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
     assert {table.name: table.levels for table in again.universes()[0].tables} == levels(side)
 
 
-@pytest.mark.parametrize("estimator", ["full", "topdown"])
-@pytest.mark.parametrize(
-    ("county", "tract", "block"),
-    [("total", "total", "total"), ("total", "quarters", "total"), ("quarters", "total", "total")],
-)
-def test_levels_with_one_query_each(tmp_path: Path, county: str, tract: str, block: str, estimator: str) -> None:
-    """Nothing but the total is measured, which the invariant of counties fixes: what is left there is rounding."""
-    shares = {"county": "1/4", "tract": "1/4", "block": "1/2"}
-    alone = "\n".join(
-        f'{level} = {{ share = "{shares[level]}", queries = {{ {query} = "1" }} }}'
-        for level, query in (("county", county), ("tract", tract), ("block", block))
-    )
-    changes = [(_COUNTY_ALONE[0], f"{alone}\n\n[invariants]"), *([_TOPDOWN] if estimator == "topdown" else [])]
-    side = opened(tmp_path, *changes)
-    assert levels(side)["total"] == ("county", "tract", "block")
-    assert "detail" not in levels(side)
-    left_out = [line for line in side.remarks if line.startswith("tables.detail")]
-    assert [line.partition("at level ")[2] for line in left_out] == [
-        f"'{level}'; it is left out there" for level in ("county", "tract", "block")
-    ]
-
-
 @pytest.mark.parametrize(("estimator", "expected"), [("full", ("county", "tract", "block")), ("topdown", ("block",))])
 def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expected: tuple[str, ...]) -> None:
     """Detail measured in blocks alone: the full estimator adds it up, the other looks at each level by itself."""
@@ -75,17 +51,3 @@ def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expe
     )
     side = opened(tmp_path, detail_below, *([_TOPDOWN] if estimator == "topdown" else []))
     assert levels(side)["detail"] == expected
-
-
-def test_titles_and_what_a_table_says_of_itself_go_or_stay_with_it(tmp_path: Path) -> None:
-    """Else the published spec has a label of no table, or its page is not the page of the run."""
-    titles = '[schema.labels]\ntables = { detail = "Everything", sex = "Sex" }\n\n[schema.recodes.grown]'
-    table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", levels = ["tract"], median = true }')
-    spec = load_spec(write_town(tmp_path, table, ("[schema.recodes.grown]", titles)))
-    main = spec.universes()[0]
-    less = with_tables(spec, replace(main, tables=tuple(table for table in main.tables if table.name != "detail")))
-    again = ReleaseSpec.from_public_dict(less.public_dict())
-    assert dict(again.labels().tables) == {"sex": "Sex"}
-    kept = {one.name: (one.query.name, one.levels, one.median) for one in again.universes()[0].tables}
-    assert kept == {one.name: (one.query.name, one.levels, one.median) for one in main.tables if one.name != "detail"}
-    assert kept["age"] == ("age", ("tract",), True)

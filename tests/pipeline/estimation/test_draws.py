@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from releases.mutant import resealed
 from releases.small import QUICK, public_bytes, run, write_town
 from scipy.special import ndtr
 
-from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation.draws import PublicNormals
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.reading.reader import open_reader
@@ -35,21 +32,6 @@ def test_the_estimator_does_not_show(drawn: Release, tmp_path: Path) -> None:
     same = [name for name in found if "/draws/" in name or "/estimates/" in name]
     assert len(same) > 10
     assert [name for name in same if again[name] != found[name]] == []
-
-
-def test_a_file_of_another_table_or_level_is_refused(drawn: Release, tmp_path: Path) -> None:
-    root = tmp_path / "town"
-    shutil.copytree(drawn.directory, root)
-    files = open_reader(root).files
-    shutil.copy(files.draws("total", "block"), files.draws("detail", "block"))
-    with pytest.raises(ReleaseError, match="was changed: "):
-        open_release(root).draws("detail", "block")
-    shutil.copy(files.draws("total", "county"), files.draws("total", "tract"))
-    resealed(root)
-    with pytest.raises(ReleaseError, match="is not a file of draws of table 'detail'"):
-        open_release(root).draws("detail", "block")
-    with pytest.raises(ReleaseError, match="it does not have 19 draws of the level's geounits, in order"):
-        open_release(root).draws("total", "tract")
 
 
 def test_sums_over_areas_are_exact_and_over_answers_nearly(drawn: Release) -> None:
@@ -97,12 +79,6 @@ def test_what_is_not_measured_is_not_made_up(tmp_path: Path) -> None:
     release = open_release(run(write_town(tmp_path / "in", DRAWS, QUICK[1], *changes), tmp_path / "out"))
     assert release.draws("detail", "tract").isna().to_numpy().any()
     assert not release.draws("sex", "block").isna().to_numpy().any()
-
-
-def test_an_answer_called_draw_is_refused_before_the_run(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", DRAWS, ('status = ["occupied", "vacant"]', 'status = ["draw", "vacant"]'))
-    with pytest.raises(InputError, match="'draw' cannot be the label of an answer"):
-        run(spec, tmp_path / "out")
 
 
 def test_numbers_are_standard_normal_and_depend_on_their_place_alone() -> None:

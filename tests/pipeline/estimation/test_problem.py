@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
-import weakref
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import pipeline.estimation.computed
 from pipeline.errors import ReleaseError
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.margins import PublicNoise
 from pipeline.estimation.measurement_files import read_compact
 from pipeline.estimation.problem import measurement_files
-from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -28,9 +23,6 @@ from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, 
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
-from postprocess.algebra import Basis
-from postprocess.linear.upward import LevelEstimate, upward_pass
-from postprocess.problem import Problem
 
 
 def job_of(root: Path, spec_path: Path) -> Job:
@@ -58,22 +50,6 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
     assert np.array_equal(found, values)
     assert (same, of_some, of_others) == (True, True, False)
     assert np.array_equal(some, values[6:9])
-
-
-def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_spec: Path) -> None:
-    job = job_of(town, town_spec)
-    problem = Computed(job, job.universes[0]).problem
-    assert problem.spine.fingerprint() == job.spine.fingerprint()
-    assert [len(level) for level in problem.measured] == [3, 3, 3]
-    for level, queries in zip(job.spine.level_names, problem.measured, strict=True):
-        for one in queries:
-            stored = read_measurement(unchecked(job.run.main.measurement(level, one.marginal.name)))
-            assert np.array_equal(one.values, stored.values)
-            assert one.variance == stored.variance
-    exact = [bound for bound in problem.constraints.bounds[0] if np.array_equal(bound.lower, bound.upper)]
-    assert any(bound.marginal.size == 1 for bound in exact)
-    assert problem.constraints.structural_zeros.sum() == 2
-    assert [one.name for one in problem.passes] == ["total"]
 
 
 def test_a_part_of_the_geounits_is_read_alone_and_checked(town: Path, town_spec: Path) -> None:
@@ -113,35 +89,6 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
         writer.write(stored.geocodes, stored.values)
     with pytest.raises(ReleaseError, match="its scale is"):
         _ = Computed(job, job.universes[0]).problem
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_what_was_computed_is_freed_with_the_block(
-    town: Path, town_spec: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
-    """At once, and not when cycles are collected: the arrays of a country are large."""
-    job = job_of(town, town_spec)
-    passes: list[int] = []
-
-    def counted(problem: Problem, basis: Basis) -> list[LevelEstimate]:
-        passes.append(1)
-        return upward_pass(problem, basis)
-
-    monkeypatch.setattr(pipeline.estimation.computed, "upward_pass", counted)
-    estimation = Estimation(job, job.universes[0])
-    gc.disable()
-    try:
-        with suppress(KeyboardInterrupt), estimation:
-            estimation.combine()
-            assert estimation.problem is not None
-            kept = [weakref.ref(each) for each in (estimation.problem, estimation.upward[0], estimation.known)]
-            if fails:
-                raise KeyboardInterrupt
-        assert [one() for one in kept] == [None] * 3
-    finally:
-        gc.enable()
-    assert len(passes) == 1
-    assert estimation.problem is not None, "computed again where it is asked for"
 
 
 def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> None:

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import errno
 import io
 import os
-import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
-from releases.small import QUICK, write_town
 
-from flows.cli import _status
 from pipeline.errors import InputError, MemoryShortError
 from pipeline.execution.cluster import check_encrypted
 from pipeline.execution.interrupts import interruption_of
@@ -61,66 +55,6 @@ def test_an_error_of_its_own_was_not(error: Exception) -> None:
     assert may_be_retried(raised.value)
 
 
-@pytest.mark.parametrize("interruption", [KeyboardInterrupt(), SystemExit(1)])
-def test_an_interruption_is_its_own(interruption: BaseException) -> None:
-    assert interruption_of(interruption) is interruption
-
-
-CYCLE = """
-import gc
-from pipeline.execution.threads import spare_garbage_collection
-class Seen:
-    def __del__(self):
-        print("collected")
-{begin}
-one = Seen()
-one.itself = one
-del one
-print(gc.get_threshold()[0])
-"""
-
-
-@pytest.mark.parametrize("begin", ["", "spare_garbage_collection()", "spare_garbage_collection()\n" * 2])
-def test_only_a_process_that_was_not_told_looks_for_garbage_as_it_ends(begin: str) -> None:
-    program = [sys.executable, "-c", CYCLE.format(begin=begin)]
-    printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
-    assert ("collected" in printed) == (not begin)
-    assert (int(printed[0]) > 10_000) == bool(begin)
-
-
-FREED = """
-import time
-from pipeline.execution.threads import give_memory_back
-def held():
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon"))
-arrays, pins = [], []
-for _ in range(4000):
-    arrays.append(bytearray(100_000))
-    pins.append(bytearray(1_000))
-del arrays
-before = held()
-while time.process_time() < 1:
-    pass
-give_memory_back()
-print(before - held())
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="elsewhere freed memory is left to the system's library")
-def test_freed_memory_is_given_back() -> None:
-    """Of 400 MB that are freed in pieces, between which others are kept, three quarters are free to other processes."""
-    printed = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True).stdout
-    assert int(printed) > 300_000
-
-
-#: The directory of a package that tells who imports it.
-TELLING = """
-import os, sys
-with open(os.environ["TOLD"], "a") as file:
-    file.write(" ".join(sys.argv) + chr(10))
-raise ModuleNotFoundError("pandas is not looked for", name="pandas")
-"""
-
 LATER = """
 from pipeline.execution.light_arrow import spare_pandas
 spare_pandas()
@@ -140,27 +74,6 @@ assert pa.array(pd.Series([1.0, float("nan")])).null_count == 1
 
 def environment(*folders: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *sys.path])}
-
-
-@pytest.mark.slow
-def test_no_process_of_a_run_looks_for_pandas(tmp_path: Path) -> None:
-    (tmp_path / "first" / "pandas").mkdir(parents=True)
-    (tmp_path / "first" / "pandas" / "__init__.py").write_text(TELLING)
-    spec = write_town(tmp_path / "in", *QUICK)
-    command = [sys.executable, "-m", "flows.entry", "run", str(spec), "--out", str(tmp_path / "out"), "--no-prefect"]
-    told = {"TOLD": str(tmp_path / "told"), "HOME": str(tmp_path)}
-    done = subprocess.run(
-        command, env=environment(tmp_path / "first") | told, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / "told").exists(), (tmp_path / "told").read_text()
-    asked = subprocess.run(
-        [sys.executable, "-c", "import pyarrow as pa; pa.array([0])"],
-        env=environment(tmp_path / "first") | told,
-        check=False,
-    )
-    assert asked.returncode == 0
-    assert (tmp_path / "told").exists(), "pyarrow no longer looks for pandas: `spare_pandas` can go"
 
 
 def test_who_imports_pandas_later_has_all_of_it() -> None:
@@ -183,80 +96,6 @@ def test_this_machine_and_tls_are_taken(address: str) -> None:
     check_encrypted(address)
 
 
-def command(*words: str, shell: str = "") -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "flows.entry", *words]
-    text = " ".join(f"'{word}'" for word in line)
-    return subprocess.run(
-        ["sh", "-c", f"{text} {shell}"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-@pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
-def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
-    done = command("validate", "--schema", shell=shell)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
-    )
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.fixture
-def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""
-    folder = tmp_path / "closed"
-    write_town(folder / "in")
-
-    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
-        def guarded(path: Any, *rest: Any, **more: Any) -> Any:
-            if isinstance(path, str | os.PathLike) and Path(path).is_relative_to(folder) and Path(path) != folder:
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-            return function(path, *rest, **more)
-
-        return guarded
-
-    for module, name in ((os, "stat"), (os, "lstat"), (os, "open"), (os, "scandir"), (os, "listdir"), (os, "mkdir")):
-        monkeypatch.setattr(module, name, guard(getattr(module, name)))
-    for module in (io, builtins):
-        monkeypatch.setattr(module, "open", guard(io.open))
-    return folder
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["validate", "{closed}/in/persons.csv", "{spec}"],
-        ["validate", "{data}", "{closed}/in/release.toml"],
-        ["verify", "{closed}/town"],
-        ["query", "{closed}/town"],
-        ["verify", "--constraints", "{closed}/town"],
-        ["run", "{spec}", "--no-prefect", "--data", "{closed}/in"],
-        ["run", "{spec}", "--no-prefect", "--out", "{closed}/out"],
-        ["run", "{closed}/in/release.toml", "--no-prefect"],
-    ],
-)
-def test_a_folder_above_that_is_closed(
-    words: list[str], closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A path in it is named, with the reason; the status is that of something given that is wrong."""
-    spec = write_town(tmp_path / "open")
-    names = {"closed": closed, "spec": spec, "data": spec.parent / "persons.csv"}
-    monkeypatch.setattr(sys, "argv", ["spinewise", *(word.format(**names) for word in words)])
-    monkeypatch.chdir(tmp_path)
-    status = _status()
-    told = capfd.readouterr()
-    assert status == 2, told
-    text = told.out + told.err
-    assert str(closed) in text.replace("\n", "")
-    assert "permission" in text.casefold()
-    assert "Traceback" not in text
-
-
 def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The status is 1, which is tried again, and not 2, which is final."""
     path = tmp_path / "persons.csv"
@@ -271,22 +110,6 @@ def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.
         list(records.chunks())
     assert caught.value.exit_status == 1
     assert "corrupt" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        (["run", "{spec}", "--no-prefect", "--key", "fd:1000000000000"], "--key"),
-        (["example", "{new}", "--people", "1000000000000000000000"], "--people"),
-    ],
-)
-def test_a_number_that_nothing_can_hold(words: list[str], option: str, tmp_path: Path) -> None:
-    names = {"spec": write_town(tmp_path / "in"), "new": tmp_path / "new"}
-    done = command(*(word.format(**names) for word in words))
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert option in done.stderr
-    assert not names["new"].exists()
 
 
 @pytest.mark.parametrize(

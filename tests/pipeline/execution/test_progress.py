@@ -2,131 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import math
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from rich.console import Console
-
-import pipeline.execution.console
-from pipeline.execution.console import Bar, Lines
 from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import Counted, Silent, Together, shown_time
+from pipeline.execution.progress import Silent
 from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.steps import Step
-
-STEPS = (
-    Step("count", lambda: None, geounits=10, effort=1.0),
-    Step("estimate", lambda: None, geounits=20, effort=2.0),
-    Step("write", lambda: None, geounits=50, effort=1.0),
-)
-
-
-def test_share_follows_geounits_times_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.execution.progress.time.monotonic", lambda: 100.0)
-    count = Counted()
-    count.begin(STEPS)
-    assert (count.share, count.seconds_left) == (0.0, None)
-    count.start(STEPS[0])
-    count.advance(4)
-    assert count.share == pytest.approx(4 / 100)
-    assert count.geounits_done == "4 of 10 geounits"
-    count.advance(400)
-    assert count.share == pytest.approx(10 / 100), "a step is never more than done"
-    count.finish()
-    count.start(STEPS[1])
-    count.advance(5)
-    assert count.share == pytest.approx((10 + 2 * 5) / 100)
-    count.finish(skipped=True)
-    assert count.share == pytest.approx(10 / 60), "the whole is smaller by the step that was done before"
-    count.start(STEPS[2])
-    count.finish()
-    assert count.share == 1.0
-
-
-def test_times_are_shown_in_their_unit() -> None:
-    assert [shown_time(seconds) for seconds in (42, 720, 12_600)] == ["42 s", "12 min", "3.5 h"]
-
-
-def test_time_left_is_at_the_pace_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr("pipeline.execution.progress.time.monotonic", lambda: now[0])
-    count = Counted()
-    count.begin(STEPS)
-    count.start(STEPS[0])
-    now[0] = 130.0
-    count.finish()
-    assert count.seconds_left == pytest.approx(30 * 90 / 10)
-
-
-def test_a_step_that_reports_nothing_is_seen_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the pace so far, always forward, and never to its end before it says so."""
-    now = [0.0]
-    monkeypatch.setattr("pipeline.execution.progress.time.monotonic", lambda: now[0])
-    count = Counted()
-    count.begin(STEPS)
-    count.start(STEPS[0])
-    now[0] = 5.0
-    count.finish()  # 10 units of work in 5 s
-    count.start(STEPS[1])
-    shares = []
-    for second in range(6, 600):
-        now[0] = float(second)
-        shares.append(count.share)
-    assert shares == sorted(shares)
-    assert shares[0] == pytest.approx((10 + 40 * (1 - math.exp(-2 / 40))) / 100)
-    assert shares[-1] <= 50 / 100
-    assert shares[-1] > 49 / 100
-    count.advance(1)
-    assert count.share >= shares[-1], "a bar does not go back"
-    count.finish()
-    assert count.share == pytest.approx(50 / 100)
-
-
-SHOWN = (
-    Step("tabulate", lambda: None, geounits=100),
-    Step("estimate", lambda: None, level="block", geounits=1200, effort=5.0),
-)
-
-
-def console(*, terminal: bool) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=120, highlight=False)
-
-
-def text_of(one: Console) -> str:
-    assert isinstance(one.file, io.StringIO)
-    return one.file.getvalue()
-
-
-@pytest.mark.parametrize("kind", [Bar, Lines])
-def test_steps_are_shown_with_geounits(kind: type[Bar] | type[Lines], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline.execution.console, "_QUIET", 0.0)
-    one = console(terminal=kind is Bar)
-    progress = kind(one)
-    progress.begin(SHOWN)
-    progress.start(SHOWN[0])
-    progress.finish(SHOWN[0], skipped=True)
-    progress.start(SHOWN[1])
-    progress.advance(400)
-    if isinstance(progress, Bar):
-        progress._progress.refresh()
-    assert "estimate block" in text_of(one)
-    assert "400 of 1,200 geounits" in text_of(one)
-    assert "left" in text_of(one)
-    Together(progress, Silent()).within("family 3", "step 9")
-    if isinstance(progress, Bar):
-        progress._progress.refresh()
-    assert "step 9" in text_of(one)
-    progress.advance(5000)
-    assert progress._count.done == progress._count.total == 6000, "what was done before counts for nothing"
-    progress.finish(SHOWN[1])
-    assert progress._count.done == progress._count.total
-    progress.close()
-
 
 MEGABYTES = 400
 HELD = f"held = bytearray({MEGABYTES} * 10**6); print(flush=True); input()"

@@ -22,7 +22,6 @@ from pipeline.execution.settings import (
     Settings,
     load_settings,
     trusts_current_folder,
-    unknown_variables,
     where_set,
 )
 from pipeline.privacy.keys import MasterKey
@@ -60,32 +59,6 @@ def test_the_stronger_place_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SPINEWISE_OUT", "")
     settings = load_settings(workers=5, out=None)
     assert (settings.workers, settings.out, settings.retries, settings.timeout) == (5, Path("/srv/user"), 1, 60)
-
-
-def test_the_projects_file_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("spinewise.toml").write_text("workers = 3")
-    (tmp_path / "other.toml").write_text("workers = 7")
-    monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "other.toml"))
-    assert load_settings().workers == 7
-    monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "none.toml"))
-    with pytest.raises(InputError, match=r"SPINEWISE_CONFIG: found .*none\.toml; there is no such file"):
-        load_settings()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("worker = 3", r"spinewise\.toml: worker: there is no such setting; known are out, workers"),
-        ('workers = "many"', r"spinewise\.toml: workers: found 'many'; input should be a valid integer"),
-        ("workers = 0", r"spinewise\.toml: workers: found 0; input should be greater than or equal to 1"),
-        ("workers = ", r"spinewise\.toml is not a TOML file"),
-        ('require_ledger = "perhaps"', r"spinewise\.toml: require_ledger: found 'perhaps'"),
-    ],
-)
-def test_a_slip_in_a_file_is_told_with_its_place(text: str, message: str) -> None:
-    Path("spinewise.toml").write_text(text)
-    with pytest.raises(InputError, match=message):
-        load_settings()
 
 
 def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -> None:
@@ -285,21 +258,6 @@ def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     settings = load_settings()
     assert (settings.workers, settings.retries, settings.key) == (3, 2, None)
     assert read == [Path("spinewise.toml"), user]
-
-
-def test_a_slip_elsewhere_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="--retry-delay: found -1; input should be"):
-        load_settings(retry_delay=-1)
-    monkeypatch.setenv("SPINEWISE_TIMEOUT", "0")
-    with pytest.raises(InputError, match="SPINEWISE_TIMEOUT: found '0'; input should be greater than 0"):
-        load_settings()
-
-
-def test_what_looks_like_a_setting_and_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_SLIP", "1")
-    monkeypatch.setenv("SPINEWISE_WORKERS", "1")
-    assert "SPINEWISE_SLIP" in unknown_variables()
-    assert "SPINEWISE_WORKERS" not in unknown_variables()
 
 
 HERE = Path(__file__).parent

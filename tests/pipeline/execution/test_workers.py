@@ -16,21 +16,17 @@ import pytest
 import scipy.sparse as sp
 
 import pipeline.execution.batch_store
-from geography.errors import InputError
 from pipeline.errors import ReleaseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.batches import run_kept
-from pipeline.execution.cluster import _arrays_in, _write, work_on
-from pipeline.execution.immutable import immutable
 from pipeline.execution.perform import Checkpoints
 from pipeline.execution.steps import Step
-from pipeline.execution.workers import WorkerError, Workers, default_workers
+from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
 from pipeline.release.software import software
 from postprocess.arrays import Arrays
 from postprocess.families import progress
-from postprocess.families.progress import Watch
 
 
 def slow_square(number: int) -> int:
@@ -166,34 +162,6 @@ def test_a_result_that_is_half_sent_is_not_waited_for() -> None:
     assert time.monotonic() - began < 60
 
 
-def say(number: int) -> int:
-    watch = Watch(f"family {number} {'é' * 100}")
-    watch._next = 0.0  # as if it had begun long ago
-    watch.at(lambda: f"step {number}")
-    return os.getpid()
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_what_is_said_of_long_solutions_comes_from_whichever_process(count: int) -> None:
-    heard: list[tuple[str, str]] = []
-    with Workers(count, start_after=0.0, told=lambda what, where: heard.append((what, where))) as workers:
-        processes = set(workers.run(say, range(6)))
-    ends = time.monotonic() + 60
-    while len(heard) < 6 and time.monotonic() < ends:
-        time.sleep(0.02)
-    assert sorted(where for _, where in heard) == [f"step {number}" for number in range(6)]
-    assert all(what.startswith(f"family {where[-1]}") for what, where in heard)
-    assert (os.getpid() in processes) == (count == 1)
-    say(9)
-    assert len(heard) == 6, "nobody listens after the block"
-
-
-def test_at_least_one_worker_is_needed() -> None:
-    with pytest.raises(InputError, match="workers: found 0; at least 1"):
-        Workers(0)
-    assert default_workers() >= 1
-
-
 @dataclass(frozen=True, eq=False)
 class Doubling:
     """A task as it goes to a cluster, with an array in each place where tasks have some."""
@@ -212,15 +180,6 @@ class Doubling:
     @cached_property
     def remembered(self) -> np.ndarray:
         return np.full(2, 7)
-
-    def packed(self) -> Doubling:
-        return self
-
-    def arrays_of(self, result: dict[str, Any]) -> Arrays:
-        return {"doubled": result["doubled"][0]}
-
-    def result_of(self, arrays: Arrays) -> dict[str, Any]:
-        return {"doubled": [arrays["doubled"]]}
 
 
 def doubled(task: Doubling) -> dict[str, Any]:
@@ -245,14 +204,6 @@ def assert_closed(result: dict[str, Any]) -> None:
             array[0] = 1
 
 
-def test_every_array_of_a_value_is_closed_and_its_numbers_are_kept() -> None:
-    task = Doubling.of(3)
-    assert len(writeable(task)) == 8
-    assert immutable(task) is task
-    assert writeable(task) == []
-    assert task.numbers.tolist() == [4, 5, 6]
-
-
 @pytest.mark.parametrize("where", ["here", "processes"])
 def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: Workers) -> None:
     workers = Workers(1) if where == "here" else pool
@@ -270,65 +221,11 @@ def test_tasks_and_results_are_closed_wherever_they_are_done(where: str, pool: W
             begin()
 
 
-@pytest.mark.parametrize("lasting", [False, True])
-def test_results_that_are_kept_are_closed(tmp_path: Path, *, lasting: bool) -> None:
-    run = RunDirectory(tmp_path)
-    run.staging.mkdir(parents=True)
-    batches = Batches(run, "test") if lasting else Batches()
-    arrays = {"one": np.ones(3)}
-    batches.put("step", "1", arrays)
-    for kept in (batches.needed("step", "1"), *([] if lasting else [arrays])):
-        assert not kept["one"].flags.writeable
-    found = batches.get("step", "1")
-    assert isinstance(found, dict)
-    found.clear()  # what was got is the caller's own
-    assert batches.needed("step", "1")["one"].tolist() == [1, 1, 1]
-
-
-def test_parts_of_a_cluster_are_closed_there_and_when_they_come_back(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed.protocol", reason="the extra `dask` is not installed")
-    place = str(tmp_path / "part")
-    digest = _write(f"{place}.task", distributed.pickle.dumps(Doubling.of(4)))
-    work_on(f"{__name__}:doubled", place, digest)
-    arrays = _arrays_in(Path(f"{place}.result").read_bytes())
-    assert arrays["doubled"].tolist() == [10, 12, 14]
-    assert not arrays["doubled"].flags.writeable
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[RunDirectory]:
     with open_run(tmp_path / "run", {"spec": "1"}) as run:
         record_input(run, {"": "ab"})
         yield run
-
-
-def test_arrays_come_back_from_a_file_of_the_owner_alone(directory: RunDirectory) -> None:
-    arrays = {"counts": np.arange(6).reshape(2, 3), "report": np.array([0.5])}
-    batches = Batches(directory)
-    assert batches.lasting
-    assert batches.get("estimate block", "0-3") is None
-    batches.put("estimate block", "0-3", arrays)
-    read = Batches(directory).get("estimate block", "0-3")
-    assert read is not None
-    assert set(read) == set(arrays)
-    assert all((read[name] == arrays[name]).all() and read[name].dtype == arrays[name].dtype for name in arrays)
-    assert not batches.has("estimate tract", "0-3")
-    (path,) = directory.restricted.rglob("0-3.npz")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.parametrize("lasting", [True, False])
-def test_a_step_is_forgotten_alone_or_with_all_others(directory: RunDirectory, lasting: bool) -> None:
-    batches = Batches(directory) if lasting else Batches()
-    for step in ("combine", "estimate below tract"):
-        batches.put(step, "0", {"a": np.arange(3)})
-    batches.forget("combine")
-    assert not batches.has("combine", "0")
-    assert batches.needed("estimate below tract", "0")["a"].tolist() == [0, 1, 2]
-    batches.forget()
-    assert not batches.has("estimate below tract", "0")
-    batches.forget()
 
 
 @pytest.mark.parametrize("what", ["truncated", "flipped", "renamed", "empty"])
@@ -359,20 +256,6 @@ def test_a_batch_of_another_run_records_or_software_is_not_used(
     assert not Batches(directory).has("simulate", "0")
 
 
-def step_of(directory: RunDirectory, name: str = "one", **more: Any) -> Step:
-    files = (directory.public / f"{name}.parquet",)
-    return Step("estimate", lambda: None, level=name, files=files, **more)
-
-
-def test_a_recorded_step_is_known_with_what_it_told(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    assert Checkpoints(directory).notes_of(step) is None
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {"families": 3, "primal": 1e-7})
-    assert Checkpoints(directory).notes_of(step) == {"families": 3, "primal": 1e-7}
-    assert Checkpoints(directory).notes_of(step_of(directory, "two")) is None
-
-
 def steps_of(directory: RunDirectory) -> Path:
     return directory.main.checkpoints / "steps.json"
 
@@ -395,47 +278,11 @@ def another_number(_: Step, directory: RunDirectory) -> None:
 def test_a_step_that_is_not_as_it_was_recorded_is_made_again(
     directory: RunDirectory, damage: Callable[[Step, RunDirectory], object]
 ) -> None:
-    step = step_of(directory)
+    step = Step("estimate", lambda: None, level="one", files=(directory.public / "one.parquet",))
     step.files[0].write_text("content")
     Checkpoints(directory).record(step, {"families": 3})
+    assert Checkpoints(directory).notes_of(step) == {"families": 3}
     damage(step, directory)
-    assert Checkpoints(directory).notes_of(step) is None
-
-
-def test_a_step_that_prepares_is_needed_until_its_files_are_there(directory: RunDirectory) -> None:
-    files = (directory.public / "one.parquet", directory.public / "two.parquet")
-    prepare = Step("combine", lambda: None, prepares=files)
-    for path, needed in zip(files, [True, False], strict=True):
-        path.write_text(path.name)
-        Checkpoints(directory).record(Step("estimate", lambda: None, level=path.name, files=(path,)), {})
-        assert (Checkpoints(directory).notes_of(prepare) is None) is needed
-
-
-def test_a_damaged_list_counts_as_none(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    (directory.main.checkpoints / "steps.json").write_text("{")
-    assert Checkpoints(directory).notes_of(step) is None
-
-
-def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: RunDirectory) -> None:
-    batches = Batches(directory)
-    batches.put("estimate block", "0-3", {})
-    batches.put("simulate", "0", {})
-    step = step_of(directory, "block")
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {})
-    assert not batches.has("estimate block", "0-3")
-    assert batches.has("simulate", "0")
-
-
-def test_what_was_told_is_checked_too(directory: RunDirectory) -> None:
-    step = step_of(directory)
-    step.files[0].write_text("content")
-    Checkpoints(directory).record(step, {"families": 3})
-    path = directory.main.checkpoints / "steps.json"
-    path.write_text(path.read_text().replace('"families": 3', '"families": 4'))
     assert Checkpoints(directory).notes_of(step) is None
 
 
@@ -487,14 +334,6 @@ def test_only_what_is_missing_is_computed(batches: Batches) -> None:
     assert list(started(workers, batches, [3, 1, 2], done)) == [9, 1, 4]
     assert workers.tasks == [2]
     assert done == [3, 1, 2]
-
-
-def test_a_step_of_one_batch_is_not_kept_nor_is_anything_in_memory(batches: Batches) -> None:
-    assert list(started(Counting(), batches, [5], [])) == [25]
-    assert not batches.has("square", "5")
-    memory = Batches()
-    assert list(started(Counting(), memory, [5, 6], [])) == [25, 36]
-    assert not memory.has("square", "5")
 
 
 @pytest.mark.parametrize("lasting", [True, False])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,20 @@ import pytest
 from pydantic import ValidationError
 from releases.small import write_town
 
-from geography.build import spine_from_prefixes
 from geography.spine import Spine
-from pipeline.errors import InputError, ReleaseError, SpineError
+from pipeline.errors import InputError, SpineError
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.names import read_names
 from pipeline.inputs.polygons import (
     Area,
     PolygonSource,
-    flattening,
-    on_grid,
     read_areas,
-    read_public_areas,
-    write_areas,
 )
 from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Bound
 from pipeline.spec.release_spec import load_spec
 from pipeline.spec.sections import GeographySection
-from pipeline.storage.readable import unchecked
 
 
 @pytest.fixture
@@ -116,21 +109,6 @@ def test_the_three_forms_of_a_geography_give_the_same_spine(tmp_path: Path, suff
     assert prefixes.fingerprint() == table.fingerprint() == pairs.fingerprint()
 
 
-def test_a_wrong_geography_names_its_file(tmp_path: Path) -> None:
-    def read(name: str) -> Spine:
-        section = {"file": str(tmp_path / name), "column": "block", "levels": {"county": 1, "block": 5}}
-        return read_spine(GeographySection.model_validate(section))
-
-    with pytest.raises(InputError, match=r"none\.csv: the file of the geography does not exist"):
-        read("none.csv")
-    (tmp_path / "short.csv").write_text("block\nA0101\nA01\n")
-    with pytest.raises(SpineError, match=r"short\.csv: level 'block': 1 code of the wrong length: 'A01'"):
-        read("short.csv")
-    (tmp_path / "other.csv").write_text("code\nA0101\n")
-    with pytest.raises(InputError, match=r"other\.csv: no column 'block'"):
-        read("other.csv")
-
-
 def test_a_leaf_may_have_several_rows_where_the_spec_says_so(tmp_path: Path) -> None:
     (tmp_path / "zones.csv").write_text("county,zone\n1,a\n1,b\n1,a\n2,c\n", encoding="utf-8")
     section = {"file": tmp_path / "zones.csv", "levels": ["county", "zone"]}
@@ -145,57 +123,6 @@ def test_a_leaf_may_have_several_rows_where_the_spec_says_so(tmp_path: Path) -> 
         GeographySection.model_validate(
             {"file": tmp_path / "zones.csv", "column": "zone", "levels": {"zone": 1}, "repeated": True}
         )
-
-
-SPINE = spine_from_prefixes(["A01", "A02", "B01"], {"county": 1, "block": 3})
-
-
-def read(folder: Path, stated: object, **files: str) -> AreaNames:
-    (folder / "blocks.csv").write_text(files.pop("blocks", "block\nA01\nA02\nB01\n"), encoding="utf-8")
-    for name, text in files.items():
-        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
-    content = {"file": str(folder / "blocks.csv"), "column": "block", "levels": {"county": 1, "block": 3}}
-    return read_names(GeographySection.model_validate({**content, "names": {"county": stated}}), SPINE)
-
-
-def own(folder: Path, text: str, name: object = "name") -> AreaNames:
-    return read(folder, {"file": str(folder / "names.csv"), "code": "code", "name": name}, names=text)
-
-
-def test_a_file_may_name_the_areas_of_several_levels_in_any_order(tmp_path: Path) -> None:
-    found = own(tmp_path, "code,name\nB01,Mill\nB, Birch \nA,Alder\n")["county"]
-    assert found.in_language() == ["Alder", "Birch"]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("code,name\nA,Alder\n", "1 area of level 'county' without a row: 'B'; each of the 2 needs a name"),
-        ("code,name\nA,Alder\nB,Birch\nC,Cedar\n", "1 code that no area of the spine has: 'C'; those of level"),
-        ("code,name\nA,Alder\nB,Birch\nB,Birch\n", "1 area of level 'county' named twice: 'B'; one row for each"),
-        ("code,name\nA,Alder\nB,\n", "area 'B' of level 'county': found the name '', which is empty"),
-        ("code,name\nA,Alder\nB,a\u202eb\n", r"found the name 'a\u202eb', which has the control character U+202E"),
-        ('code,name\nA,Alder\nB,"a\tb"\n', r"found the name 'a\tb', which has the control character U+0009"),
-        (f"code,name\nA,Alder\nB,{'x' * 301}\n", "which has 301 characters; at most 300 are allowed"),
-        ("code,title\nA,Alder\n", "no column 'name'"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(InputError) as refusal:
-        own(tmp_path, text)
-    message = str(refusal.value)
-    assert message.startswith(f"geography.names.county: {tmp_path / 'names.csv'}")
-    assert told in message
-    assert len(message.splitlines()) == 1
-
-
-def test_a_name_beside_the_codes_stands_with_every_leaf_and_is_one(tmp_path: Path) -> None:
-    found = read(tmp_path, "town", blocks="block,town\nA01,Alder\nB01,Birch\nA02,Alder\n")
-    assert found["county"].in_language() == ["Alder", "Birch"]
-    with pytest.raises(InputError, match="area 'A' of level 'county' has two names: 'Alder' and 'Elder'; one is"):
-        read(tmp_path, "town", blocks="block,town\nA01,Alder\nB01,Birch\nA02,Elder\n")
-    with pytest.raises(InputError, match="area 'B' of level 'county' in language 'es': found the name '', which is"):
-        read(tmp_path, {"name": {"en": "a", "es": "b"}}, blocks="block,a,b\nA01,x,y\nB01,x,\nA02,x,y\n")
 
 
 def test_names_in_a_table_of_levels_and_of_pairs(tmp_path: Path) -> None:
@@ -257,13 +184,6 @@ def shown(areas: list[Area]) -> list[tuple[str, str, list[list[list[list[float]]
     return [(a.geocode, a.name, [[ring.tolist() for ring in polygon] for polygon in a.polygons]) for a in areas]
 
 
-def test_areas_come_in_the_order_of_the_level_with_names_and_holes(tmp_path: Path) -> None:
-    first, second = read_areas(source(geojson(tmp_path, TWO)), CODES)
-    assert (first.geocode, first.name, second.geocode) == ("01", "Area 01", "02")
-    assert [len(polygon) for polygon in first.polygons] == [2]
-    assert sorted(map(tuple, second.polygons[0][0][:-1].tolist())) == [(1, 0), (1, 1), (2, 0), (2, 1)]
-
-
 def test_every_format_gives_the_same_areas(tmp_path: Path) -> None:
     geopandas = pytest.importorskip("geopandas", reason="the extra maps is not installed")
     expected = shown(read_areas(source(geojson(tmp_path, TWO)), CODES))
@@ -279,59 +199,6 @@ def test_every_format_gives_the_same_areas(tmp_path: Path) -> None:
         assert np.allclose(one.polygons[0][0], polygons[0][0], atol=1e-5)
 
 
-def test_shared_borders_stay_shared_and_straight_lines_are_short() -> None:
-    rng = np.random.default_rng(1)
-    border = np.stack([rng.uniform(0.9, 1.1, 500), np.linspace(0, 1, 500)], axis=1)
-    left = np.concatenate([border, [[0, 1], [0, 0.5], [0, 0]], border[:1]])
-    right = np.concatenate([border[::-1], [[2, 0], [2, 1]], border[-1:]])
-    areas = on_grid([Area("01", "", ((left,),)), Area("02", "", ((right,),))])
-    first, second = ({tuple(point) for point in area.polygons[0][0].tolist()} for area in areas)
-    inner = {point for point in first if 0.5 < point[0] < 1.5}
-    assert inner == {point for point in second if 0.5 < point[0] < 1.5}
-    assert len(inner) > 400
-    assert (0.0, 0.5) not in first  # on a straight line
-
-
-def test_what_is_too_small_for_the_grid_is_left_out() -> None:
-    large, tiny = np.array(square(0, 0, 10.0)), np.array(square(3, 3, 1e-5))
-    (area,) = on_grid([Area("01", "", ((large, tiny), (tiny,)))])
-    assert [len(polygon) for polygon in area.polygons] == [1]
-
-
-def test_files_come_back_as_they_were_written(tmp_path: Path) -> None:
-    areas = read_areas(source(geojson(tmp_path, TWO)), CODES)
-    target = tmp_path / "public.geojson"
-    write_areas(target, tmp_path, areas)
-    again = read_public_areas(unchecked(target))
-    assert shown(again) == shown(areas)
-    write_areas(tmp_path / "again.geojson", tmp_path, again)
-    assert (tmp_path / "again.geojson").read_bytes() == target.read_bytes()
-    assert flattening(areas) == 1.0
-    target.write_text("{}")
-    with pytest.raises(ReleaseError, match="is damaged"):
-        read_public_areas(unchecked(target))
-
-
-@pytest.mark.parametrize(
-    ("content", "code", "told"),
-    [
-        ({"type": "Feature"}, "code", "is not GeoJSON: a FeatureCollection is needed"),
-        (TWO, "geoid", r"feature 1 has no property 'geoid'; it has 'code', 'label'"),
-        (collection(("7", polygon(square(0, 0)))), "code", r"none of the level's 3 areas; its 'code' are like '7'"),
-        (collection(*[("01", polygon(square(0, 0)))] * 2), "code", "has the area '01' twice"),
-        (collection(("01", {"type": "Point", "coordinates": [0, 0]})), "code", "area '01' is a Point; polygons"),
-        (collection(("01", polygon(square(500_000, 0)))), "code", r"longitude and latitude in degrees \(EPSG:4326\)"),
-        (collection(("01", polygon([["a"]]))), "code", "area '01' has coordinates that are no rings"),  # type: ignore[list-item]
-    ],
-)
-def test_what_does_not_fit_is_told(tmp_path: Path, content: object, code: str, told: str) -> None:
-    path = geojson(tmp_path, content)
-    with pytest.raises(InputError, match=told) as error:
-        read_areas(source(path, code), CODES)
-    assert str(error.value).startswith("report.polygons.tract")
-    assert str(path) in str(error.value)
-
-
 def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compressed spaces before the brackets; and what an honest file of the same size is let through by."""
     monkeypatch.setattr("pipeline.inputs.polygons._UNZIPPED_BYTES", 1 << 16)
@@ -345,23 +212,3 @@ def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypat
     assert source.file.stat().st_size < 20_000
     with pytest.raises(InputError, match=r"are in it, which only a file that was made to do harm has; it is not read"):
         read_areas(source, np.array(["a"]))
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("none.geojson", "none.geojson cannot be read: No such file"),
-        ("text.geojson", "text.geojson is not what its name says"),
-        ("text.geojson.gz", "text.geojson.gz is not what its name says"),
-        ("text.gpkg", r"polygons other than GeoJSON \(.geojson, .geojson.gz\) need geopandas"),
-    ],
-)
-def test_files_that_cannot_be_read_are_told(
-    tmp_path: Path, name: str, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "geopandas", None)
-    if not name.startswith("none"):
-        content = gzip.compress(b"{")[:-4] if name.endswith("gz") else b"{"
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=told):
-        read_areas(source(tmp_path / name), CODES)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.errors import InputError
 from pipeline.model.number_ranges import FileNumbers, expand_numbers, number_range, ranges_at_odds
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, ClippedAttribute, ListedAttribute
+from pipeline.model.schema import AmountAttribute, ListedAttribute
 from pipeline.records.columns import AmountNumbers
 
 
@@ -29,15 +29,6 @@ def test_an_amount_counts_as_the_nearest_step_and_halfway_as_the_upper_one(text:
 
 
 @pytest.mark.parametrize(
-    ("text", "side"),
-    [("-100.01", "below"), ("-100", "within"), ("-99.99", "within"), ("300", "within"), ("300.01", "above")],
-)
-def test_an_amount_on_an_end_is_within_it(text: str, side: str) -> None:
-    clipped = ClippedAttribute.of("wages_clipped", Fraction(-100), Fraction(300))
-    assert clipped.values[AmountNumbers(clipped)[text]] == side
-
-
-@pytest.mark.parametrize(
     ("text", "end"),
     [
         ("0", "20000"), ("19999.99", "20000"), ("20000", "20000"), ("20000.00", "20000"), ("20000.01", "40000"),
@@ -48,13 +39,6 @@ def test_an_amount_on_a_listed_end_is_cut_off_by_that_end(text: str, end: str) -
     """At the end that it is: counted at the next one, a clip with t above would be one that t - 1 are above."""
     ends = ListedAttribute.of("wages_ends", [Fraction(20_000), Fraction(40_000), Fraction(60_000)])
     assert ends.values[AmountNumbers(ends)[text]] == end
-
-
-def test_a_record_without_an_amount_counts_as_what_is_missing() -> None:
-    ends = ListedAttribute.of("wages_ends", [Fraction(1), Fraction(2)], Fraction(1))
-    assert AmountNumbers(ends)[""] == 0
-    grid = AmountAttribute.of("wages", Fraction(0), Fraction(2), Fraction(1), Fraction(2))
-    assert AmountNumbers(grid)[""] == 2
 
 
 NAMES = {"low": 0, "high": 1, "7": 2, "009": 3}
@@ -92,16 +76,6 @@ def test_ends_may_be_far_apart_or_below_zero_and_numbers_written_otherwise() -> 
         assert text not in found
     assert found.n_found == 3 + 5000 + 1 + 999_999_999_999
     assert found.place("0047") == found.place("47") != found.place("48")
-
-
-@pytest.mark.parametrize(("text", "means"), [("01..4", "1..4"), ("+1..4", "1..4"), ("00..09", "0..9")])
-def test_ends_may_be_written_as_numbers_of_files_are(text: str, means: str) -> None:
-    """A number of a file is the same with zeros before it; what is bound to a reading is the text that was stated."""
-    found = number_range(text)
-    assert found is not None
-    assert found.text == means
-    assert FileNumbers({}, {text: 7})["3"] == 7
-    assert expand_numbers({text: "a"}) == {text: "a"}
 
 
 @given(PIECES.map("".join))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tracemalloc
 from collections import Counter
@@ -75,43 +74,8 @@ def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
     assert peak < 10_000_000, "dense it is 160 MB"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("agee", "here: 'agee' in the query 'agee' is not an attribute or recode; allowed are age, sex, race, grown, one, total, detailed, joined by *"),  # noqa: E501
-        ("age * grown", "here: the query 'age * grown' names the attribute 'age' twice ('age' and 'grown'); once is allowed"),  # noqa: E501
-        ("total * age", "here: 'total' in the query 'total * age' is not an attribute or recode"),
-        ("age *", "here: '' in the query 'age *' is not an attribute or recode"),
-    ],
-)  # fmt: skip
-def test_what_is_no_query_is_named(text: str, message: str) -> None:
-    with pytest.raises(SpecError) as error:
-        Query.parse(text, SCHEMA, where="here")
-    assert str(error.value).startswith(message)
-
-
 AGE = Attribute("age", ("young", "middle", "old"))
 SEX = Attribute("sex", ("f", "m"))
-
-
-def test_cells_are_all_combinations_in_order() -> None:
-    schema = Schema((AGE, SEX))
-    expected = list(itertools.product(range(3), range(2)))
-    assert [tuple(row) for row in schema.cell_codes().tolist()] == expected
-    assert schema.cell_labels() == tuple(f"{AGE.values[a]} * {SEX.values[s]}" for a, s in expected)
-    assert (schema.shape, schema.n_cells) == ((3, 2), 6)
-
-
-def test_a_recode_maps_each_value_to_its_group() -> None:
-    recode = Recode("grown", "age", (("yes", ("middle", "old")), ("no", ("young",))))
-    assert Schema((AGE,), (recode,)).recode("grown") is recode
-    assert recode.group_of_value(AGE).tolist() == [1, 0, 0]
-
-
-@pytest.mark.parametrize(("values", "said"), [((), "has no values"), (("x", "x"), "lists the value 'x' twice")])
-def test_an_attribute_has_values_and_each_once(values: tuple[str, ...], said: str) -> None:
-    with pytest.raises(SpecError, match=f"schema: attribute 'a' {said}"):
-        Attribute("a", values)
 
 
 def test_the_fingerprint_is_of_the_cells_alone() -> None:
@@ -120,30 +84,6 @@ def test_the_fingerprint_is_of_the_cells_alone() -> None:
     assert Schema((AGE, SEX), (recode,)).fingerprint() == plain
     assert Schema((SEX, AGE)).fingerprint() != plain
     assert Schema((AGE, Attribute("sex", ("m", "f")))).fingerprint() != plain
-
-
-@pytest.mark.parametrize(
-    ("attributes", "recodes", "message"),
-    [
-        ([], [], "schema.attributes: none given; at least one attribute is needed"),
-        ([AGE, AGE], [], "schema: the name 'age' is given to two attributes or recodes; names must differ"),
-        ([Attribute("total", ("a",))], [], "schema: 'total' cannot name an attribute or recode"),
-        ([Attribute("two words", ("a",))], [], "schema: 'two words' cannot name an attribute or recode"),
-        ([AGE], [("g", "sex", {"a": ["f"]})], "schema.recodes.g: attribute 'sex' is not in the schema"),
-        ([AGE], [("g", "age", {"a": ["young", "old"]})], "schema.recodes.g: the values 'middle' of attribute 'age'"),
-        ([SEX], [("g", "sex", {"a": ["f", "x"]})], "schema.recodes.g: group 'a' names the value 'x', which attribute"),
-        ([SEX], [("g", "sex", {"a": ["f"], "b": ["m", "f"]})], "schema.recodes.g: the value 'f' is in the groups 'a'"),
-    ],
-)
-def test_what_is_no_schema_is_named(
-    attributes: list[Attribute], recodes: list[tuple[str, str, dict[str, list[str]]]], message: str
-) -> None:
-    with pytest.raises(SpecError) as error:
-        Schema(
-            tuple(attributes),
-            tuple(Recode(n, a, tuple((k, tuple(v)) for k, v in groups.items())) for n, a, groups in recodes),
-        )
-    assert str(error.value).startswith(message)
 
 
 SMALL = Schema((Attribute("age", ("a", "b")), Attribute("sex", ("f", "m"))))
@@ -169,33 +109,6 @@ def test_shares_of_levels_and_of_names_are_exact_and_each_is_there_once() -> Non
         with pytest.raises(ValueError, match="NAME=SHARE is needed"):
             parse_shares(texts)
     assert [epsilon_text(value) for value in (16.4802, 0.00321, math.inf)] == ["16.49", "0.0033", "infinity"]
-
-
-def test_a_level_with_share_0_is_not_measured() -> None:
-    strategy = Strategy((LevelStrategy("a", Fraction(0), ()), LevelStrategy("b", Fraction(1), measured(total="1"))))
-    assert [level.is_measured for level in strategy.levels] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("share", "queries", "message"),
-    [
-        ("1/2", {"total": "1/2", "age": "3/5"}, "strategy.levels.x.queries: the shares add up to 11/10 (total 1/2, age 3/5); they must add up to 1"),  # noqa: E501
-        ("2", {"total": "1"}, "strategy.levels.x.share: found 2; allowed is 0 to 1"),
-        ("0", {"total": "1"}, "strategy.levels.x: has queries and the share 0; give it a share, or no queries"),
-        ("1", {}, "strategy.levels.x: has the share 1 and no queries; give it queries, or the share 0"),
-        ("1", {"total": "0"}, "strategy: the query 'total' has the share 0; it must be more than 0"),
-    ],
-)  # fmt: skip
-def test_shares_that_do_not_fit_are_named(share: str, queries: dict[str, str], message: str) -> None:
-    with pytest.raises(SpecError) as error:
-        LevelStrategy("x", Fraction(share), measured(**queries))
-    assert str(error.value) == message
-
-
-def test_the_same_query_twice_is_refused() -> None:
-    twice = tuple(MeasuredQuery(Query.parse(text, SMALL), Fraction(1, 2)) for text in ("age * sex", "detailed"))
-    with pytest.raises(SpecError, match=r"'age \* sex' and 'detailed' are the same query; measure it once"):
-        LevelStrategy("x", Fraction(1), twice)
 
 
 @pytest.mark.parametrize(

@@ -163,17 +163,3 @@ def test_what_is_no_key_file_is_refused_without_an_echo(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="50 bytes that are not a key") as caught:
         MasterKey.read(path)
     assert half not in str(caught.value)
-
-
-@pytest.mark.parametrize("sign", ["\x1c", "\x1d", "\x1e", "\x1f", "x", "\0"])
-def test_a_key_file_ends_with_its_key(tmp_path: Path, sign: str) -> None:
-    """What Python takes for white space in texts, and not in bytes, is damage; a line that ends otherwise is not."""
-    path = tmp_path / "key"
-    key = MasterKey.generate()
-    key.write(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole.rstrip() + b" \r\n")
-    assert MasterKey.read(path) == key
-    path.write_bytes(whole + sign.encode())
-    with pytest.raises(InputError, match="bytes that are not a key"):
-        MasterKey.read(path)

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from features.registry import is_installed
 from flows.cli import app
-from pipeline.privacy.accounting.statement_models import odds
 from pipeline.release.manifest import Manifest, read_manifest
 
 CHANGES = (
@@ -103,11 +102,3 @@ def test_no_file_and_no_output_has_another_text_of_it(said: tuple[Manifest, dict
         assert most <= float(told[1].replace(",", "")) <= 1.11 * most
     if is_installed("exports"):
         assert stating >= {"about.csv", "csv-metadata.json", "structure.xml", "town.yaml"}
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "factor"),
-    [("0", "1"), ("1.5", "4.5"), ("0.6931", "2.0"), ("1000", "10^435"), ("1e9", "10^434294482"), ("Infinity", "")],
-)
-def test_odds_are_rounded_up(epsilon: str, factor: str) -> None:
-    assert odds(epsilon) == factor

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.long import AGES, GROUPS, write_long
-from releases.mutant import resealed
 from releases.once import release_once, spec_once
 
 from auditor.check.release import check_release, examine
@@ -25,7 +21,6 @@ from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.tables import read_table, write_table
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
 
@@ -68,18 +63,6 @@ def test_the_table_is_the_histogram_and_small_and_judged_well(released: Path, re
         assert (frame.groupby("geocode", observed=True)["answers"].sum() == SIZE).all()
         assert frame["count"].sum() == release.table("total", level)["total"].sum()
         assert len(frame) < 0.6 * len(table) * SIZE
-
-
-def test_what_the_package_says_is_what_the_files_have(released: Path) -> None:
-    package = json.loads((released / "public" / "datapackage.json").read_text("utf-8"))
-    fields = {one["path"]: one["schema"]["fields"] for one in package["resources"]}
-    stored = pd.read_parquet(released / TABLE)
-    described = fields["tables/all/tract.parquet"]
-    assert [field["name"] for field in described] == list(stored.columns)
-    assert described[1]["constraints"]["enum"] == list(AGES)
-    value = fields["measurements/tract/detailed.parquet"][1]
-    assert value["constraints"]["minLength"] == SIZE
-    assert [len(term["values"]) for term in value["terms"]] == [len(AGES), 2, len(GROUPS)]
 
 
 def test_every_export_has_its_numbers(released: Path, release: Release, tmp_path: Path) -> None:
@@ -146,17 +129,6 @@ def test_the_second_program_names_what_is_wrong(copy: Path) -> None:
         how(kept.copy()).to_parquet(copy / TABLE, index=False)
         problems = check_release(copy)
         assert any(needed in problem for problem in problems), (needed, problems)
-
-
-@pytest.mark.slow
-def test_tables_of_earlier_versions_are_read_and_judged(copy: Path, release: Release) -> None:
-    """They have a column for each number, however many."""
-    table = read_table(unchecked(copy / TABLE))
-    write_table(copy / TABLE, copy, [replace(table, terms=())])
-    assert pq.read_schema(copy / TABLE).names[1:6:4] == ["a0 * f * g0", "a0 * f * g1"]
-    resealed(copy)
-    assert open_release(copy).table("all", "tract").equals(release.table("all", "tract"))
-    assert check_release(copy) == []
 
 
 def test_coverage_is_counted_by_size_and_half_the_width_shows(

@@ -11,12 +11,10 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
 from pipeline.model.schema import ListedAttribute
 from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for, tails
 from pipeline.questions.intervals import half_width
-from pipeline.questions.manifest import note_of
 from pipeline.questions.quantiles import Rank, Ranked, cost_of_rank, losses, rank_of, rank_reach, ranked
 from pipeline.questions.tables import listed, most_common, rank_ends
 from pipeline.questions.windows import bought
@@ -177,28 +175,6 @@ def test_permute_and_flip_reveals_no_more_than_is_charged(quantile: Fraction, ne
     assert worst**2 > charged
 
 
-def test_in_a_group_of_as_many_records_as_are_to_be_beyond_the_number_says_nothing() -> None:
-    """Each step up to the least amount is as good as the lowest; the note speaks of larger groups alone."""
-    few = Ranked(Rank(Fraction(1), 6, 0), 1, Fraction(1), Fraction(1), 1, 0, 7)
-    assert losses(np.array([[0, 0, 0, 7, 0, 0]]), few).tolist() == [[0, 0, 0, 0, 7, 7]]
-    for statistic, side in (("max", "above"), ("min", "below")):
-        note = note_of(statistic, None, 0, replace(few, beyond=1042))
-        assert f"in groups of clearly more than 1,042 records about 1,042 are {side} it" in note
-
-
-def test_a_budget_that_buys_no_choice_is_refused() -> None:
-    with pytest.raises(InputError, match=r"found 1/10{20}, which is too little to choose a quantile with"):
-        ranked(Rank(Fraction(1, 2), 9, 0), "zcdp", "change-one", Fraction(1, 10**20), 1)
-
-
-def test_a_number_that_a_statistic_has_not_chooses_nothing() -> None:
-    for statistic in ("median", "max", "min"):
-        assert rank_of(statistic, None, 9, 0) is not None
-        assert rank_of(statistic, Fraction(1, 3), 9, 0) is None
-    assert rank_of("clip", Fraction(3), 9, 0) is not None
-    assert rank_of("clip", Fraction(7, 2), 9, 0) is None
-
-
 @pytest.mark.parametrize("quantile", EXTREMES)
 def test_an_extreme_has_the_losses_of_its_definition(quantile: Fraction) -> None:
     """Counted one by one, of the amounts as they are; a minimum is the maximum of what is mirrored."""
@@ -310,16 +286,6 @@ NOISE = NoiseSpec("discrete_gaussian", Fraction(25))
 
 def noise(n: int, seed: int) -> np.ndarray:
     return sampler_for(NOISE).draw(bytes([seed]) * 32, 0, n)
-
-
-def test_the_largest_come_first_and_equal_ones_as_they_stand() -> None:
-    keys = [(area, value) for area in ("A", "B") for value in "xyz"]
-    rows = list(most_common(keys, [5, 9, 9, 100, 0, -3], NoiseSpec("discrete_laplace", Fraction(1)), 2))
-    assert [row[:2] + row[4:6] for row in rows] == [
-        ["A", "1", "y", "9"], ["A", "2", "z", "9"], ["B", "1", "x", "100"], ["B", "2", "y", "0"],
-    ]  # fmt: skip
-    assert rows[2][2:4] == ["1", "1"]
-    assert rows[3][2:4] == ["2", "3"]
 
 
 def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import SpecError
 from pipeline.model.schema import AmountAttribute, Attribute, Recode, Schema
 from pipeline.questions.domain import Domain
 from pipeline.questions.resolve import band_of, resolve
@@ -52,22 +51,13 @@ def test_a_question_has_one_canonical_text(text: str, canonical: str) -> None:
     ("text", "message"),
     [
         ("", "character 1: found the end; a question begins with count, count units, sum, mean, "),
-        ("count tract", "character 7: found 'tract'; allowed here are"),
         ("quantile 1/2000 wages", "a denominator of at most 1000"),
         ("clip wages by county", "character 12: found 'by'; among is needed here"),
-        ("clip wages among 20000", "from 2 to 100 ends can be chosen among"),
-        ("clip wages among 20,000, 40,000", "found '000'; the ends to choose among are rising numbers"),
         ("clip wages among 1, 1e41 above 9", "found '1e41'; an end to choose among is a decimal number from -1000"),
-        ("clip wages among 10000/3, 10000", "found '10000/3'; an end to choose among"),
         ("clip wages among 1, 2 above 1/2000", "a share of the records below 1"),
-        ("clip wages among 1, 2 by county", "found 'by'; allowed here are a comma in a list"),
-        ("most race", "character 1: found 'most'; \"common\" must follow"),
-        ("most common 0 race", "from 1 to 1,000 of the most common"),
-        ("count having count > 5", "character 20: found '>'; >= is needed here"),
         ("count having count >= 0", "a whole number above 0 is needed"),
         ("sum wages having count >= 5", "character 11: found 'having'"),
         ("count where age = 'x", 'character 19: found "\'"; allowed are names'),
-        ('count where sex = ""', "which is not empty"),
         ("count" + " " * LONGEST, f"at most {LONGEST} are allowed"),
     ],
 )
@@ -169,18 +159,10 @@ def test_conditions_beyond_the_ends_of_an_amount_are_about_the_amounts_themselve
             "found 'trakt'; it is no level, attribute or recode; allowed are county, tract, age, race, grown",
         ),
         ("count by county, tract", "one level is allowed, and 'county' is named before"),
-        ("count by age, grown", "'age' is told apart already, by 'age'"),
-        ("count by pay", "it is an amount; by takes levels, attributes and recodes"),
-        ("count where race = blak", "the values of 'race' are white, black, two or more"),
         ("count where age >= 70", "found '70'; it is inside '65+'"),
-        ("count where race > 3", "its value 'white' states no number or range"),
-        ("count where age >= old", ">= needs a number"),
-        ("count where pay in 50, 100", "it is an amount; 'in' is for attributes"),
         ("count where pay <= 500", "amounts beyond 500 count as 500"),
         ("count where pay >= -100", "amounts beyond -100 count as -100"),
         ("count where age < 18 and grown = adult", "no value of 'age' is left by the conditions"),
-        ("count where county = 1", "it is a level; a comparison is of attributes"),
-        ("sum age", "it is an attribute and no amount; the amounts are pay"),
         ("mean wages", "found 'wages'; it is no amount"),
     ],
 )
@@ -212,25 +194,6 @@ def test_answers_are_those_of_counting_one_by_one() -> None:
         expected["sum"][at] += units - 4  # the middle of -2 .. 10 units
         expected["count"][at] += 1
     assert all((found[name] == expected[name]).all() for name in expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("count units by tract", "question: found 'count units', and records without units: say in .privacy."),
-        ("median pay where pay > 450", "character 8: found 'pay'; the conditions leave one amount"),
-        ("most common 9 race", "character 15: found 'race'; it has 3 values here, of which 9"),
-    ],
-)
-def test_what_leaves_nothing_to_count_or_choose_is_refused(text: str, message: str) -> None:
-    with pytest.raises(QuestionError, match=message):
-        asked(text)
-
-
-@pytest.mark.parametrize(("low", "high", "unit"), [(0, 0, 1), (5, 0, 1), (0, 10, 3), (1, 10, 0), (0, 10**6, 1)])
-def test_a_grid_that_is_none_is_refused(low: int, high: int, unit: int) -> None:
-    with pytest.raises(SpecError, match="amount 'x'"):
-        AmountAttribute.of("x", Fraction(low), Fraction(high), Fraction(unit))
 
 
 def test_bands_are_read_from_their_names() -> None:

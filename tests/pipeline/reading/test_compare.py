@@ -132,16 +132,6 @@ def test_a_number_rose_if_the_change_exceeds_its_margin(
     assert Change("", "total", "total", first, second, margin).verdict == verdict
 
 
-def test_the_total_of_an_area_comes_first_where_no_table_is_of_it(towns: dict[str, Path]) -> None:
-    """Its number and margin are those that a query of either release gives."""
-    first, second = (open_reader(towns[name]) for name in ("town", "poor"))
-    assert not [one.name for one in second.universe.tables if one.query.size == 1]
-    found = compare(second, second).of_area("B02").changes[0]
-    number = second.query("total").at("tract").loc["B02"]
-    assert (found.table, found.label, found.first) == ("", "total", number["total"])
-    assert float(first.query("total").at("tract")["total:moe90"]["B02"]) > 0
-
-
 def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path: Path) -> None:
     """Its two rows are not joined with those of the other release, which would count it twice."""
     spoilt = Path(shutil.copytree(towns["town"], tmp_path / "town"))
@@ -151,12 +141,6 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     resealed(spoilt)
     with pytest.raises(ReleaseError, match="is damaged: it has several rows for the geocode"):
         compare(open_reader(towns["other key"]), open_reader(spoilt))
-
-
-def test_releases_without_a_table_in_common_are_refused(towns: dict[str, Path], country: Path) -> None:
-    """Tables of one name have other columns, and what is published is named."""
-    with pytest.raises(InputError, match=r"town and country have no table in common: .* they publish total, sex, det"):
-        compare(open_reader(towns["town"]), open_reader(country))
 
 
 def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -158,20 +157,6 @@ def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
     assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / proper.size) * 1.5
 
 
-def test_area_of_a_whole_geounit(country: Path) -> None:
-    """A tract given by its leaves, by its own code, and asked for at its level: the same counts and margins."""
-    release = open_release(country)
-    question = release.query("age").where(sex="m")
-    leaves, tracts = reader_of(release).spine.leaf_level, reader_of(release).spine.levels[2]
-    code = str(tracts.geocodes[7])
-    at = question.at("tract").loc[code]
-    by_leaves = question.over(leaves.geocodes[leaves.parents == 7].tolist()).loc["area"]
-    by_code = question.over({"one": [code]}).loc["one"]
-    assert at.to_numpy().tolist() == by_leaves.to_numpy().tolist() == by_code.to_numpy().tolist()
-    everywhere = release.query("total").over(["S"]).iloc[0]
-    assert everywhere["total:moe90"] == 0, "the state's total is exact"
-
-
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:
     release = open_release(country)
     leaf = str(reader_of(release).spine.leaf_level.geocodes[0])
@@ -197,26 +182,3 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             ask()
         assert told in str(caught.value)
-
-
-def test_a_companion(town: Path) -> None:
-    release = open_release(town)
-    units = release.companion("units")
-    assert units.name == "town, units"
-    total = units.query("status").at("block")
-    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
-    assert (total["occupied:moe90"] > 0).any()
-    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
-        release.companion("cars")
-
-
-def test_notebooks(country: Path) -> None:
-    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
-    release = open_release(country)
-    markup = release._repr_html_()
-    assert "<script" not in markup
-    assert re.search(r"epsilon = [\d.]+ at delta = 1e-10: the effect of changing one record", markup)
-    assert "state 1, county 6, tract 36" in repr(release)
-    assert "NOT FOR RELEASE" in repr(release)
-    told = repr(release.query("age * sex").where(sex="f"))
-    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")

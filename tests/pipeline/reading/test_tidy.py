@@ -18,7 +18,7 @@ from pipeline.model.area_names import LevelNames
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.reading.reader import AreaIndex
-from pipeline.reading.release import reader_of, tidy_heads, tidy_table
+from pipeline.reading.release import reader_of, tidy_table
 from pipeline.release.reliability import CLASSES, classes_of, tenths
 from pipeline.release.tables import ReleasedTable
 
@@ -57,28 +57,6 @@ def test_ends_of_intervals_are_whole_numbers_and_missing_where_unknown() -> None
     assert tidy["reliability"].tolist() == ["care", "unreliable", "good", "good"]
     with pytest.raises(ReleaseError, match="no whole number"):
         tidy_table(replace(table, lows=lows + 0.5), Query.parse("sex", schema))
-
-
-def test_areas_have_their_names(named_town: Path) -> None:
-    """Beside the geocodes, where the level has names; a term that is called so becomes "attribute name"."""
-    release = sw.open_release(named_town)
-    for table in reader_of(release).universe.tables:
-        for level in table.levels:
-            tidy = release.table(table.name, level, tidy=True)
-            if level == "block":
-                assert "name" not in tidy
-                continue
-            assert list(tidy.columns[:2]) == ["geocode", "name"]
-            assert tidy["name"].tolist() == release.names(level).loc[tidy["geocode"]].tolist()
-            assert set(tidy["name"]).isdisjoint(tidy["geocode"])
-    assert tidy_heads(("name", "sex"), ("geocode", "name", "value")) == ["attribute name", "sex"]
-
-
-def test_without_a_level_the_levels_are_named(town: Path) -> None:
-    release = sw.open_release(town)
-    table = reader_of(release).universe.tables[0]
-    with pytest.raises(InputError, match=f"name one of its levels, {', '.join(table.levels)}"):
-        release.table(table.name)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.small import write_town
 
-from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table
 from geography.errors import SpineError
-from geography.off_spine import OffSpineAreas
 from pipeline.errors import InputError, RecordsError, ReleaseError
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
@@ -110,23 +108,6 @@ def test_public_files(form: str, tmp_path: Path) -> None:
                 read_facilities(replace(bound, file=facilities), spine)  # type: ignore[arg-type]
 
 
-def test_lists_of_codes() -> None:
-    """Given in Python, in each form of a spine and as areas off it."""
-    spine = spine_from_prefixes(["A1", "A2"], {"county": 1, "block": 2})
-    for build in (
-        lambda: spine_from_prefixes(["A1", "A\0"], {"county": 1, "block": 2}),
-        lambda: spine_from_prefixes(["A1", "A2\0"], {"county": 1, "block": 2}),
-        lambda: spine_from_pairs(["A", "A1\0"], [None, "A"], ["county", "block"]),
-        lambda: spine_from_pairs(["A", "A1"], [None, "A\0"], ["county", "block"]),
-        lambda: spine_from_table(pa.table({"county": ["A"], "block": ["A1\0"]}), ["county", "block"]),
-        lambda: OffSpineAreas.of(spine, ["place"], ["1"], ["A1\0"]),
-        lambda: OffSpineAreas.of(spine, ["place"], ["1\0"], ["A1"]),
-        lambda: OffSpineAreas.of(spine, ["place\0"], ["1"], ["A1"]),
-    ):
-        with pytest.raises(SpineError, match="NUL character, in row"):
-            build()
-
-
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_released_files(kind: pa.DataType, tmp_path: Path) -> None:
     """No text of a Parquet file of a release has a NUL, which would make two codes one."""
@@ -137,21 +118,3 @@ def test_released_files(kind: pa.DataType, tmp_path: Path) -> None:
         pytest.raises(ReleaseError, match=r"column geocode has the text 'A2\\x00'"),
     ):
         file.read()
-
-
-def test_names_of_columns_that_are_not_utf_8(tmp_path: Path) -> None:
-    """Of records, areas and released files: a sentence."""
-    spec = load_spec(write_town(tmp_path))
-    path = tmp_path / "strange.parquet"
-    pq.write_table(pa.table({"block": ["A0101"], "colname": ["x"]}), path, store_schema=False)
-    path.write_bytes(path.read_bytes().replace(b"colname", b"col\xffame"))
-    universe, spine = spec.universes()[0], read_spine(spec.geography)
-    says = "the name of a column is not UTF-8"
-    with pytest.raises(RecordsError, match=says):
-        tabulate(replace(universe.require_input(), file=path), universe.schema, spine)
-    with pytest.raises(InputError, match=says):
-        read_spine(spec.geography.model_copy(update={"file": path}))
-    with pytest.raises(InputError, match=says):
-        read_facilities(replace(universe.bounds[0], file=path), spine)
-    with pytest.raises(ReleaseError, match=says), open_parquet(unchecked(path)):
-        pass

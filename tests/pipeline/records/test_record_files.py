@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import tempfile
-import tomllib
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError, RecordsError
+from pipeline.errors import RecordsError
 from pipeline.inputs.geography import read_spine
-from pipeline.model.memory_table import MemoryTable, areas_place, records_place
+from pipeline.model.memory_table import MemoryTable
 from pipeline.model.text_format import TextFormat
 from pipeline.records import record_files
-from pipeline.records.record_files import column_names, open_records
+from pipeline.records.record_files import open_records
 from pipeline.spec.sections import GeographySection
 
 
@@ -37,25 +35,6 @@ def fails(path: Path, columns: list[str] | None = None) -> str:
     with pytest.raises(RecordsError) as caught:
         read(path, columns or ["a"])
     return str(caught.value).replace(f"{path.parent}/", "")
-
-
-@pytest.mark.parametrize("stated", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("written", [",", ";", "\t", "|"])
-def test_another_separator_is_named(tmp_path: Path, stated: str, written: str) -> None:
-    """A header that is one column with the stated separator, and has the needed ones with another, says which."""
-    path = write_csv(tmp_path / "a.tsv", f"a{written}b\n1{written}2\n")
-    text = TextFormat(separator=stated)
-    if stated == written:
-        assert open_records(path, ["a", "b"], 10, text=text).columns == ("a", "b")
-        return
-    with pytest.raises(RecordsError) as refused:
-        open_records(path, ["a", "b"], 10, text=text)
-    words = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "pipes"}[written]
-    asked = tomllib.loads(str(refused.value).rpartition("state ")[2])
-    assert f"separated by {words}" in str(refused.value)
-    assert asked == {"separator": written}
-    with pytest.raises(RecordsError, match=r"no column .*'c'"):
-        open_records(path, ["a", "c"], 10, text=text)
 
 
 def quoted(field: str, separator: str = ",") -> str:
@@ -176,14 +155,12 @@ def test_no_quote_swallows_a_row(rows: list[tuple[str, str, str]], data: st.Data
 NONE = [
     ("a.xlsx", b"PK", "unknown type of file '.xlsx'; allowed are .csv, .tsv, .txt (also .gz) and .parquet"),
     ("a.csv", b"", "the file is empty (0 bytes); at least one record is needed"),
-    ("a.parquet", b"", "the file is empty (0 bytes); at least one record is needed"),
     ("a.csv", b"a,b\n", "the file has a header and no rows; at least one record is needed"),
     ("a.parquet", pa.table({"a": pa.array([], pa.string())}), "the file has no rows; at least one record is needed"),
     ("a.parquet", b"a,b\n1,2\n", "not a readable Parquet file"),
     ("a.csv.gz", b"a,b\n1,2\n", "not a readable CSV file"),
     ("a.parquet", pa.table({"a": [[1]]}), "column 'a': found values of type list<"),
     ("a.parquet", pa.table({"b": ["1"], "c": ["2"]}), "no column 'a'; the file's columns are 'b', 'c'"),
-    ("a.csv", b"A,b,b\n1,2,3\n", "no column 'a'; the file's columns are 'A', 'b', 'b'"),
     ("a.csv", b"a,a\n1,2\n", "several columns are named 'a'; each may occur once"),
     ("a.csv", b'a,b\n1,"x,y"\n\nsecret,2,3\n', "line 4: the number of fields is 3, that of the header is 2"),
     ("a.csv", b"a,b\n" + b"1,2\n" * 5000 + b"1\n", "line 5,002: the number of fields is 1"),
@@ -192,7 +169,6 @@ NONE = [
     ("a.csv", b'a,b\n1,2\n"3"4,5\n', "line 3: a quote inside a field that is not in quotes, or behind one that is"),
     ("a.csv", b"a,b\n1,2\n3\r,4\n", "line 3: found a carriage return in the middle of the line"),
     ("a.csv", "a,b\nx,1\ncafé,2\n".encode("latin-1"), "line 3: the text is not in UTF-8; write the file in UTF-8"),
-    ("a.csv", "a,b\nx,1\ny,é\n".encode("latin-1"), "line 3: the text is not in UTF-8"),
 ]
 
 
@@ -211,28 +187,9 @@ def test_what_cannot_be_read_is_told_with_its_place(
     assert "secret" not in message
 
 
-def test_what_is_no_file_is_told(tmp_path: Path) -> None:
-    """None, a folder, a path through a file, and a pipe, which cannot be read a second time for line numbers."""
-    assert "the file of the records does not exist; a .csv, .tsv, .txt (also .gz)" in fails(tmp_path / "a.csv")
-    (tmp_path / "b.csv").mkdir()
-    assert "b.csv: the file of the records is a folder" in fails(tmp_path / "b.csv")
-    write_csv(tmp_path / "c", "")
-    assert "a.csv: the file of the records cannot be read (Not a directory)" in fails(tmp_path / "c" / "a.csv")
-    os.mkfifo(tmp_path / "d.csv")
-    assert "is not a file that can be read twice" in fails(tmp_path / "d.csv")
-
-
 def test_a_dot_in_the_name_of_a_column_does_not_make_it_nested(tmp_path: Path) -> None:
     pq.write_table(pa.table({"b.c": ["x"]}), tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet", ["b.c"]) == [{"b.c": "x"}]
-
-
-def test_a_wrong_encoding_is_told(tmp_path: Path) -> None:
-    """The encoding that the spec names is the one in the message."""
-    path = tmp_path / "a.csv"
-    path.write_bytes("a,b\nx,1\né,2\n".encode("cp1252"))
-    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as its encoding states"):
-        list(open_records(path, ["a"], 10, text=TextFormat(encoding="ascii")).chunks())
 
 
 def test_a_damaged_text_in_a_page_without_checksums_is_found(tmp_path: Path) -> None:
@@ -255,31 +212,3 @@ def test_areas_from_a_table(text: pa.DataType) -> None:
     assert spine.levels[0].geocodes.tolist() == ["A", "B"]
     assert spine.leaf_level.geocodes.tolist() == ["A01", "A02", "B02"]
     assert section.model_dump()["file"] == "areas"
-
-
-def test_what_is_wrong_with_areas_is_told() -> None:
-    for table, message in (
-        (pa.table({"b": ["A01"]}), r"^areas \(in memory\): no column 'block'; the table's columns are 'b'"),
-        (pa.table({"block": ["A01", "A1"]}), r"^areas \(in memory\): .*'A1'"),
-        (pa.table({"block": [1.5]}), r"codes must be text or whole numbers"),
-    ):
-        section = GeographySection(file=in_memory(table), levels={"county": 1, "block": 3}, column="block")
-        with pytest.raises(InputError, match=message):
-            read_spine(section)
-
-
-def test_a_place_is_no_table() -> None:
-    assert not areas_place().given
-    assert column_names(in_memory(pa.table({"a": [1], "b": [2]}))) == ("a", "b")
-    with pytest.raises(RecordsError, match="records of units: no column 'block'"):
-        open_records(records_place("units"), ["block"], 10)
-    with pytest.raises(RecordsError, match="records: not given; a table or a file is needed"):
-        open_records(records_place(""), [], 10)
-
-
-def test_chunks_are_cut_and_read_twice() -> None:
-    file = open_records(in_memory(pa.table({"a": list(range(10)), "b": ["x"] * 10})), ["b", "a"], 4)
-    for _ in range(2):
-        chunks = list(file.chunks())
-        assert [chunk.num_rows for chunk in chunks] == [4, 4, 2]
-        assert [value for chunk in chunks for value in chunk.column("a").to_pylist()] == list(range(10))

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from geography.build import spine_from_prefixes
-from pipeline.errors import RecordsError, SpecError
+from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
 from pipeline.records.units import LeftOut, tabulate_units
@@ -59,13 +59,6 @@ def test_of_each_unit_at_most_so_many_records_are_counted(tmp_path: Path, at_mos
     assert counts.sum() == sum(min(size, at_most) for size in sizes.values())
     assert left_out.records == sum(max(size - at_most, 0) for size in sizes.values())
     assert left_out.units == sum(size > at_most for size in sizes.values())
-
-
-def test_units_with_few_records_lose_none(tmp_path: Path) -> None:
-    rows = visits(random.Random(3), 40, 3)
-    counts, left_out = counted(tmp_path / "visits.parquet", rows, 3)
-    assert left_out == LeftOut(0, 0)
-    assert counts.tolist() == [[sum(row[1:] == (b, r) for row in rows) for r in REASONS] for b in BLOCKS]
 
 
 def test_neither_the_order_of_the_file_nor_its_chunks_matter_but_the_key_does(tmp_path: Path) -> None:
@@ -113,20 +106,3 @@ def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
     assert universe.unit.records == 3
     assert universe.record_budget * 9 == universe.budget
     assert universe.require_input().unit == "patient"
-
-
-@pytest.mark.parametrize(
-    ("unit", "form", "message"),
-    [
-        ('unit = "patient"', "microdata", "privacy.at_most: missing"),
-        ("at_most = 2", "microdata", "privacy.unit: missing"),
-        ('unit = "patient"\nat_most = 2', "long", 'privacy.unit: only for records of the form "microdata"'),
-        ('unit = "patient"\nat_most = 0', "microdata", "privacy.at_most"),
-        ('unit = "patient"\nat_most = 3', "microdata", "records_per_person: found 2, and privacy.at_most = 3"),
-    ],
-)
-def test_what_the_spec_says_of_units_fits_together(unit: str, form: str, message: str) -> None:
-    twice = "records_per_person = 2\n" if message.startswith("records") else ""
-    with pytest.raises(SpecError) as caught:
-        parse_spec(twice + SPEC.replace("FORM", form) + unit).universes()
-    assert message in str(caught.value)

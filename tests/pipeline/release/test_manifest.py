@@ -87,17 +87,12 @@ def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory) -> Non
     "change",
     [
         lambda data: data[:-1],
-        lambda data: data + b" ",
-        lambda data: b"\xef\xbb\xbf" + data,
         lambda data: data.replace(b"\n", b"\r\n"),
         lambda data: data.replace(b'  "format": 1,\n', b'  "format": 1,\n  "format": 1,\n'),
         lambda data: data.replace(b'"test"', b'"\\u0074est"'),
-        lambda data: data.replace(b'"test"', b'"\\ud800"'),
-        lambda data: data.replace(b'"iterations": 12', b'"iterations": NaN'),
         lambda data: data.replace(b'"iterations": 12', b'"iterations": 1' + b"0" * 5000),
         lambda _: b"[" * 100_000,
         lambda _: b"[]\n",
-        lambda _: b"",
     ],
 )
 def test_other_damage_to_the_manifest_is_noticed(run: RunDirectory, change: object) -> None:
@@ -113,36 +108,6 @@ def _sealed(content: dict[str, object]) -> bytes:
     """A manifest of any content with the hash that belongs to it."""
     content.pop("manifest_sha256", None)
     return canonical_json({**content, "manifest_sha256": hashlib.sha256(canonical_json(content)).hexdigest()})
-
-
-def test_another_format_or_other_fields_are_named(run: RunDirectory) -> None:
-    content = json.loads(run.manifest.read_bytes())
-    changes: list[tuple[dict[str, object], str]] = [
-        ({"format": 2}, "has the format 2; this version of the software reads 1"),
-        ({"more": 1}, "is not a manifest of this format: more"),
-        ({"public_seed": "0"}, "is not a manifest of this format: public_seed"),
-        ({"status": "fine"}, "is not a manifest of this format: status"),
-        ({"files": {"a": {"sha256": "0"}}}, r"is not a manifest of this format: files\.a\.bytes"),
-    ]
-    for change, message in changes:
-        run.manifest.write_bytes(_sealed({**content, **change}))
-        with pytest.raises(ReleaseError, match=message):
-            read_manifest(run.manifest)
-    run.manifest.unlink()
-    assert "manifest.json cannot be read: No such file" in check_public_files(run)[0]
-
-
-def test_changed_files_are_named(run: RunDirectory) -> None:
-    run.report.write_bytes(b"<HTML>")
-    run.main.table("race", "tract").write_bytes(b"longer table")
-    run.universe("units").microdata.unlink()
-    (run.public / "tables" / "extra").write_bytes(b"")
-    assert check_public_files(run) == [
-        "'public/companions/units/microdata.parquet' is missing; the manifest lists it",
-        "'public/report.html' was changed: its hash is not the one in the manifest",
-        "'public/tables/extra' is not in the manifest",
-        "'public/tables/race/tract.parquet' was changed: it has 12 bytes, 5 according to the manifest",
-    ]
 
 
 def test_links_and_other_things_are_not_files_of_a_release(run: RunDirectory, tmp_path: Path) -> None:
@@ -176,13 +141,6 @@ def test_a_forged_path_is_never_opened(run: RunDirectory, tmp_path: Path) -> Non
     problems = check_public_files(run)
     assert len(problems) == 2
     assert all("is missing" in problem for problem in problems)
-
-
-def test_strange_names_are_shown_without_their_effect(run: RunDirectory) -> None:
-    (run.public / "a\nb\x1b[2J").write_bytes(b"")
-    (run.public / os.fsdecode(b"\xff")).write_bytes(b"")
-    problems = check_public_files(run)
-    assert problems == ["'public/a\\nb\\x1b[2J' is not in the manifest", "'public/\\udcff' is not in the manifest"]
 
 
 SCHEMA = Schema((Attribute("sex", ("m", "f")), Attribute("age", ("young", "old"))))
@@ -237,15 +195,6 @@ def test_the_noise_is_stated_exactly() -> None:
         ("discrete_laplace", "15/16"),
         ("discrete_laplace", "15/32"),
     ]
-
-
-def test_the_budget_is_exact_and_the_statement_says_how_epsilon_follows() -> None:
-    statement = _statement()
-    assert "2004.00010" in statement.conversion
-    assert (statement.budget, statement.budget_decimal, statement.delta) == ("64/25", "2.56", "1e-10")
-    pure = _statement(framework="pure", budget=Fraction(542, 339))
-    assert (pure.budget, pure.budget_decimal, pure.delta) == ("542/339", "1.598820059", "0")
-    assert "pure differential privacy with epsilon = 1.599;" in pure.words
 
 
 @given(value=st.fractions(min_value=0, max_value=10**9), digits=st.integers(3, 15))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from releases.small import QUICK, run, write_town
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from pipeline.errors import InputError, ReleaseError
-from pipeline.release.layout import RunDirectory, file_name, query_file_name
+from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.run_directory import open_run, record_input, recorded_identity, recorded_input
 from pipeline.storage.files import write_bytes
 
@@ -157,16 +156,6 @@ def test_a_second_process_is_refused_until_the_first_has_ended_however_it_ended(
             pass
 
 
-def test_a_file_is_no_directory(root: Path) -> None:
-    root.parent.mkdir()
-    root.write_text("mine")
-    with pytest.raises(InputError, match="release is a file; a run needs a directory"), open_run(root, IDENTITY):
-        pass
-    with pytest.raises(InputError, match=r"cannot write .*below: Not a directory"), open_run(root / "below", IDENTITY):
-        pass
-    assert root.read_text() == "mine"
-
-
 @pytest.mark.parametrize("name", ["public", "restricted"])
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_its_folders_are_folders_of_its_own(root: Path, tmp_path: Path, name: str, kind: str) -> None:
@@ -209,36 +198,8 @@ def test_git_takes_nothing_confidential(tmp_path: Path) -> None:
     assert "planned/town/public/manifest.json" in taken
 
 
-def test_a_run_that_was_stopped_early_is_still_taken_over(tmp_path: Path) -> None:
-    for identity in ({"a": "1"}, {"a": "1"}, {"a": "2"}):
-        with open_run(tmp_path / "r", identity) as opened:
-            assert (opened.restricted / ".gitignore").read_text() == "*\n"
-    (opened.restricted / ".gitignore").write_text("")
-    with open_run(tmp_path / "r", {"a": "2"}) as opened:
-        assert (opened.restricted / ".gitignore").read_text() == "*\n"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give a folder to somebody else")
-def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "r").mkdir()
-    os.chown(tmp_path / "r", 12345, 12345)
-    with (
-        pytest.raises(InputError, match=r"r belongs to user 12345 and not to user 0, who runs this"),
-        open_run(tmp_path / "r", {"a": "1"}),
-    ):
-        pass
-    assert list((tmp_path / "r").iterdir()) == []
-
-
 ROOT = Path("/out/release")
 RUN = RunDirectory(ROOT)
-
-
-@pytest.mark.parametrize(
-    ("query", "name"), [("total", "total"), ("votingage * hispanic", "votingage.hispanic"), ("a*b * c", "a.b.c")]
-)
-def test_a_query_names_its_file_however_it_is_spaced(query: str, name: str) -> None:
-    assert query_file_name(query) == name
 
 
 @pytest.mark.parametrize(

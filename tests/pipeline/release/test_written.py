@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
@@ -16,15 +15,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
-from pipeline.model.universe import Table
-from pipeline.release.estimates import VARIANCE_SUFFIX, write_estimates
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, rows_at_once, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
@@ -48,7 +44,6 @@ def made_counts() -> sp.csr_array:
 
 
 COUNTS = made_counts()
-TABLE = ReleasedTable("race", "tract", "sex", CODES, ("f", "m", "x"), np.abs(VALUES) % 9)
 
 
 @pytest.fixture(autouse=True)
@@ -103,64 +98,6 @@ def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
         assert (tmp_path / "zeros").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
-@pytest.mark.parametrize("change", ["negative", "short", "long", "cells", "float", "unsorted"])
-def test_counts_that_are_no_histogram_are_refused_and_leave_no_file(tmp_path: Path, change: str) -> None:
-    counts = COUNTS.copy()
-    if change == "negative":
-        counts.data[3] = -1
-    elif change == "unsorted":
-        counts.indices[:2] = counts.indices[:2][::-1].copy()
-        counts = sp.csr_array((counts.data, counts.indices, counts.indptr), shape=counts.shape)
-    else:
-        others = {"short": counts[:-1], "long": sp.vstack([counts, counts], format="csr"), "cells": counts[:, :5]}
-        counts = others.get(change, counts.astype(np.float64))
-    with pytest.raises(ValueError, match="counts must"):
-        write_histogram(tmp_path / "a", tmp_path, "tract", CODES, SCHEMA, counts)
-    assert not (tmp_path / "a").exists()
-
-
-@settings(deadline=None, max_examples=25)
-@given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
-def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) -> None:
-    write("measurement", tmp_path / "whole", [])
-    start, stop = bounds
-    with open_measurement(unchecked(tmp_path / "whole")) as file:
-        part = file.read(start, stop)
-        assert len(file) == N
-    assert np.array_equal(part.values, VALUES[start:stop])
-    assert np.array_equal(part.geocodes, CODES[start:stop])
-
-
-def test_an_error_while_measuring_leaves_no_file(tmp_path: Path) -> None:
-    def stopped() -> None:
-        with MeasurementWriter.open(tmp_path / "a", tmp_path, HEADER) as writer:
-            writer.write(CODES, VALUES)
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        stopped()
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "scale", "variance", "size"),
-    [
-        ("exact", Fraction(1), 0.0, 1),
-        ("exact", Fraction(0), 1.0, 1),
-        ("discrete_gaussian", Fraction(0), 1.0, 1),
-        ("discrete_laplace", Fraction(1), 0.0, 1),
-        ("discrete_laplace", Fraction(1), float("inf"), 1),
-        ("laplace", Fraction(1), 1.0, 1),
-        ("exact", Fraction(0), 0.0, 0),
-    ],
-)
-def test_a_header_that_contradicts_itself_cannot_be_made(
-    mechanism: str, scale: Fraction, variance: float, size: int
-) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        MeasurementHeader("tract", "total", size, mechanism, scale, variance)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("change", [{"scale": "1/0"}, {"more": 1}, {"variance": 1.0}, {"size": 2}])
 def test_a_measurement_that_is_not_as_its_header_says_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     write("measurement", tmp_path / "a", [])
@@ -168,20 +105,6 @@ def test_a_measurement_that_is_not_as_its_header_says_is_refused(tmp_path: Path,
     pq.write_table(pq.read_table(tmp_path / "a").replace_schema_metadata(metadata), tmp_path / "a")
     with pytest.raises(ReleaseError, match=r"header|not every row"):
         read_measurement(unchecked(tmp_path / "a"))
-
-
-@pytest.mark.parametrize("labels", [("geocode", "b", "c"), ("a", "a:moe90", "c"), ("a", "b", "a")])
-def test_labels_that_cannot_be_columns_are_refused(labels: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match=r"tables\.race: '.*' cannot be the label of"):
-        ReleasedTable("race", "tract", "sex", CODES, labels, TABLE.counts)
-
-
-def test_parts_of_a_table_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
-    for cuts in ([0, 3, N], [0, N - 1, N], []):
-        parts = [TABLE.rows(slice(start, stop)) for start, stop in pairwise(cuts)]
-        with pytest.raises(ValueError, match="part"):
-            write_table(tmp_path / "a.parquet", tmp_path, parts)
-        assert not (tmp_path / "a.parquet").exists()
 
 
 @pytest.mark.slow
@@ -199,45 +122,6 @@ def test_the_largest_row_group_is_written_and_read(
     read = read_table(unchecked(tmp_path / "t.parquet"), n)
     assert np.array_equal(read.geocodes, codes)
     assert np.array_equal(read.counts, counts)
-
-
-@pytest.mark.parametrize("step", [1, 3, 7])
-def test_estimates_stand_beside_their_geocodes_and_variances(tmp_path: Path, step: int) -> None:
-    tables = [Table(name, Query.parse(query, SCHEMA), ("block",)) for name, query in (("by age", "age"), ("b", "sex"))]
-    random = np.random.default_rng(1)
-    values = [random.normal(size=(7, size)) for size in (3, 3, 2, 2)]
-    values[0][4] = values[1][4] = np.nan
-
-    def chunks() -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
-        for start in range(0, 7, step):
-            rows = slice(start, min(start + step, 7))
-            yield rows, [column[rows] for column in values]
-
-    write_estimates(tmp_path / "cut", tmp_path, "block", CODES[:7], tables, chunks())
-    read = pq.read_table(tmp_path / "cut")
-    assert read.column_names == ["geocode", *(name + end for name in ("by age", "b") for end in ("", VARIANCE_SUFFIX))]
-    assert read["geocode"].to_pylist() == CODES[:7].tolist()
-    for name, expected in zip(read.column_names[1:], values, strict=True):
-        assert np.array_equal(np.array(read[name].to_pylist()), expected, equal_nan=True)
-    write_estimates(tmp_path / "whole", tmp_path, "block", CODES[:7], tables, [(slice(0, 7), values)])
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "cut").read_bytes()
-
-
-def test_names_and_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    nobody = sp.csr_array((N, 2), dtype=np.int64)
-    for writes, name in ((write_histogram, "count"), (write_microdata, "geocode")):
-        schema = Schema((Attribute(name, ("a", "b")),))
-        with pytest.raises(InputError, match=f"'{name}' names a column"):
-            writes(tmp_path / "a", tmp_path, "tract", CODES, schema, nobody)
-    ends = TABLE.counts.astype(float)
-    for change, said in (
-        ({"counts": TABLE.counts[:, :2]}, "counts must be int64 of shape"),
-        ({"counts": ends}, "counts must be int64"),
-        ({"lows": ends, "highs": ends[:, :2]}, "intervals must be float64 of shape"),
-        ({"lows": ends}, "two ends"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            replace(TABLE, **change)
 
 
 AGES = tuple(map(str, range(70)))
@@ -290,37 +174,6 @@ def test_what_is_read_is_what_was_written(
             assert (own is None and there is None) or np.array_equal(own, there, equal_nan=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("margins", [False, True])
-def test_the_rows_of_an_area_are_of_all_its_numbers(tmp_path: Path, margins: bool) -> None:
-    table = made(1, margins=margins)
-    frame = pd.read_parquet(write_long(tmp_path, table))
-    assert (frame.groupby("geocode", observed=True)["answers"].sum() == QUERY.size).all()
-    assert frame["geocode"].nunique() == N
-    of_zeros = frame["sex"].isna()
-    assert (frame.loc[of_zeros, "count"] == 0).all()
-    assert (frame.loc[~of_zeros, "answers"] == 1).all()
-    listed = frame[~of_zeros].assign(
-        label=lambda rows: rows["sex"].astype(str) + " * " + rows["age"].astype(str) + " * " + rows["group"].astype(str)
-    )
-    for geocode, rows in listed.groupby("geocode", observed=True):
-        number = table.geocodes.tolist().index(geocode)
-        columns = [table.labels.index(label) for label in rows["label"]]
-        assert columns == sorted(columns)
-        assert np.array_equal(table.counts[number, columns], rows["count"])
-        if table.lows is None:
-            assert (rows["count"] != 0).all()
-            continue
-        assert table.highs is not None
-        assert np.array_equal(table.highs[number, columns], rows["high90"], equal_nan=True)
-        # What has no row is a zero with the interval that is stated for all of them, and no other is as frequent.
-        others = np.setdiff1d(np.arange(QUERY.size), columns)
-        assert (table.counts[number, others] == 0).all()
-        zeros = frame[of_zeros & (frame["geocode"] == geocode)]
-        assert np.array_equal(np.unique(table.highs[number, others]), zeros["high90"], equal_nan=True)
-        kinds = pd.Series(table.lows[number] * 100 + table.highs[number])[table.counts[number] == 0]
-        assert len(others) == kinds.value_counts(dropna=False).max() if len(kinds) else not len(others)
-
-
 DAMAGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "a number without a row": lambda frame: frame.drop(index=frame.index[frame["sex"].notna()][5]),
     "a number twice": lambda frame: pd.concat([frame.iloc[:3], frame.iloc[2:]]),
@@ -347,12 +200,6 @@ def test_rows_that_are_not_of_all_answers_are_refused(tmp_path: Path, damage: st
     pq.write_table(pa.table(encoded, schema=schema), path)
     with pytest.raises(ReleaseError, match="are not of all 2,240 answers of the query, each once and in their order"):
         read_table(unchecked(path))
-
-
-def test_terms_that_cannot_be_columns_are_refused() -> None:
-    schema = Schema((Attribute("answers", tuple(map(str, range(3000)))),))
-    with pytest.raises(InputError, match=r"tables\.all: 'answers' cannot be a term of a table of 3,000 numbers"):
-        long_terms("all", Query.parse("detailed", schema))
 
 
 def _value_type(field: pa.Field) -> pa.DataType:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
 import random
 import re
 import shutil
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -214,63 +211,6 @@ def test_noisy_measurements(sizes: dict[str, int], damaged_town: Town, tmp_path:
             assert status == 0 or not (out / "town").exists()
 
     for_each_number("nmf", sizes, each)
-
-
-@contextmanager
-def waited_for(pipe: Path) -> Iterator[list[Path]]:
-    """Makes the pipe; the list has an entry as soon as somebody waits for it, who is let go by a second thread."""
-    os.mkfifo(pipe)
-    waiting: list[Path] = []
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(0.02):
-            try:
-                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-            except OSError as error:
-                if error.errno not in (errno.ENXIO, errno.ENOENT):
-                    raise
-            else:
-                waiting.append(pipe)
-
-    watch = threading.Thread(target=look, daemon=True)
-    watch.start()
-    try:
-        yield waiting
-    finally:
-        over.set()
-        watch.join()
-
-
-def test_who_waits_for_a_pipe_is_seen_and_let_go(tmp_path: Path) -> None:
-    with waited_for(tmp_path / "pipe") as waiting:
-        assert (tmp_path / "pipe").read_bytes() == b""
-    assert waiting
-
-
-@pytest.mark.slow
-def test_no_command_waits_for_a_pipe_in_a_release(damaged_town: Town, tmp_path: Path) -> None:
-    """In the place of every file of the release, public and restricted, under some of the commands, in turn."""
-    root, found, rng = damaged_town.root, set(), random.Random(1)
-    files = [path for path in sorted(root.rglob("*")) if path.is_file()]
-    for number, path in enumerate(files):
-        out = tmp_path / str(number)
-        out.mkdir()
-        lines = [
-            *_readers(damaged_town, rng, out),
-            ("verify", root, "--workers", 1),
-            ("verify", "--records", root, "--workers", 1),
-            ("audit", root, "--out", out / "audited"),
-        ]
-        with restored([path]):
-            path.unlink()
-            with waited_for(path) as waiting:
-                for line in lines[number % 4 :: 4]:
-                    ends_well(*spinewise(*line))
-                    found |= {(line[0], place) for place in waiting}
-                    waiting.clear()
-    assert len(files) > 50
-    assert found == set()
 
 
 @pytest.fixture

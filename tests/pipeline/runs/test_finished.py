@@ -13,25 +13,21 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from releases.command import spinewise
 from releases.series_town import INDEPENDENT, write_series_town
 from releases.series_town import SPEC as SERIES_TOWN
-from releases.small import QUICK, public_bytes, request_of, run, run_period, write_town
+from releases.small import QUICK, request_of, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 import pipeline
-from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Step, perform_here
 from pipeline.model.exact import epsilon_text
-from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.release.run_directory import held
 from pipeline.runs import finished
 from pipeline.runs.added_up import added_up
 from pipeline.runs.finished import is_finished
@@ -174,18 +170,6 @@ def test_another_program_may_give_another_release(made: Path, tmp_path: Path, mo
     assert not recognised(request(made))
 
 
-def test_records_that_are_not_in_a_file_are_counted_again(made: Path) -> None:
-    checked = request(made)
-    own = checked.universes[0]
-    held_table = replace(own, input=replace(own.require_input(), file=MemoryTable("records", "records")))
-    assert not recognised(replace(checked, universes=(held_table, *checked.universes[1:])))
-
-
-def test_two_processes_do_not_meet(made: Path) -> None:
-    with held(RunDirectory(made / "out" / "town")), pytest.raises(InputError, match="another process is running"):
-        recognised(request(made))
-
-
 def test_a_file_that_changes_while_it_is_counted_is_not_taken_for_what_was_counted(copied: Path) -> None:
     """What was read may be neither the file before nor the one after."""
     shutil.rmtree(copied / "out")
@@ -232,21 +216,6 @@ def test_a_charged_release_is_recognised_where_its_ledger_is(tmp_path: Path, mon
         assert not recognised(checked)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", [[], ["--no-prefect"]])
-def test_the_command_finds_it_soon(copied: Path, engine: list[str]) -> None:
-    """Without importing an engine, or a solver of others."""
-    before = public_bytes(copied / "out" / "town")
-    command = ["run", "in/release.toml", "--out", "out", "--key", "file:in/key", "--i-know", *engine]
-    done = spinewise(*command, cwd=copied, PYTHONPROFILEIMPORTTIME="1")
-    assert done.returncode == 0, done.stderr
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    assert "nothing was computed, drawn or charged" in done.stderr
-    assert "pipeline.runs.finished" in imported
-    assert imported & {"prefect", "dask", "distributed", "cvxpy"} == set()
-    assert public_bytes(copied / "out" / "town") == before
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two releases of one file, a third of another one, and one with a test key."""
@@ -275,21 +244,6 @@ def test_losses_of_one_file_are_added_up(folder: Path) -> None:
     assert rho == 1 + 2 + 2 * 1, "persons with rho = 1 and 2, and the units of each with rho = 1"
     assert added_up(RunDirectory(folder / "first")) == said.format("second")
     assert added_up(RunDirectory(folder / "second")) == said.format("first")
-
-
-def test_nothing_is_said_of_other_records_or_of_trials(folder: Path) -> None:
-    assert added_up(RunDirectory(folder / "third")) == ""
-    assert added_up(RunDirectory(folder / "trial")) == ""
-
-
-def test_a_damaged_neighbour_is_passed_over(folder: Path, tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        shutil.copytree(folder / name, tmp_path / name)
-    (tmp_path / "first" / "restricted" / "input.json").write_text(json.dumps([1]))
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
-    shutil.copy(folder / "first" / "restricted" / "input.json", tmp_path / "first" / "restricted" / "input.json")
-    (tmp_path / "first" / "public" / "manifest.json").write_text("{")
-    assert added_up(RunDirectory(tmp_path / "second")) == ""
 
 
 def test_a_series_has_one_budget(tmp_path: Path) -> None:

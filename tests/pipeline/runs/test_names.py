@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.command import needs
-from releases.named import write_named_town
-from releases.small import request_of, run, write_town
+from releases.small import request_of, run
 
 from auditor.check.release import examine
 from features.imports.tables.importer import import_table
@@ -62,21 +61,6 @@ def test_the_checker_wants_each_area_named_once_and_says_its_name(named_town: Pa
     assert any("tract 'A02' (Springfield)" in line for line in found), found
     names.unlink()
     assert "public/names/tract.parquet is missing; by the spec it is published" in examine(root).problems
-
-
-def test_other_names_are_another_run(tmp_path: Path) -> None:
-    """The identity of a run with names has them; one without is as it was before there were names."""
-    from pipeline.runs.open_public import open_listed
-
-    spec_file = write_named_town(tmp_path / "town")
-    spec = load_spec(spec_file)
-    first = open_listed(spec, spec.universes()).identity()
-    counties = spec_file.parent / "counties.csv"
-    counties.write_text(counties.read_text().replace("Birch", "Beech"))
-    second = open_listed(spec, spec.universes()).identity()
-    assert [key for key in first if first[key] != second[key]] == ["the names"]
-    plain = load_spec(write_town(tmp_path / "plain"))
-    assert "the names" not in open_listed(plain, plain.universes()).identity()
 
 
 def imported(folder: Path, *hermit: tuple[str, str, str]) -> Path:
@@ -151,22 +135,3 @@ def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
     forged_manifest = manifest.model_copy(update={"provenance": (forged, *manifest.provenance[1:])})
     write_manifest(opened, forged_manifest)
     assert "public/manifest.json: provenance is not what the spec gives" in verify_release(opened, 1, Silent())
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        (
-            'accept = ["geographie"]',
-            r"provenance\.accept: the spec has no public input 'geographie'; its public inputs",
-        ),
-        ('inputs.polygons = { source = "public" }', r"provenance\.inputs: the spec has no public input 'polygons'"),
-        ('inputs.schema = { source = "mine" }', r"provenance\.inputs\.schema\.source: "),
-        ('inputs."companions.units.schema" = { source = "records" }', r'accept = \["companions\.units\.schema"\]'),
-        ('inputs.bounds = { source = "records", from = "a count" }', r"give away: bounds \(a count\)"),
-    ],
-)
-def test_what_is_wrong_in_the_section_is_said(section: str, message: str, tmp_path: Path) -> None:
-    town = write_town(tmp_path / "town", ("[companions.units]", f"[provenance]\n{section}\n\n[companions.units]"))
-    with pytest.raises(InputError, match=message):
-        request_of(town, tmp_path / "out")

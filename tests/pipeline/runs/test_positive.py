@@ -21,19 +21,14 @@ import pipeline.estimation.by_sums
 from auditor.check.release import examine
 from auditor.noise import positive_residuals
 from auditor.program import audit
-from pipeline.cost.size import Size
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
-from pipeline.inputs.geography import read_spine
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.runs.from_measurements import estimate_release
-from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import load_spec
 from postprocess.sums.upward import Known
 
 ATTRIBUTES = {"age": AGES, "sex": ("f", "m"), "race": RACES}
@@ -187,15 +182,6 @@ def test_what_there_is_not_with_it_is_refused(changes: list[tuple[str, str]], me
     assert not (tmp_path / "out").exists()
 
 
-def test_the_plan_counts_positive_cells_and_not_all(tmp_path: Path) -> None:
-    sizes = []
-    for changes in ((), (EVERYWHERE,)):
-        spec = load_spec(write_positive(tmp_path, *changes))
-        sizes.append(Size.of(spec.universes()[0], read_spine(spec.geography)).measured)
-    assert 0 < sizes[0] < sizes[1]
-    assert sizes[1] == (1 + 3 + 18) * (1 + 12 + 72 + 144)
-
-
 @pytest.mark.parametrize("noise", [NoiseSpec("discrete_gaussian", 7), NoiseSpec("discrete_laplace", 3)])  # type: ignore[arg-type]
 def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -> None:
     key, sampler = bytes(range(32)), sampler_for(noise)
@@ -205,11 +191,3 @@ def test_noise_at_some_positions_is_that_of_the_whole_stream(noise: NoiseSpec) -
     assert Stream(key).words_at(positions[:5]).tolist() == Stream(key).words(0, 100_000)[positions[:5]].tolist()
     with pytest.raises(ValueError, match="from 0 on"):
         sampler.draw_at(key, np.array([-1]))
-
-
-def test_a_cluster_and_measurements_from_elsewhere_are_refused(tmp_path: Path) -> None:
-    spec = write_positive(tmp_path)
-    with pytest.raises(InputError, match="run it without --scheduler"):
-        check_request(Request(spec, tmp_path / "out", None, 1, engine=Engine("tcp://127.0.0.1:1")))
-    with pytest.raises(InputError, match="which answers these are follows from the release"):
-        estimate_release(tmp_path, spec, tmp_path / "out", 1, Silent())

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, request_of, run, write_town
 
-import spinewise as sw
 from pipeline.errors import InputError, RecordsError, RefusedError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.limits import beyond_limits
@@ -40,14 +39,6 @@ def test_the_columns_of_a_file_are_named_and_no_record(tmp_path: Path) -> None:
     pd.read_csv(persons, dtype=str).rename(columns={"block": "blok"}).to_parquet(tmp_path / "persons.parquet")
     spec.write_text(text.replace("persons.csv", "persons.parquet"), "utf-8")
     assert "no column 'block'; the file's columns are 'blok', 'age', 'sex', 'quarters'" in refusal(spec)
-
-
-def test_of_tables_in_memory(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", *QUICK)
-    records = pd.DataFrame({"block": ["1"], "years": ["0-17"]})
-    with pytest.raises(InputError, match=r"no column .*; the table's columns are 'block', 'years'"):
-        sw.run(spec, records=records, out=tmp_path / "out", progress=False)
-    assert not (tmp_path / "out").exists()
 
 
 FORM = 'file = "persons.csv"\nform = "microdata"'

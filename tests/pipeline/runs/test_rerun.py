@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.repeated import rerun
 from releases.small import QUICK, write_town
@@ -26,10 +25,9 @@ from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest, version_differences
+from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
-from pipeline.runs.rerun import compare_public
 from pipeline.runs.verify import verify_release
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
@@ -168,23 +166,6 @@ def test_records_that_are_refused_are_told_in_a_closed_file_that_stays(
     assert [path.name.rsplit("-", 1)[0] for path in (tmp_path / "tmp").iterdir()] == ["spinewise-refused"]
 
 
-def test_the_first_row_is_found_by_halving(tmp_path: Path) -> None:
-    one, two = RunDirectory(tmp_path / "one"), RunDirectory(tmp_path / "two")
-    frame = pd.DataFrame({"geocode": [f"g{n}" for n in range(1000)], "count": range(1000)})
-    for row in (0, 1, 511, 512, 998, 999):
-        for directory in (one, two):
-            directory.main.histogram("tract").parent.mkdir(parents=True, exist_ok=True)
-            frame.to_parquet(directory.main.histogram("tract"))
-        changed = frame.copy()
-        changed.loc[row:, "count"] += 1
-        changed.to_parquet(two.main.histogram("tract"))
-        (difference,) = compare_public(one, two, ["county", "tract"])
-        assert (difference.level, difference.geounit) == ("tract", f"g{row}")
-    pq.write_table(pq.read_table(one.main.histogram("tract")).slice(0, 700), two.main.histogram("tract"))
-    (difference,) = compare_public(one, two, ["county", "tract"])
-    assert difference.geounit == "g700"
-
-
 def verify(root: Path) -> list[str]:
     return verify_release(release_at(root), 1, Silent())
 
@@ -240,20 +221,3 @@ def test_a_file_more_or_less_than_the_spec_gives_is_named(downloaded: Path) -> N
     (downloaded / "public" / "microdata.parquet").unlink()
     seal(downloaded, files={name: entry for name, entry in files.items() if name != "microdata.parquet"})
     assert verify(downloaded) == ["public/microdata.parquet is missing; the spec says that it is published"]
-
-
-@pytest.mark.slow
-def test_other_versions_are_told_with_what_differs(downloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest = read_manifest(RunDirectory(downloaded).manifest)
-    assert version_differences(manifest) == []
-    here = manifest.software
-    other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}, "python": "3.0"})
-    monkeypatch.setattr(pipeline.release.manifest, "software", lambda: other)
-    (sentence,) = version_differences(manifest)
-    assert sentence == (
-        f"the installed versions are not those it was made with: numpy 1.0 (made with {here.packages['numpy']}), "
-        f"python 3.0 (made with {here.python})"
-    )
-    assert verify(downloaded) == []
-    seal(downloaded, public_seed=9)
-    assert verify(downloaded) == ["public/manifest.json: public_seed is not what the spec gives", sentence]

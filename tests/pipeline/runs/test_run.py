@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -21,7 +20,7 @@ from releases.small import QUICK, public_bytes, request_of, run, write_town
 
 from features.registry import is_installed
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import BudgetRefusedError, InputError, RecordsError, SpecError
+from pipeline.errors import BudgetRefusedError, InputError, RecordsError
 from pipeline.execution.progress import Silent
 from pipeline.execution.retries import TimedOutError
 from pipeline.execution.settings import load_settings
@@ -69,18 +68,6 @@ def test_what_is_missing_or_damaged_is_made_again_and_nothing_else(copied: Path,
     assert public_bytes(copied / "town") == before
     assert {"combine", "estimate block", "tables tract", "simulate"} <= set(progress.performed)
     assert {"estimate tract", "tables block", "measure block"} <= set(progress.skipped)
-
-
-def test_restricted_files_are_closed_and_the_log_has_times_and_no_counts(town: Path) -> None:
-    directory = RunDirectory(town)
-    assert stat.S_IMODE(directory.restricted.stat().st_mode) == 0o700
-    for path in directory.restricted.rglob("*"):
-        assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    assert "run ends" in directory.log.read_text()
-    accuracy = json.loads(directory.accuracy.read_text())
-    assert accuracy[""]["total"]["county"] == 0
-    assert accuracy["units"]["total"] == {"block": 0, "county": 0, "tract": 0}
-    assert accuracy[""]["detail"]["block"] > 0
 
 
 def test_other_records_are_refused_and_the_release_stays(copied: Path, tmp_path: Path) -> None:
@@ -165,18 +152,6 @@ def test_the_records_can_be_somewhere_else(copied: Path, tmp_path: Path) -> None
     (tmp_path / "in" / "units.csv").rename(moved / "units.csv")
     run(spec, copied, data=moved)
     assert public_bytes(copied / "town") == before
-
-
-def test_a_spec_that_cannot_be_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", *QUICK, ('rho = "2"', 'rho = "0.00000000000000001"'))
-    with pytest.raises(InputError, match="noise scale: found"):
-        run(spec, tmp_path / "out")
-    spec = write_town(
-        tmp_path / "in", ('file = "persons.csv"\nform = "microdata"\ngeocode = "block"', ""), ("[input]", "")
-    )
-    with pytest.raises(SpecError, match="input: missing; a run needs the records"):
-        run(spec, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 @needs("report")
@@ -268,29 +243,6 @@ def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(_in_a_thread(lambda: run_here(checked, Silent(), load_settings(timeout=0.05))), TimedOutError)
     resumed = run_here(checked, Silent(), load_settings())
     assert public_bytes(resumed) == public_bytes(run(checked.request.spec, tmp_path / "other"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [ValueError("a half-written file"), OSError("a half-written file")])
-def test_an_error_of_what_was_interrupted_is_the_end_of_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: Exception
-) -> None:
-    """What closes a file that is half written may raise an error in place of the interruption; it is not retried."""
-    tries: list[float] = []
-
-    def write(*_: object, **__: object) -> None:
-        tries.append(time.monotonic())
-        signal.setitimer(signal.ITIMER_REAL, 0.1)  # the time is over now, however long it took to come here
-        try:
-            time.sleep(600)
-        finally:
-            raise after
-
-    monkeypatch.setattr("pipeline.execution.batch_store.np.savez", write)
-    checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
-    with pytest.raises(TimedOutError, match=r"out/town: stopped after 900 s, the setting timeout; the same"):
-        run_here(checked, Silent(), load_settings(timeout=900, retries=5, retry_delay=9))
-    assert len(tries) == 1
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from releases.small import request_of
 
 from features.registry import is_installed
 from flows.checks.validation import validate
-from pipeline.errors import InputError, RefusedError
+from pipeline.errors import RefusedError
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -119,19 +119,3 @@ def test_a_record_outside_the_list_is_refused_all_the_same(tmp_path: Path) -> No
     assert "'9900'" in finding.text
     with pytest.raises(RefusedError):
         released(path)
-
-
-@pytest.mark.parametrize(
-    ("within", "message"),
-    [
-        ('{ state = "7" }', "geography.within.state: the list has no state '7'; it has 3: '1', '2', '3'"),
-        ('{ tract = "11" }', "geography.within: 1 geounit of level 'state' would be left in part: '1'"),
-        ('{ region = "1" }', "geography.within: 'region' is not a level; the levels are state, tract, block"),
-    ],
-)
-def test_areas_that_the_list_does_not_have_are_refused(tmp_path: Path, within: str, message: str) -> None:
-    path = write(tmp_path, AREAS, within=f"within = {within}")
-    with pytest.raises(InputError) as error:
-        released(path)
-    assert message in str(error.value)
-    assert not (tmp_path / "out").exists()

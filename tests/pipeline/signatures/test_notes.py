@@ -131,31 +131,6 @@ def test_a_damaged_key_is_refused_and_not_shown(tmp_path: Path, key: SigningKey)
     assert PublicKey.read(public) == key.public()
 
 
-@pytest.mark.parametrize(
-    "sign", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x1f", "\r", "\0", " ", "\n\n", "\x1c\n", "\n\x1e"]
-)
-def test_a_control_sign_between_keys_is_damage(tmp_path: Path, key: SigningKey, sign: str) -> None:
-    """What Python takes for an end of a line is none in a key; one that other systems write is."""
-    path = tmp_path / "agency.sign"
-    key.write(path)
-    private, public = path.read_bytes(), key.public().text().encode()
-    for whole in (private, public):
-        assert whole.count(b"\n") == 2
-    same = SigningKey.from_content(b"\n" + private.replace(b"\n", b"\r\n") + b" \r\n", "again")
-    assert same.public() == key.public()
-    with pytest.raises(InputError, match="bytes that are not a private signing key"):
-        SigningKey.from_content(private.replace(b"\n", sign.encode(), 1), "the key")
-    path.write_bytes(public.replace(b"\n", sign.encode(), 1))
-    with pytest.raises(InputError, match="bytes that are not a public signing key"):
-        PublicKey.read(path)
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a+b", "ä", "x" * 201, "a\nb"])
-def test_names_that_cannot_be_in_a_line_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="--name"):
-        SigningKey.generate(name)
-
-
 # Of a release
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import pytest
-
-from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
-from pipeline.spec.preset import load_preset, preset_names
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.preset import load_preset
+from pipeline.spec.release_spec import parse_spec
 
 #: sigma^2 = 1 / (rho x level share x query share), as published, rounded to the digits that stand here.
 PUBLISHED_VARIANCES = [
@@ -66,13 +63,6 @@ def rounded_like(value: float, text: str) -> str:
     return f"{value:.{len(text.partition('.')[2])}f}"
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_shares_add_up_to_1_exactly(name: str) -> None:
-    preset = load_preset(name)
-    assert sum(level.share for level in preset.levels) == 1
-    assert [sum(share for _, share in level.queries) for level in preset.levels] == [1] * len(preset.levels)
-
-
 def test_budgets_are_the_certificates_squares() -> None:
     persons, units = Fraction(542, 339) ** 2, Fraction(3379, 12343) ** 2
     assert load_preset("pl94-2020-us").rho == load_preset("pl94-2020-pr").rho == persons
@@ -108,16 +98,6 @@ def test_parts_of_a_preset_are_replaced() -> None:
     assert [m.query.name for m in found.strategy.level("Block").queries] == ["total"]
     # The budget is what the two levels have in the preset, however it is shared out between them.
     assert found.budget == load_preset("pl94-2020-us").rho * Fraction(1440 + 165, 4099)
-
-
-def test_a_public_spec_stands_without_the_preset() -> None:
-    spec = parse_spec(spec_text(CENSUS[1:]))
-    public = spec.public_dict()
-    assert public["strategy"]["derived_from"] == "pl94-2020-us"
-    assert "preset" not in public["strategy"]
-    again = ReleaseSpec.from_public_dict(public).universes()[0]
-    assert again.privacy_fingerprint() == spec.universes()[0].privacy_fingerprint()
-    assert again.preset == "pl94-2020-us"
 
 
 def wide_universe(preset: str, levels: tuple[str, ...], shape: dict[str, int], privacy: str) -> Universe:
@@ -172,33 +152,3 @@ def test_characteristics_of_persons_have_ten_queries_and_the_published_budget() 
         for number, measured in enumerate(at.queries):
             times = 4 if number in fourfold.get(level, (5,)) else 1
             assert found.budget * at.share * measured.share == Fraction(parts[level] * times, 10_000)
-
-
-def test_the_detail_of_persons_can_be_measured_down_to_the_county_alone() -> None:
-    """Same budget and levels; below the county the shares of the three wide queries go to the others, in proportion."""
-    whole, county = load_preset("dhc-persons"), load_preset("dhc-persons-county")
-    assert (county.rho, county.attributes, county.recodes, county.aliases) == (
-        whole.rho,
-        whole.attributes,
-        whole.recodes,
-        whole.aliases,
-    )
-    for own, other in zip(county.levels, whole.levels, strict=True):
-        assert (own.name, own.share) == (other.name, other.share)
-        kept = dict(other.queries[: None if own.name in {"US", "State", "County"} else 7])
-        assert dict(own.queries) == {query: share / sum(kept.values()) for query, share in kept.items()}
-
-
-@pytest.mark.parametrize(
-    ("levels", "old", "new", "said"),
-    [
-        (("state", "block_group", "BlockGroup"), "", "", "'block_group' and 'BlockGroup' are both the level"),
-        (("State", "Place", "Block"), "", "", "strategy.levels.Place: missing; pl94-2020-us has no level like 'Place'"),
-        (CENSUS, 'votingage = ["0", "1"]\n', "", "strategy.preset: .* the schema lacks the attribute votingage"),
-        (CENSUS, '"college", ', '"dormitory", ', "strategy.preset: .* give .schema.recodes.hhinstlevels"),
-        (CENSUS, "[schema", '[privacy]\nframework = "pure"\n[schema', "privacy.epsilon: missing"),
-    ],
-)  # fmt: skip
-def test_a_spec_that_does_not_fit_is_told(levels: tuple[str, ...], old: str, new: str, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
-        parse_spec(spec_text(levels).replace(old, new, 1))

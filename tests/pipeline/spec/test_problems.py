@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
 
 from pipeline.errors import SpecError
 from pipeline.model.number_ranges import expand_numbers
 from pipeline.model.schema import Attribute
 from pipeline.records.columns import AttributeReader
-from pipeline.spec.fields import Section
-from pipeline.spec.problems import Problems, note_validation_error
-from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import NO_SLOTS
 from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
@@ -52,71 +45,6 @@ def test_too_many_cells_are_refused_before_memory_is_taken() -> None:
     assert str(error.value) == ("spec: schema.attributes: they span 18,000,000 cells; at most 16,777,216 are allowed")
 
 
-def test_files_that_are_no_spec_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "spec.toml"
-    for where, content, said in (
-        (path, None, "no such file; a spec in TOML is needed"),
-        (tmp_path, None, "cannot be read (is a folder); a spec in TOML is needed"),
-        (path, b'name = "caf\xe9"', "byte 11 is not UTF-8; a spec is TOML text in UTF-8"),
-        (path, b"name = x", "line 1, column 8: not valid TOML: Invalid value"),
-    ):
-        if content is not None:
-            path.write_bytes(content)
-        with pytest.raises(SpecError) as error:
-            load_spec(where)
-        assert str(error.value) == f"{where}: {said}"
-    path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
-    assert load_spec(path).name == "x"
-
-
-ENTRIES: tuple[Any, ...] = ("0", "x", 1, {"answer": "a"}, ["0"])
-LISTS = [list(entries) for n in range(4) for entries in itertools.product(ENTRIES, repeat=n)]
-
-
-def models(model: type[BaseModel] = Section) -> Iterator[type[BaseModel]]:
-    for below in model.__subclasses__():
-        yield below
-        yield from models(below)
-
-
-def lists_of(model: type[BaseModel]) -> list[str]:
-    """The keys of a section whose JSON schema has a list in it."""
-    properties = model.model_json_schema(mode="validation").get("properties", {})
-    return [key for key, schema in properties.items() if '"array"' in json.dumps(schema)]
-
-
-FIELDS = sorted(
-    {(model, key) for model in models() for key in lists_of(model)}, key=lambda pair: (str(pair[0]), pair[1])
-)
-
-
-def refusal(model: type[BaseModel], content: dict[str, Any]) -> ValidationError | None:
-    try:
-        model.model_validate(content, context={"folder": Path("/nowhere")})
-    except ValidationError as error:
-        return error
-    return None
-
-
-def test_all_lists_of_a_spec_are_found() -> None:
-    names = {f"{model.__name__}.{key}" for model, key in FIELDS}
-    assert len(names) > 20
-    assert {"SelectSection.versions", "PostprocessSection.passes", "ReportSection.notes"} <= names
-
-
-@pytest.mark.parametrize(("model", "key"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_each_list_is_taken_or_refused_in_words(model: type[BaseModel], key: str) -> None:
-    for value in LISTS:
-        if (error := refusal(model, {key: value})) is None:
-            continue
-        problems = Problems("spec")
-        note_validation_error(error, model, problems)
-        own = [line for line in problems.lines if line.split(":")[0].split("[")[0].split(".")[0] == key]
-        of_key = [detail for detail in error.errors() if detail["loc"][:1] == (key,)]
-        assert own or not of_key, (value, error, problems.lines)
-        assert problems.lines, (value, error)
-
-
 @pytest.mark.parametrize("value", ['"a\\u0000"', '["a\\u0000"]', '{ "a\\u0000" = 1 }'])
 @pytest.mark.parametrize("key", sorted(ReleaseSpec.model_fields))
 def test_no_text_has_a_nul(key: str, value: str) -> None:
@@ -136,14 +64,6 @@ def test_a_range_is_all_values_between() -> None:
     assert expand_values(["7", "9 .. 10", "90..90"], AGES, "x") == ("7", "9", "10", "90")
     assert expand_values(["a..b"], ("a", "a..b", "b"), "x") == ("a..b",), "a value is itself"
     assert expand_values(["low..high"], ("low", "mid", "high"), "x") == ("low", "mid", "high"), "in the schema's order"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"), [("0..95", "'95' is not a value"), ("..4", "'' is not a value"), ("9..3", "'3' comes before '9'")]
-)
-def test_ranges_that_are_none(text: str, says: str) -> None:
-    with pytest.raises(SpecError, match=says):
-        expand_values([text], AGES, "x")
 
 
 @given(st.dictionaries(st.integers(0, 60).map(str) | st.sampled_from(["90+", "", "007"]), st.sampled_from("abc")))

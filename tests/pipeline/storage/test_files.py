@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
-import textwrap
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -18,27 +15,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from auditor.program import write_private
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import (
-    canonical_json,
-    json_sha256,
     make_restricted,
     open_parquet,
     read_header,
-    reading,
     rows_per_group,
-    staged,
-    texts,
     write_bytes,
-    write_json,
     write_parquet,
 )
-from pipeline.storage.page_files import check_page_file, write_page_file
 from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import remove_leftovers, temporary_folder
 
@@ -54,16 +42,6 @@ def staging(tmp_path: Path) -> Path:
 
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, staging: Path) -> None:
-    target = tmp_path / "public" / "deep" / "file"
-    with staged(target, staging) as path:
-        path.write_text("half")
-        assert not target.exists()
-        path.write_text("whole")
-    assert target.read_text() == "whole"
-    assert list(staging.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -98,51 +76,6 @@ def test_an_error_on_the_way_leaves_the_old_file_and_no_rubbish(
     assert list(staging.iterdir()) == []
 
 
-#: Parquet files that are none of a release's.
-FOREIGN: dict[str, bytes | pa.Table | None] = {
-    "cannot be read as a Parquet file": None,
-    "cannot be read as a Parquet file: ": b"PAR1 no such thing",
-    "was not written by this software": pa.table({"a": [1]}),
-}
-
-
-@pytest.mark.parametrize("told", FOREIGN)
-def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path, told: str) -> None:
-    path, content = tmp_path / "x.parquet", FOREIGN[told]
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif content is not None:
-        pa.parquet.write_table(content, path)
-    with pytest.raises(ReleaseError, match=rf"x\.parquet {told}"), open_parquet(unchecked(path)) as file:
-        read_header(file, path)
-
-
-@settings(max_examples=60)
-@given(damage=st.sampled_from(["cut", "flip"]), data=st.data())
-def test_a_parquet_file_cut_short_or_with_a_bit_turned_over_is_refused_or_read_as_it_was(
-    damage: str, data: st.DataObject
-) -> None:
-    """Whatever is read of it is what was written, or there is one sentence; cut anywhere it is never fewer rows."""
-    table = pa.table({"geocode": [f"A{i:03d}" for i in range(400)], "n": [i * i for i in range(400)]})
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_parquet(folder / "whole.parquet", table, folder, {"kind": "test"})
-        whole = (folder / "whole.parquet").read_bytes()
-        footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")  # a bit of it can end Arrow, and the process
-        place = data.draw(st.integers(1, (len(whole) if damage == "cut" else footer) - 1))
-        turned = whole[:place] + bytes([whole[place] ^ 1 << data.draw(st.integers(0, 7))]) + whole[place + 1 :]
-        path = folder / "x.parquet"
-        path.write_bytes(whole[:place] if damage == "cut" else turned)
-        try:
-            with open_parquet(unchecked(path)) as file, reading(path):
-                found = file.read()
-                read_header(file, path)
-        except ReleaseError:
-            return
-        assert damage == "flip"
-        assert found.num_rows == table.num_rows
-
-
 KILLED = """
 import sys, time
 from pathlib import Path
@@ -165,36 +98,6 @@ def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, stagin
     # The test has bite: something had been written, in the staging folder.
     assert [path.stat().st_size > 0 for path in staging.iterdir()] == [True]
     assert [path for path in (tmp_path / "public").rglob("*") if not path.is_dir()] == []
-
-
-def test_a_limit_on_the_size_of_files_in_the_middle_of_a_parquet_file_is_said_so(tmp_path: Path, staging: Path) -> None:
-    # It reaches pyarrow's own writing, as a full disk does.
-    program = """
-        import resource, signal, sys
-        from pathlib import Path
-        import numpy as np, pyarrow as pa
-        from pipeline.errors import ReleaseError
-        from pipeline.storage.files import write_parquet
-        run = Path(sys.argv[1])
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        table = pa.table({"n": np.random.default_rng(0).integers(0, 2**60, 200_000)})
-        try:
-            write_parquet(run / "file", table, run / "restricted/staging", {})
-        except ReleaseError as error:
-            print(error)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "file: it is larger than a file may be here: the limit is 0.1 MB (ulimit -f, RLIMIT_FSIZE)" in done.stdout
-    assert "free" not in done.stdout
-    assert not (tmp_path / "file").exists()
-    assert list(staging.iterdir()) == []
 
 
 def test_what_is_private_is_closed_with_the_folders_above_it_whatever_the_umask(tmp_path: Path, staging: Path) -> None:
@@ -255,14 +158,6 @@ def test_what_is_no_folder_of_ones_own_is_not_made_restricted(
         assert _mode(tmp_path / "elsewhere") == 0o755
 
 
-def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
-    assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
-    write_json(tmp_path / "file", {"b": [1], "a": "é"}, staging)
-    text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
-    assert (tmp_path / "file").read_text() == text
-    assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Path, staging: Path) -> None:
     n = rows_per_group(2) + 1000
     whole = pa.table({"a": np.arange(n), "b": [f"g{i // 7}" for i in range(n)]})
@@ -274,29 +169,6 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
         assert file.read().equals(whole)
         assert file.num_row_groups == 2
         assert read_header(file, tmp_path / "whole") == {"kind": "test"}
-
-
-@given(
-    st.lists(
-        st.lists(
-            st.one_of(
-                st.text(alphabet="0123456789ab", min_size=5, max_size=5),  # as most codes are
-                st.text(alphabet="0é\x00\U0001f600", max_size=3),
-            ),
-            max_size=4,
-        ),
-        max_size=3,
-    ),
-    st.integers(0, 2),
-)
-def test_texts_are_those_of_the_column_however_it_is_stored(chunks: list[list[str]], first: int) -> None:
-    column = pa.chunked_array([pa.array(chunk, pa.string())[first:] for chunk in chunks], pa.string())
-    expected = np.asarray(column.to_pylist(), dtype=np.str_)
-    for same in (column, column.cast(pa.large_string()), column.dictionary_encode()):
-        found = texts(same)
-        assert found.shape == expected.shape
-        assert found.dtype.kind == "U"
-        assert found.tolist() == expected.tolist()
 
 
 HOLDS = """
@@ -359,14 +231,3 @@ def test_what_it_did_not_make_is_left(tmp_path: Path) -> None:
         "spinewise-refused-x",
         "spinewise-verify-x",
     ]
-
-
-def test_a_page_is_written_to_a_page_and_to_nothing_else(tmp_path: Path) -> None:
-    for path, told in ((tmp_path / "a.csv", "ends in .html"), (tmp_path / "none" / "a.html", "there is no folder")):
-        with pytest.raises(InputError, match=f"--html .*{told}"):
-            check_page_file("--html", path)
-    check_page_file("--html", tmp_path / "a.html")
-    (tmp_path / "a.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
-        write_page_file("--html", tmp_path / "a.html", "<p>")
-    assert [*tmp_path.iterdir()] == [tmp_path / "a.html"]

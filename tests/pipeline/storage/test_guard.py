@@ -12,9 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from geography.build import spine_from_table
 from pipeline.errors import ReleaseError
-from pipeline.release.spine import write_spine
 from pipeline.storage import guard
 from pipeline.storage.files import HEADER_KEY, open_parquet, reading
 from pipeline.storage.guard import GuardedFile, PageError, pages
@@ -206,23 +204,3 @@ def test_pages_are_counted_as_the_footer_does(tmp_path: Path) -> None:
                     assert len(found) > 3
         with open_parquet(unchecked(path)) as opened, reading(path):
             assert opened.read().equals(table)
-
-
-def test_files_of_a_release_are_read_as_they_were(tmp_path: Path) -> None:
-    spine = spine_from_table(pa.table({"county": ["a", "a", "b"], "block": ["a1", "a2", "b1"]}), ["county", "block"])
-    write_spine(tmp_path / "spine.parquet", tmp_path, spine)
-    with open_parquet(unchecked(tmp_path / "spine.parquet"), rows=3) as file:
-        assert file.read().equals(pq.read_table(tmp_path / "spine.parquet"))
-    pq.write_table(pa.table({"n": np.zeros(5000)}), tmp_path / "long.parquet")
-    with pytest.raises(ReleaseError, match=r"states 5,000 rows; by the spine and the schema it has 3 at most"):
-        open_parquet(unchecked(tmp_path / "long.parquet"), rows=3).__enter__()
-
-
-def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    """As a changed byte of the footer makes them: which one is meant cannot be known."""
-    path = tmp_path / "a.parquet"
-    table = pa.table([pa.array(["x"]), pa.array([1])], names=["county", "countx"])
-    pq.write_table(table, path)
-    path.write_bytes(path.read_bytes().replace(b"countx", b"county"))
-    with open_parquet(unchecked(path)) as file, pytest.raises(ReleaseError, match="2 columns 'county'"):
-        file.read()

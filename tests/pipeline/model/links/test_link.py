@@ -60,19 +60,6 @@ def test_each_universe_comes_once_and_after_those_by_which_it_is_known(release: 
         assert found.index(link.by) < found.index(link.of)
 
 
-@given(st.permutations("abcdef"), st.data())
-def test_households_come_first_and_sums_last_in_the_order_of_the_spec(
-    companions: list[str], data: st.DataObject
-) -> None:
-    """Of persons with households, sums and other companions: the order that published steps have always had."""
-    kinds = {name: data.draw(st.sampled_from(["households", "sums", "other"])) for name in companions}
-    names = ["", *companions]
-    links = [Made("", name) for name in data.draw(st.permutations(names)) if kinds.get(name) == "households"]
-    links += [Made(name, "", same=True) for name in companions if kinds[name] == "sums"]
-    rank = {"households": 0, "other": 1, "sums": 2}
-    assert order(names, links) == sorted(names, key=lambda name: rank[kinds.get(name, "other")])
-
-
 def test_sums_are_of_the_records_that_are_counted_and_households_of_their_own() -> None:
     links = [Made("", "homes"), Made("wages", "", same=True)]
     assert [counted_by(name, links) for name in ("", "homes", "wages", "beds")] == ["", "homes", "", "beds"]

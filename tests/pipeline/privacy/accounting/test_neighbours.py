@@ -152,25 +152,6 @@ def test_with_impossible_cells_no_change_is_claimed_that_there_is_not(seed: int)
                 assert any(swaps(found, [number])), name
 
 
-@pytest.mark.slow
-def test_a_swap_moves_four_numbers_by_one_each_at_most() -> None:
-    """Of every query at every level: D = 4 = 2 x 2 and L1 = 4, where two records as they like move D = 8."""
-    found = universe({})
-    everybody = [r for r in records(found) if r[0] in (0, 1, 2, 4)]
-    shown = [(f, g) for f in itertools.product((0, 1), repeat=3) for g in range(3)]  # attributes kept, and the level
-    largest, largest_of_any = 0, 0
-    for one, other in itertools.combinations(everybody, 2):
-        for subset in SUBSETS:
-            after = swapped(one, other, subset)
-            for kept, level in shown:
-                moved = _moved((one, other), after, kept, level)
-                largest = max(largest, sum(n * n for n in moved), sum(abs(n) for n in moved))
-                assert all(abs(n) <= 1 for n in moved)
-    a, b = everybody[0], everybody[-1]
-    largest_of_any = sum(n * n for n in _moved((a, a), (b, b), (1, 1, 1), 2))
-    assert (largest, largest_of_any) == (4, 8)
-
-
 def _moved(before: Sequence[Record], after: Sequence[Record], kept: Sequence[int], level: int) -> list[int]:
     def answer(r: Record) -> tuple[int, ...]:
         return (PLACES[r[0]][level], *(v for v, k in zip(r[1:], kept, strict=True) if k))

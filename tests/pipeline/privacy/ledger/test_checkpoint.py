@@ -332,22 +332,6 @@ def test_a_forged_checkpoint_is_found_by_verify_and_without_a_seal_never_used(
         assert ledger.verify() == ()
 
 
-def test_a_checkpoint_of_another_version_or_damaged_is_made_anew(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Read(monkeypatch)
-    with Ledger.open(file) as ledger:
-        monkeypatch.setattr(ledger_checkpoint, "_made_by", lambda: "0 other")
-        ledger.reserve(charge(70))
-        assert read.whole == 1
-        for content in (b"", b"no JSON", b"[]", kept_at(file).read_bytes()[:500]):
-            kept_at(file).write_bytes(content)
-            read.whole = 0
-            assert not ledger.reserve(charge(70)).new
-            assert not ledger.reserve(charge(70)).new
-            assert read.whole == 1
-            assert ledger.verify() == ()
-        assert kept_at(file).stat().st_mode & 0o777 == 0o600
-
-
 @pytest.mark.slow
 def test_events_of_another_machine_are_read_alone(served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On PostgreSQL what others add is verified, and what they change of the events before is noticed."""

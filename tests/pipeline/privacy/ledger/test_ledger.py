@@ -158,9 +158,11 @@ def test_two_rights_are_enough_to_spend_on_postgresql(url: str) -> None:
 # The same run again
 
 
+CONTEXT = {"input_fingerprint": "i", "spine_fingerprint": "s", "privacy_fingerprint": "p"}
+
+
 def key_and_context(**changed: str) -> RunFingerprint:
-    context = {"input_fingerprint": "i", "spine_fingerprint": "s", "privacy_fingerprint": "p"} | changed
-    return RunFingerprint.of(MasterKey(bytes(32)), **context)
+    return RunFingerprint.of(MasterKey(bytes(32)), **(CONTEXT | changed))
 
 
 def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
@@ -169,10 +171,12 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
         key_and_context(input_fingerprint="j"),
         key_and_context(spine_fingerprint="j"),
         key_and_context(privacy_fingerprint="j"),
-        RunFingerprint.of(MasterKey(b"1" * 32), input_fingerprint="i", spine_fingerprint="s", privacy_fingerprint="p"),
+        RunFingerprint.of(MasterKey(b"1" * 32), **CONTEXT),
     ]
     assert len({run.text for run in runs}) == len(runs)
     assert key_and_context() == runs[0]
+    with pytest.raises(InputError, match="cannot draw on a ledger"):
+        RunFingerprint.of(MasterKey.from_text("insecure-test:1"), **CONTEXT)
 
 
 def test_amounts_are_exact_to_the_last_digit(file: str) -> None:
@@ -254,9 +258,6 @@ def test_a_ledger_that_many_make_at_once_is_made_once(url: str) -> None:
 
     found = race(make, 10)
     assert len(set(found)) == 1, found
-
-
-# Killed
 
 
 # Put back

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from postprocess.statistics import NORMAL_QUANTILE, Averages, Counted, Moments, average_sizes, ratio_interval
+from postprocess.statistics import NORMAL_QUANTILE, Averages, Counted, average_sizes
 
 RNG = np.random.default_rng(16)
 N = 4_000
@@ -28,39 +28,6 @@ def _ends(persons: Counted, households: Counted) -> tuple[Averages, NDArray[np.f
     assert found.lows is not None
     assert found.highs is not None
     return found, found.lows, found.highs
-
-
-def test_symmetric_intervals_give_the_one_of_fieller() -> None:
-    persons, households = (RNG.integers(200, 9_000, N) for _ in range(2))
-    reach = [RNG.integers(0, 150, N).astype(float) for _ in range(2)]
-    counted = [
-        Counted(counts, counts - half, counts + half) for counts, half in zip((persons, households), reach, strict=True)
-    ]
-    found = average_sizes(counted[0], counted[1], 0, 10**9)
-    variances = [(half / NORMAL_QUANTILE) ** 2 for half in reach]
-    moments = Moments(variances[0], variances[1], np.zeros(N))
-    low, high = ratio_interval(persons.astype(float), households.astype(float), moments)
-    assert found.lows == pytest.approx(low, rel=1e-9)
-    assert found.highs == pytest.approx(high, rel=1e-9)
-
-
-def test_ends_are_where_no_difference_begins_to_be_excluded() -> None:
-    """By search: t is in the interval as long as P - t H, with an interval of its own, may be 0."""
-    persons, households = _drawn()
-    _, low, high = _ends(persons, households)
-    assert persons.lows is not None
-    assert persons.highs is not None
-    assert households.lows is not None
-    assert households.highs is not None
-    for row in range(40, 80):
-        p, h = int(persons.counts[row]), int(households.counts[row])
-        t = np.linspace(1, 12, 110_001)
-        toward_low = np.hypot(p - persons.lows[row], t * (households.highs[row] - h))
-        toward_high = np.hypot(persons.highs[row] - p, t * (h - households.lows[row]))
-        inside = np.where(p - t * h > 0, p - t * h <= toward_low, t * h - p <= toward_high)
-        assert inside.any()
-        assert low[row] == pytest.approx(t[inside].min(), abs=2e-4)
-        assert high[row] == pytest.approx(t[inside].max(), abs=2e-4)
 
 
 def test_intervals_cover_independent_errors_of_known_size() -> None:

@@ -14,6 +14,7 @@ import pytest
 from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
 from auditor.check.release import check_release
+from pipeline.errors import SpecError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
@@ -27,6 +28,7 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
 
@@ -188,6 +190,27 @@ def test_another_statement_in_the_spec(copied: Path) -> None:
     seal(copied, spec=spec)
     assert found(copied)
     assert check_release(copied)
+
+
+#: Changes of an update that no release can have.
+IMPOSSIBLE: list[Callable[[Any], object]] = [
+    lambda update: update["answers"][0].update(level="block"),
+    lambda update: update["answers"][0].update(mechanism="discrete_laplace"),
+    lambda update: update["answers"][0].update(scale="0"),
+    lambda update: update["answers"][0]["by"][0][1]["groups"][0][1].append("x"),
+    lambda update: update.update(version=1),
+    lambda update: update["answers"].append(update["answers"][0]),
+]
+
+
+def test_a_published_spec_that_states_impossible_answers(copied: Path) -> None:
+    """Of another level or mechanism, without noise, of a value that there is not, and used twice."""
+    ReleaseSpec.from_public_dict(spec_of(copied))
+    for change in IMPOSSIBLE:
+        spec = spec_of(copied)
+        change(spec["update"])
+        with pytest.raises(SpecError, match="update"):
+            ReleaseSpec.from_public_dict(spec)
 
 
 def test_a_condition_that_the_question_does_not_have(version: tuple[Path, str], tmp_path: Path) -> None:

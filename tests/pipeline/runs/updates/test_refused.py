@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,8 +19,7 @@ from releases.updated import answer_to, charged_release, update
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.errors import InputError, ReleaseError, SpecError
-from pipeline.estimation.question_answers import PartByPartError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
@@ -34,7 +31,6 @@ from pipeline.release.run_directory import open_run
 from pipeline.runs.questions.combining import combine_answer
 from pipeline.runs.updates import doubt_of_records, update_release
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import ReleaseSpec
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 
@@ -86,23 +82,6 @@ def test_an_answer_that_is_used_already(given: tuple[Path, Path, Path], tmp_path
     refused(second, [other], tmp_path / "d", "is used already; give it another --name")
     named = answer_to(spec, "count by tract", "1/20", name="sex")
     refused(release, [named], tmp_path / "e", "is called like a query")
-
-
-def test_files_that_are_none_or_were_changed(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    _, release, answer = given
-    refused(release, [], tmp_path / "a", "no answer was given")
-    refused(release, [release], tmp_path / "b", "no answer is here")
-    refused(tmp_path / "nothing", [answer], tmp_path / "c", "no such folder")
-    changed = shutil.copytree(answer, tmp_path / "changed")
-    path = changed / "public/measurements.csv"
-    path.write_bytes(path.read_bytes().replace(b"A01,f,", b"A01,f,1"))
-    refused(release, [changed], tmp_path / "e", r"does not verify: measurements\.csv: was changed")
-    (changed / "public/answer.json").write_text("{}", "utf-8")
-    refused(release, [changed], tmp_path / "f", "is no manifest of an answer")
-    damaged = shutil.copytree(release, tmp_path / "damaged")
-    (damaged / "public/measurements/tract/sex.parquet").write_bytes(b"x")
-    with pytest.raises(ReleaseError, match=r"sex\.parquet' was changed"):
-        update(damaged, [answer], tmp_path / "g")
 
 
 def test_a_release_that_was_charged_to_no_ledger_or_another(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
@@ -188,33 +167,6 @@ def test_another_promise(given: tuple[Path, Path, Path], change: dict[str, Any],
         added_section(manifest, "0" * 64, open_finished(release, check_hashes=False))
 
 
-def test_a_published_spec_that_states_impossible_answers(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    spec, release, answer = given
-    content = open_finished(update(release, [answer], tmp_path / "new").root, check_hashes=True).manifest.spec
-    section = json.dumps(content["update"])
-    resolved = ReleaseSpec.from_public_dict(content)
-    assert resolved.public_dict() == content
-    (added,) = resolved.universes()[0].added
-    assert (added.cost, added.query.terms, added.level) == (Fraction(1, 10), ("sex",), "tract")
-    assert np.array_equal(added.query.cell_answer, [0, 1, 0, 1, 0, 1])
-    for old, new in (
-        ('"tract"', '"block"'),
-        ('"attribute": "sex"', '"attribute": "age"'),
-        ('["m"]', '["f"]'),
-        ("discrete_gaussian", "discrete_laplace"),
-        ('"scale": "10"', '"scale": "0"'),
-        ('"version": 2', '"version": 1'),
-    ):
-        assert section.count(old) == 1, old
-        with pytest.raises(SpecError, match="update"):
-            ReleaseSpec.from_public_dict(content | {"update": json.loads(section.replace(old, new))})
-    twice = json.loads(section)
-    twice["answers"] *= 2
-    with pytest.raises(SpecError, match="stands twice"):
-        ReleaseSpec.from_public_dict(content | {"update": twice})
-    assert spec.exists()
-
-
 def test_units_of_which_answer_and_release_choose_other_records(tmp_path: Path) -> None:
     units = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
     sentence = "of units with several records, answer and release each choose which are counted"
@@ -247,24 +199,6 @@ def test_a_directory_of_another_process_is_left_alone(
     assert (root / "public/theirs").exists()
 
 
-def test_what_a_refused_update_made_is_removed_and_no_more(
-    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(_: object, **_rest: object) -> None:
-        raise InputError("no number may be another")
-
-    monkeypatch.setattr("pipeline.runs.updates.perform_public_steps", failing)
-    _, release, answer = given
-    root = tmp_path / release.name
-    for existed in (False, True):
-        if existed:
-            root.mkdir()
-        with pytest.raises(InputError, match="no number may be another"):
-            update(release, [answer], tmp_path)
-        assert root.exists() == existed
-        assert not existed or not any(root.iterdir())
-
-
 def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_is_positive(tmp_path: Path) -> None:
     """An answer could make a number positive below which nothing was drawn; texts change no number."""
     wide = ('sex = "1/2"', '"age * sex" = { share = "1/2", where = "parent positive" }')
@@ -275,23 +209,6 @@ def test_no_version_is_made_with_answers_of_what_is_drawn_where_the_area_above_i
         refused(release, [answer], tmp_path / "new", r"'age \* sex' was drawn only where the released area above is")
         root = update_release(release, (), tmp_path / "corrected", 1, Silent(), texts=corrections).root
         assert verify_release(RunDirectory(root), 1, Silent()) == []
-
-
-def test_a_release_that_is_estimated_in_parts_is_not_compared(
-    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command says so, and makes the version."""
-    _, release, answer = given
-
-    def large(*_: object) -> Combined:
-        raise PartByPartError("it is large")
-
-    monkeypatch.setattr("pipeline.runs.updates.put_together", large)
-    (doubt,) = update(release, [answer], tmp_path / "new").doubts
-    assert (
-        doubt
-        == f"{answer} was not compared with {release}, which is estimated part by part: are both of the same records?"
-    )
 
 
 def test_a_version_beyond_the_usual_limits_says_so(given: tuple[Path, Path, Path], tmp_path: Path) -> None:

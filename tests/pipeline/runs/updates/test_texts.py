@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 from releases.signed import cli, keys_in
 from releases.small import public_bytes
-from releases.small import run as run_release
-from releases.updated import answer_to, charged_release, key_of, seal
+from releases.updated import charged_release, seal
 
-from auditor.check.release import check_release
-from auditor.program import audit
-from auditor.reading.findings import FormError
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
@@ -25,9 +21,7 @@ from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
-from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated, update_release
-from pipeline.runs.verify import verify_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
 from pipeline.storage.readable import unchecked
 
@@ -76,10 +70,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         yield Made(spec, release, texts, events, correct(release, texts, folder / "new"))
 
 
-def found(root: Path) -> list[str]:
-    return verify_release(release_at(root), 1, Silent())
-
-
 def numbers(root: Path) -> dict[str, bytes]:
     """Every public file but those that describe the release, or are of the version before."""
     files = public_bytes(root)
@@ -106,15 +96,6 @@ def test_no_number_is_another_and_nothing_is_charged(made: Made) -> None:
     assert (new.key_commitment, new.input_fingerprints) == (old.key_commitment, old.input_fingerprints)
 
 
-def test_records_and_audit_are_sent_to_the_release_that_it_replaces(made: Made) -> None:
-    """Which has the noise, and passes as before; that its measurements are used is shown by verify."""
-    with pytest.raises(InputError, match="repeat the release that it replaces"):
-        universes_to_rerun(release_at(made.new.root), None, made.spec)
-    with pytest.raises(FormError, match="audit the release that it replaces"):
-        list(audit(made.new.root))
-    assert all(one.passed for one in audit(made.release, key_of(made.spec.parent, 1)))
-
-
 def test_a_signature_is_of_the_version_that_was_signed(made: Made, tmp_path: Path) -> None:
     key, _, public = keys_in(tmp_path / "keys")
     release = shutil.copytree(made.release, tmp_path / "release" / made.release.name)
@@ -134,41 +115,6 @@ def test_a_signature_is_of_the_version_that_was_signed(made: Made, tmp_path: Pat
     assert signature_problems(release_at(release), key.public()) == []
 
 
-def test_further_versions(made: Made, tmp_path: Path) -> None:
-    """A correction of a version with an answer, which is one of a correction: the answer and its cost stay."""
-    answer = answer_to(made.spec, "count by tract, sex", "1/10")
-    third = update_release(made.new.root, [answer], tmp_path / "third", 1, Silent())
-    texts = written(tmp_path / "texts.toml", '[report]\ntitle = "Workers"\n')
-    fourth = correct(third.root, texts, tmp_path / "fourth")
-    assert (third.changes.version, third.changes.texts, fourth.changes.version) == (3, (), 4)
-    for root in (third.root, fourth.root):
-        assert found(root) == []
-        assert check_release(root) == []
-    assert numbers(fourth.root) == numbers(third.root)
-    promised = [read_manifest(one.root / "public/manifest.json").privacy[0].budget for one in (third, fourth)]
-    assert promised == ["11/10", "11/10"]
-
-
-@pytest.mark.parametrize(
-    ("section", "key", "value"),
-    [
-        ("privacy", "delta", "1/1000"),
-        ("publish", "replicates", 3),
-        ("postprocess", "seed", 7),
-        ("report", "polygons", 1),
-    ],
-)
-def test_another_key_of_the_spec_is_found(made: Made, tmp_path: Path, section: str, key: str, value: object) -> None:
-    shutil.copytree(made.new.root / "public", tmp_path / "public")
-    spec = json.loads((tmp_path / "public/manifest.json").read_text("utf-8"))["spec"]
-    assert spec[section][key] != value
-    spec[section][key] = value
-    seal(tmp_path, spec=spec)
-    assert found(tmp_path)
-    said = "public/manifest.json: its spec, without the answers, is not that of the version before"
-    assert said in check_release(tmp_path)
-
-
 def test_what_is_not_corrected(made: Made, tmp_path: Path) -> None:
     """With answers; where nothing is another; where a published number does not follow from the measurements."""
     with pytest.raises(InputError, match=r"--texts: found .* together with --with"):
@@ -186,13 +132,3 @@ def test_what_is_not_corrected(made: Made, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"sex/tract\.parquet is computed otherwise than it was published"):
         correct(release, made.texts, tmp_path / "new")
     assert not (tmp_path / "new/work").exists()
-
-
-def test_a_run_with_another_title_says_how_it_is_corrected(made: Made) -> None:
-    """In the folder of the release, which stays as it is; nothing is charged."""
-    before, events = public_bytes(made.release), len(events_of(made.spec.parent).events)
-    fixed = written(made.spec.with_name("fixed.toml"), made.spec.read_text("utf-8").replace("Wrokers", "Workers"))
-    with pytest.raises(InputError, match=r"it differs in the spec's report; .* by spinewise update --texts"):
-        run_release(fixed, made.release.parent, key_file=key_of(made.spec.parent, 1))
-    assert public_bytes(made.release) == before
-    assert len(events_of(made.spec.parent).events) == events

@@ -20,28 +20,16 @@ from releases.small import run as run_release
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, key_of, update
 
 from auditor.check.release import check_release
-from auditor.program import audit, audit_with, secret_of
-from auditor.reading.findings import FormError
-from features.exports.release import export_release
 from pipeline.confidential.custody import KeySource
-from pipeline.errors import InputError
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.execution.progress import Silent
-from pipeline.model.query import Query
-from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.changes import read_changes
-from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from pipeline.runs.questions.combining import combine_answer
-from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
-from pipeline.spec.privacy_section import PrivacySection
-from pipeline.spec.problems import Problems
-from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.storage.readable import unchecked
 
 
@@ -190,23 +178,6 @@ def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> No
         assert (third.root / name).read_bytes() == (at_once.root / name).read_bytes()
 
 
-def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
-    run = release_at(made.new.root)
-    with pytest.raises(InputError, match="repeat the release that it replaces and each answer"):
-        universes_to_rerun(run, None, made.spec)
-    for root in made.answers:
-        secret, _ = secret_of(root, key_of(made.spec.parent, 1))
-        found = list(audit_with(root, secret, insecure=True, ledger=None))
-        assert [one for one in found if not one.passed] == []
-        assert "noise redrawn" in {one.check for one in found}
-    with pytest.raises(FormError, match="audit the release that it replaces"):
-        list(audit(run.root))
-    with pytest.raises(InputError, match="has no place for"):
-        export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
-    with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
-        combine_answer(RunDirectory(made.answers[0]), made.new.root)
-
-
 @pytest.mark.slow
 def test_a_version_keeps_what_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write_town(
@@ -253,27 +224,3 @@ def test_pure_budgets_add_up(tmp_path: Path) -> None:
     assert (statement.framework, statement.budget, statement.budget_decimal) == ("pure", "3/2", "1.5")
     (noise,) = [one for one in statement.noise if one.query == answer.name]
     assert (noise.mechanism, noise.scale, noise.share) == ("discrete_laplace", "4", "1/3")
-
-
-def test_a_query_with_a_condition_counts_each_cell_once_or_never() -> None:
-    """By brute force over all cells."""
-    schema = Schema((Attribute("age", ("0", "1", "2")), Attribute("sex", ("f", "m"))))
-    answer = {
-        "name": "x", "sha256": "0" * 64, "question": "count", "level": "tract", "mechanism": "discrete_gaussian",
-        "by": {"age": {"attribute": "age", "groups": {"young": ["0"], "old": ["2"]}}}, "where": {"sex": ["m"]},
-        "scale": "4",
-    }  # fmt: skip
-    section = UpdateSection.model_validate({"version": 2, "replaces": "0" * 64, "answers": [answer]})
-    problems = Problems("spec")
-    (added,) = resolve_added(section, schema, ["tract"], PrivacySection(rho=Fraction(1)), 1, problems)
-    query = added.query
-    assert problems.lines == []
-    expected = [-1 if age == 1 or sex == 0 else (0 if age == 0 else 1) for age in range(3) for sex in range(2)]
-    number = np.cumsum(query.asked) - 1
-    found = [int(number[place]) if query.asked[place] else -1 for place in query.cell_answer]
-    assert found == expected
-    assert (query.n_asked, query.size) == (2, 6)
-    assert query.answer_labels() == ("young", "old")
-    assert np.flatnonzero(query.asked).tolist() == [0, 2]
-    every = Query.parse("age * sex", schema)
-    assert (every.answered, every.n_asked) == ((), every.size)
