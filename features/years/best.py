@@ -15,7 +15,7 @@ from typing import Final
 import cvxpy as cp
 import numpy as np
 
-from features.years.design import Design, history_bound, n_cases, triangular, worst_pairs
+from features.years.design import LONGEST, Design, history_bound, n_cases, triangular, worst_pairs
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import FloatArray
@@ -32,8 +32,6 @@ _ROUNDS: Final = 60
 _TOLERANCE: Final = 1e-3
 #: G in whole numbers of this part, for distances by whole numbers.
 _PART: Final = 1 << 24
-#: Longer series take minutes, and are to be in blocks.
-LONGEST: Final = 20
 
 
 def best(periods: int, spells: int, neighbours: Neighbours, changes: float = CHANGES) -> Design:

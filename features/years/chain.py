@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from features.years.best import LONGEST
+from features.years.design import LONGEST
 from features.years.section import SeriesPart, SeriesSection, TermsSection
 from features.years.series import StatedTerms, problems
 from geography.errors import InputError

@@ -44,6 +44,8 @@ from postprocess.arrays import FloatArray, IntArray
 
 #: (pairs of histories) x (ways to share answers) that are gone through; beyond it the bound is taken.
 MOST_CASES: Final = 5 * 10**8
+#: Periods that can be mixed by the best design: longer series take minutes, and are to be in blocks.
+LONGEST: Final = 20
 #: Steps of the parameter of the bound, in eighths: it is sound for each of them, and the least bound is taken.
 _EIGHTHS: Final = range(17)
 #: Ways to share answers: those of ten spells.

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from features.years.best import LONGEST
 from features.years.chain import section_of
-from features.years.design import Design
+from features.years.design import LONGEST, Design
 from features.years.revision import MOST_NUMBERS, series_at
 from features.years.section import SeriesSection
 from features.years.series import IndependentTerms, terms_of
