@@ -353,8 +353,8 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),
     mutant("a measured file that no spec gives", "sv", edit=_further_file),
     mutant("a spec that was altered afterwards", "sv", edit=_stated(lambda m: m["spec"]["privacy"].update(rho="1/7"))),
-    mutant("a section of the manifest that nobody knows", "sv", edit=_stated(lambda m: m.update(men={"A": 80}))),
-    mutant("a section of the spec that nobody knows", "sv", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
+    mutant("a section of the manifest that nobody knows", "v", edit=_stated(lambda m: m.update(men={"A": 80}))),
+    mutant("a section of the spec that nobody knows", "v", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
     mutant("sums outside of the ends that the spec states", "sc", on="amounts", edit=_stated(
         lambda m: dict(m["spec"]["companions"])["wages"].update(between=["0", "300"]))),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
