@@ -361,7 +361,12 @@ _DRAW = f"{_IN}_drawn"
         pytest.param(text(_DRAW, "query(name)", 'query("")'), _NOISY, "these records and this key", marks=_SLOW),
         pytest.param(text(f"{_IN}chosen_pairs", "len(chosen))[", "0)["), CHOSEN, "these records and", marks=_SLOW),
         pytest.param(text(f"{_IN}answered", "tables.digest()", 'b""'), CHOSEN, "fingerprint stated is", marks=_SLOW),
-        pytest.param(text(f"{_IN}charge_of", "one.weight * ", ""), _WEIGHTED, "by up to 4) at county was", marks=_SLOW),
+        pytest.param(
+            text(f"{_IN}charge_of", "one.weight", "min(one.weight, 1)"),
+            _WEIGHTED,
+            "by up to 4) at county was",
+            marks=_SLOW,
+        ),
         pytest.param(
             _larger_tables, (DECLARED, FURTHER[1].replace("200", "70")), "or makes others too large", marks=_SLOW
         ),
