@@ -43,4 +43,5 @@ def fails_with(mutant: Mutant, session: pytest.Session) -> bool:
     tests = session.perform_collect([str(TESTS / mutant.test)])
     assert mutant.plant is not None
     mutant.plant(pytest.MonkeyPatch())
-    return any(one.failed for test in tests for one in runtestprotocol(test, log=False))
+    ends = [one for test in tests for one in runtestprotocol(test, log=False) if one.failed]
+    return bool(ends) and ends[0].when == "call"
