@@ -23,7 +23,7 @@ def test_the_test_of_a_fault_fails_with_it(mutant: Mutant, tmp_path: Path) -> No
         pytest.skip("without the feature")
     child = os.fork()  # which has all that is imported, and ends with the fault
     if child == 0:
-        ends = pytest.ExitCode.INTERNAL_ERROR
+        ends = int(pytest.ExitCode.INTERNAL_ERROR)
         try:
             ends = with_fault(mutant, tmp_path / "own")
         finally:
