@@ -271,6 +271,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("the same noise in every place", "si", COUNT, _noise(lambda noise, _: np.repeat(noise[:1], len(noise), 0))),
     _ask("each draw is that of the next position", "si", LISTED, _shifted),
     _ask("one stream for the sum and the count of a mean", "si", MEAN, _bound(part="count")),
+    _ask("streams as of a release's measurements", "si", COUNT, _bound(0)),
     _ask("streams that do not depend on the records", "si", COUNT, _bound(1)),
     _ask("streams that do not depend on the areas", "si", COUNT, _bound(2)),
     _ask("streams that do not depend on the question", "si", SUM, _bound(3)),

@@ -39,6 +39,7 @@ class Mutant:
             (an answer to `question`, with a ledger), or "installed" (the audit of
             the installation judges).
         caught_by: who catches it, in the order of the table's columns.
+        test: below tests/, that fails with it.
     """
 
     name: str
@@ -47,11 +48,13 @@ class Mutant:
     edit: Edit | None = None
     on: str = "release"
     question: Asked | None = None
+    test: str = ""
 
 
 SECOND, AUDIT, VERIFY, CHECKER, INSTALLED = "second program", "audit", "verify", "checker", "installed"
+TEST = "test"
 #: The columns of the table.
-COURTS = (SECOND, AUDIT, VERIFY, CHECKER, INSTALLED)
+COURTS = (SECOND, AUDIT, VERIFY, CHECKER, INSTALLED, TEST)
 
 
 def mutant(

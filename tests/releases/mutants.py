@@ -41,9 +41,10 @@ from pipeline.runs.run import ReleaseRun
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
-from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
+from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
 from releases.positive_mutants import POSITIVES
 from releases.reading_mutants import READINGS
+from releases.tested_mutants import TESTED, TESTED_SLOWLY
 
 
 def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
@@ -61,8 +62,11 @@ def _doubled_flips(patch: Patch) -> None:
     patch.setattr(PermuteAndFlip, "draw", lambda own, key, losses, start=0: sound(own, key, 2 * losses, start))
 
 
-def _smaller(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
-    return sound(sampler_for(NoiseSpec(sampler.spec.mechanism, sampler.spec.scale / 4)), key, start, count)
+def _smaller(part: int) -> Plant:
+    def smaller(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
+        return sound(sampler_for(NoiseSpec(sampler.spec.mechanism, sampler.spec.scale / part)), key, start, count)
+
+    return _draw(smaller)
 
 
 def _floats(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:  # noqa: ARG001
@@ -304,8 +308,21 @@ def _stated_scale(root: Path) -> None:
     resealed(root, change)
 
 
+def _stated(change: Callable[[dict[str, Any]], object]) -> Edit:
+    """The manifest says something else."""
+    return lambda root: resealed(root, change)
+
+
+def _further_file(root: Path) -> None:
+    """A level was measured once more, and the manifest says so."""
+    folder = root / "public" / "measurements" / "block"
+    shutil.copy(folder / "total.parquet", folder / "again.parquet")
+    resealed(root, lambda content: content["files"].update({"measurements/block/again.parquet": {}}))
+
+
 PLANTED: tuple[Mutant, ...] = (
-    mutant("a quarter of the variance is drawn", "sa", plant=_draw(_smaller)),
+    mutant("a quarter of the variance is drawn", "sa", plant=_smaller(4)),
+    mutant("a hundredth of the variance is drawn under an honest list", "sa", plant=_smaller(100)),
     mutant("a sensitivity of 1 for 2, in every scale and statement", "s", plant=_noise_for(_halved)),
     mutant("noise of rounded floats", "s", plant=_draw(_floats)),
     mutant("a measurement without noise", "sa", plant=_draw(lambda s, k, a, n, sound: 0 * sound(s, k, a, n))),
@@ -339,6 +356,13 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("epsilon of the losses 5 % too small", "s", plant=_lower_losses),
     mutant("an attribute that is said to move one answer", "s", plant=_one_move),
     mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
+    mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),
+    mutant("a measured file that no spec gives", "sv", edit=_further_file),
+    mutant("a spec that was altered afterwards", "sv", edit=_stated(lambda m: m["spec"]["privacy"].update(rho="1/7"))),
+    mutant("a section of the manifest that nobody knows", "v", edit=_stated(lambda m: m.update(men={"A": 80}))),
+    mutant("a section of the spec that nobody knows", "v", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
+    mutant("sums outside of the ends that the spec states", "sc", on="amounts", edit=_stated(
+        lambda m: dict(m["spec"]["companions"])["wages"].update(between=["0", "300"]))),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
     mutant("a query charged at half its price", "sv", plant=_cheap, on="ledger"),
@@ -347,4 +371,4 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("numbers of what was chosen that are not charged", "s", plant=_without("selected "), on="ledger"),
     mutant("a ledger that forgets", "s", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED + AMOUNTS + ANSWERS + POSITIVES + READINGS
+PLANTED += JOINED + AMOUNTS + ANSWERS + POSITIVES + READINGS + TESTED + TESTED_SLOWLY

@@ -19,6 +19,7 @@ from releases.killed import kill_at
 from releases.made_case import made_case
 from releases.repeated import rerun
 from releases.small import run
+from releases.tested_mutants import text
 from releases.wide import CHARGED, CHOICE, CHOSEN, DECLARED, VALUES, manifest_of, records, write_amounts, write_wide
 
 import features.marginals.confidential as confidential
@@ -330,6 +331,11 @@ def _uncharged_further(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(confidential, "charge_of", cheaper)
 
 
+#: In which the tables of attributes have much noise; in which a pair counts twice.
+_NOISY = (DECLARED, CHOSEN[1].replace("1/20", "1/2000"))
+_WEIGHTED = (DECLARED, f'{CHOSEN[1][:-2]}, weights = {{ "age * car" = 2 }} }}')
+
+
 def _larger_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are chosen although the tables that have them are larger than stated."""
     monkeypatch.setattr(Pairs, "fits", lambda *_: True)
@@ -337,6 +343,8 @@ def _larger_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: Some are found only beyond a tree, or where all tables together are to be small.
 _SLOW = pytest.mark.slow
+_IN = "features.marginals.confidential:"
+_DRAW = f"{_IN}_drawn"
 
 
 @pytest.mark.parametrize(
@@ -349,6 +357,16 @@ _SLOW = pytest.mark.slow
         (_other_pairs, CHOSEN, "these records and this key choose"),
         pytest.param(_other_noise, CHOSEN, "these records and this key choose", marks=_SLOW),
         pytest.param(_uncharged_further, FURTHER, "pair 9 of 9 (losses by up to 2) at county was", marks=_SLOW),
+        pytest.param(text(_DRAW, "+ sampler", "+ 0 * sampler"), FURTHER, "these records and this key", marks=_SLOW),
+        pytest.param(text(_DRAW, "query(name)", 'query("")'), _NOISY, "these records and this key", marks=_SLOW),
+        pytest.param(text(f"{_IN}chosen_pairs", "len(chosen))[", "0)["), CHOSEN, "these records and", marks=_SLOW),
+        pytest.param(text(f"{_IN}answered", "tables.digest()", 'b""'), CHOSEN, "fingerprint stated is", marks=_SLOW),
+        pytest.param(
+            text(f"{_IN}charge_of", "one.weight", "min(one.weight, 1)"),
+            _WEIGHTED,
+            "by up to 4) at county was",
+            marks=_SLOW,
+        ),
         pytest.param(
             _larger_tables, (DECLARED, FURTHER[1].replace("200", "70")), "or makes others too large", marks=_SLOW
         ),

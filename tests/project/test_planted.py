@@ -1,0 +1,42 @@
+"""Faults in single functions are planted, one after the other, while the test that must find each of them runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from releases.mutant import Mutant
+from releases.tested_mutants import TESTED, TESTED_SLOWLY
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [*TESTED, *(pytest.param(one, marks=pytest.mark.slow) for one in TESTED_SLOWLY)],
+    ids=lambda mutant: mutant.name,
+)
+def test_the_test_of_a_fault_fails_with_it(mutant: Mutant, tmp_path: Path) -> None:
+    if not (TESTS / mutant.test.partition("::")[0]).exists():
+        pytest.skip("without the feature")
+    child = os.fork()  # which has all that is imported, and ends with the fault
+    if child == 0:
+        ends = int(pytest.ExitCode.INTERNAL_ERROR)
+        try:
+            ends = with_fault(mutant, tmp_path / "own")
+        finally:
+            os._exit(ends)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == pytest.ExitCode.TESTS_FAILED
+
+
+def with_fault(mutant: Mutant, folder: Path) -> int:
+    """How the test of a fault ends with it, in a process that does nothing else any more."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in ("auditor", "features", "pipeline", "postprocess"):
+            for kept in [one for one in vars(module).values() if hasattr(one, "cache_clear")]:
+                kept.cache_clear()
+    assert mutant.plant is not None
+    mutant.plant(pytest.MonkeyPatch())
+    return int(pytest.main([f"--basetemp={folder}", "-qx", "-p", "no:cacheprovider", str(TESTS / mutant.test)]))
