@@ -13,6 +13,17 @@ from releases.tested_mutants import TESTED, TESTED_SLOWLY
 TESTS = Path(__file__).resolve().parents[1]
 
 
+class Failures:
+    """Where tests failed: a fixture that fails has found nothing."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.stages.append(report.when)
+
+
 @pytest.mark.parametrize(
     "mutant",
     [*TESTED, *(pytest.param(one, marks=pytest.mark.slow) for one in TESTED_SLOWLY)],
@@ -39,4 +50,7 @@ def with_fault(mutant: Mutant, folder: Path) -> int:
                 kept.cache_clear()
     assert mutant.plant is not None
     mutant.plant(pytest.MonkeyPatch())
-    return int(pytest.main([f"--basetemp={folder}", "-qx", "-p", "no:cacheprovider", str(TESTS / mutant.test)]))
+    failures = Failures()
+    words = [f"--basetemp={folder}", "-qx", "-p", "no:cacheprovider", str(TESTS / mutant.test)]
+    ended = pytest.main(words, plugins=[failures])
+    return int(ended if failures.stages == ["call"] else pytest.ExitCode.INTERNAL_ERROR)
