@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases.command import feature_module, needs, printed
-from releases.hashed import every_file_hashed_first
+from releases.command import needs, printed
 from releases.mutant import resealed
 from releases.repeated import rerun
 from releases.small import run
@@ -23,19 +22,16 @@ from auditor.check.release import examine
 from auditor.form import read_form
 from auditor.program import audit
 from pipeline.confidential.charge import _layout
-from pipeline.errors import InputError, SpecError, SpinewiseError
+from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
-from pipeline.reading.release import open_release
 from pipeline.records.columns import AmountNumbers
 from pipeline.records.tabulate import tabulate
-from pipeline.release.area_sizes import size_classes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
-from postprocess.statistics import NORMAL_QUANTILE
 
 
 @pytest.fixture(scope="module")
@@ -62,36 +58,6 @@ def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(spec: Path, monkeyp
     counted = tabulate(universe.require_input(), universe.schema, spine)
     assert counted.sum() == sound.sum()
     assert counted.toarray()[:, [2, 5]].sum() == 0
-
-
-def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(spec, 1)
-    assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
-    assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
-    rows = {(row.level, row.query): row for row in plan.universes[2].rows}
-    counts = {(row.level, row.query): row for row in plan.universes[0].rows}
-    assert len(plan.amounts) == 9
-    for row in plan.amounts:
-        margin, counted = rows[row.level, row.query].margin90, counts[row.level, row.query].margin90
-        assert margin is not None
-        assert counted is not None
-        assert row.sum_margin == pytest.approx(10 * margin)
-        assert row.mean_margins[100] ** 2 == pytest.approx(((10 * margin) ** 2 + (250 * counted) ** 2) / 100**2)
-
-
-def test_means_are_given_and_printed_from_files_that_were_hashed_first(release: Path) -> None:
-    with every_file_hashed_first() as seen:
-        open_release(release).companion("wages").means("detailed", "block")
-    assert [name for name in seen.opened if name.startswith("amounts/")]
-    with pytest.raises(InputError, match="holds counts and no amounts"):
-        open_release(release).means("detailed", "block")
-    with pytest.raises(InputError, match="no table 'age' of wages"):
-        open_release(release).companion("wages").means("age", "block")
-    asked = ("query", release, "--companion", "wages", "--show", "means", "--format", "csv")
-    lines = printed(*asked, "--table", "total", "--at", "tract").splitlines()
-    assert (lines[0].partition(",total:sum,")[0], len(lines)) == ("geocode", 1 + 4)
-    with pytest.raises(SpinewiseError, match="--table and --at are needed"):
-        printed(*asked)
 
 
 def _ends(companion: str) -> Callable[[dict[str, Any]], None]:
@@ -232,30 +198,6 @@ def found(data: Mapping[str, Any], level: str, name: str = "total") -> Mapping[s
 
 
 @needs("fitness")
-def test_each_area_is_judged_once_in_the_class_of_its_records(judged: Path) -> None:
-    """By the public files alone; the oracle is pandas on the published tables. Sums have no shares of people."""
-    data = json.loads(printed("fitness", judged, "--json"))
-    for level in LEVELS:
-        one, sums = found(data, level), table(judged, level, "companions/wages/")
-        people = table(judged, level)["total"].reindex(sums.index)
-        assert level != "block" or (sums["total"] < 0).any(), "some area has a negative sum"
-        wide = (sums["total:high90"] - sums["total:low90"]) / (2 * NORMAL_QUANTILE)
-        assert (one["all"]["areas"], one["unit"]) == (len(sums), "10")
-        assert one["all"]["rmse"] == pytest.approx((wide**2).mean() ** 0.5)
-        assert one["all"]["mae"] == pytest.approx(wide.mean() * (2 / np.pi) ** 0.5)
-        sizes = people.map(size_of)
-        assert {row["size"]: row["areas"] for row in one["by_size"]} == sizes.value_counts().to_dict()
-        for row in one["by_size"]:
-            assert row["rmse"] == pytest.approx((wide[sizes == row["size"]] ** 2).mean() ** 0.5)
-        for row in (one["all"], *one["by_size"]):
-            assert [row[name] for name in ("cv", "mape", "malpe", "relative", "relative_bias")] == [None] * 5
-    for name in ("sex", "detailed"):
-        assert found(data, "tract", name)["largest_group_within_5_points"] is None
-        assert found(data, "tract", name)["worst_group"] is None
-    assert any(one["largest_group_within_5_points"] for one in data["tables"] if not one["universe"])
-
-
-@needs("fitness")
 def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(judged: Path) -> None:
     printed("--quiet", "fitness", judged, "--truth", "--compare", "--workers", "1")
     data = json.loads((judged / "restricted/fitness.json").read_text("utf-8"))
@@ -284,21 +226,3 @@ def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(j
     assert {"noise apart", "cell keys"} <= {way["way"] for way in data["compared"]}
     for way in data["compared"]:
         assert [(one["universe"], one["table"], one["level"]) for one in way["tables"]] == own
-
-
-@needs("plan")
-def test_a_plan_takes_sizes_of_areas_from_records(judged_spec: Path, judged: Path) -> None:
-    rows = json.loads(printed("plan", judged_spec, "--like", judged, "--json"))["by_size"]
-    for level in LEVELS:
-        sizes = table(judged, level)["total"].map(size_of).value_counts().to_dict()
-        for universe, unit in (("", ""), ("wages", "10")):
-            own = [one for one in rows if (one["universe"], one["table"], one["level"]) == (universe, "total", level)]
-            assert {one["size"]: one["areas"] for one in own} == sizes
-            assert {one["unit"] for one in own} == {unit}
-            assert all((one["relative"] is None) == (universe == "wages") for one in own if one["size"] != "empty")
-
-
-def test_no_class_is_of_less_than_nobody() -> None:
-    assert size_classes(np.array([0, 1, 49, 50])).tolist() == [0, 1, 1, 2]
-    with pytest.raises(ValueError, match="below 0"):
-        size_classes(np.array([3, -5]))

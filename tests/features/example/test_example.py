@@ -10,15 +10,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from features.example.example import LEVELS, block_codes, settle, write_example
+from features.example.example import LEVELS, settle, write_example
 from features.example.population import SCHEMA
 from features.example.years import BORN, write_years
 from features.example.years import LEVELS as LEVELS_OF_YEARS
-from features.registry import part_of
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
-from pipeline.inputs.names import read_names
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.spec.release_spec import load_spec
 
@@ -69,41 +67,6 @@ def test_same_bytes(tmp_path: Path) -> None:
     assert one["release.toml"] == other["release.toml"]
 
 
-def test_block_codes_are_unique_and_whole_for_every_seed() -> None:
-    """No tract has ten block groups, no group a thousand blocks."""
-    for seed in range(3):
-        codes = block_codes(seed).tolist()
-        assert (len(set(codes)), set(map(len, codes))) == (25_000, {15})
-
-
-def test_what_cannot_be_written_is_told_and_nothing_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "release.toml").write_text("mine")
-    for place, people, seed, told in (
-        (tmp_path, 10, 1, r"holds release\.toml already; give one that is new or empty"),
-        (tmp_path / "release.toml" / "state", 10, 1, "the example cannot be written there"),
-        (tmp_path / "state", 0, 1, "found 0; "),
-        (tmp_path / "state", 10, -1, "found -1; "),
-    ):
-        with pytest.raises(InputError, match=told):
-            write_example(place, people=people, seed=seed)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("release.toml", "mine")]
-
-
-def test_the_spec_states_what_its_description_says(example: Path) -> None:
-    """The budget, the shares, and made-up names of which no two of one level are alike."""
-    spec = load_spec(example)
-    (universe,) = spec.universes()
-    levels = {level.level: str(level.share) for level in universe.strategy.levels}
-    assert levels == {"state": "1/5", "county": "3/20", "tract": "3/20", "block_group": "1/4", "block": "1/4"}
-    for level in universe.strategy.levels:
-        shares = {measured.query.name: str(measured.share) for measured in level.queries}
-        assert shares == {"total": "3/10", "votingage": "1/10", "race": "3/10", "detailed": "3/10"}
-    assert (universe.framework, str(universe.budget), universe.neighbours) == ("zcdp", "64/25", "change-one")
-    names = read_names(spec.geography, read_spine(spec.geography))
-    found = {level: of.in_language() for level, of in names.items()}
-    assert {level: len(set(texts)) for level, texts in found.items()} == {"state": 1, "county": 5, "tract": 250}
-
-
 PEOPLE = np.random.default_rng(1).poisson(40, 3_000) * (np.random.default_rng(2).random(3_000) < 0.8)
 
 
@@ -126,28 +89,6 @@ def test_everybody_lives_somewhere_and_households_have_their_members() -> None:
     children = np.bincount(leaf_of_members[found.age[members] == 0], minlength=len(PEOPLE))
     assert ((children > 0) == (families > 0)).all()
     assert not found.children[found.size == 0].any()
-
-
-def test_it_looks_like_a_population() -> None:
-    found = settle(np.full(5_000, 200), 3)
-    sizes = np.bincount(found.size, minlength=7) / len(found.size)
-    assert sizes == pytest.approx([0.282, 0.345, 0.151, 0.125, 0.058, 0.023, 0.016], abs=0.01)
-    assert np.bincount(found.age) / len(found.age) == pytest.approx([0.22, 0.26, 0.34, 0.18], abs=0.05)
-    assert 0.005 < found.residence.mean() < 0.04
-    assert 0.2 < found.children.mean() < 0.35
-
-
-def test_the_files_and_the_spec_fit_each_other(tmp_path: Path) -> None:
-    spec = load_spec(write_example(tmp_path / "demo", people=10_000, seed=4, households=True))
-    assert [join.name for join in part_of("joins", "keys").stated_joins(spec).joins] == [
-        "households size",
-        "households householder",
-        "households children",
-    ]
-    persons, households = (pd.read_parquet(tmp_path / "demo" / f"{name}.parquet") for name in ("persons", "households"))
-    assert len(persons) == 10_000
-    assert set(persons.columns) == {"block", "residence", "age", "sex"}
-    assert set(households.columns) == {"block", "size", "head", "children"}
 
 
 YEARS = (2031, 2032, 2033, 2034)

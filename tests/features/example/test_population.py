@@ -73,18 +73,6 @@ SHAPES: dict[str, tuple[Callable[[Spine, sp.csr_array], float], float, float]] =
 }
 
 
-def test_counts_and_shares(counts: sp.csr_array, spine: Spine) -> None:
-    """Exactly as many people as asked for, canonical, groups near their shares of the whole."""
-    assert counts.shape == (spine.n_leaves, 16)
-    assert counts.sum() == 1_000_000
-    assert (counts.data > 0).all()
-    assert sp.csr_array((counts.data, counts.indices, counts.indptr), counts.shape).has_canonical_format
-    race = counts.sum(axis=0).reshape(2, 8).sum(axis=0) / 1_000_000
-    assert race[1] == pytest.approx(0.665, abs=0.05)
-    assert race[0] == pytest.approx(0.150, abs=0.03)
-    assert (race > 0).all()
-
-
 def test_each_shape_is_near_the_real_ones_and_an_even_population_has_none(
     spine: Spine, counts: sp.csr_array, even_counts: sp.csr_array
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import re
 import sqlite3
@@ -26,12 +25,9 @@ from pyld import jsonld
 from releases.command import needs
 from releases.surveyed import NAMES
 
-from features.exports.registry import TO_FILL_IN, entry
 from features.exports.release import FORMATS, LAYOUTS, export_release
 from features.exports.words import facts
 from pipeline.errors import InputError
-from pipeline.metadata.json_ld import dataset
-from pipeline.model.about import About
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
@@ -62,29 +58,6 @@ def test_frictionless_finds_every_file_as_the_package_says(csv: Path) -> None:
     publisher = {"title": "Office of Towns", "email": "counts@town.example"}
     assert publisher.items() <= descriptor["contributors"][0].items()
     assert package.get_resource("detailed.tract").schema.primary_key == ["geocode"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "wrong"),
-    [
-        (b'Arriba",8', b'Arriba",x', "type-error"),
-        (b'"A02"', b'"A01"', "primary-key"),
-        (b"\n", b"\r\n", "hash-count"),
-    ],
-)
-def test_frictionless_finds_what_is_not_as_the_package_says(
-    csv: Path, tmp_path: Path, old: bytes, new: bytes, wrong: str
-) -> None:
-    """A number that is text, an area that is there twice, a byte more."""
-    package = json.loads((csv / "datapackage.json").read_bytes())
-    resource = next(one for one in package["resources"] if one["path"] == "total/tract.csv")
-    text = (csv / "total" / "tract.csv").read_bytes()
-    assert old in text
-    (tmp_path / "total").mkdir()
-    (tmp_path / "total" / "tract.csv").write_bytes(text.replace(old, new, 1))
-    (tmp_path / "datapackage.json").write_text(json.dumps(package | {"resources": [resource]}))
-    report = Package(str(tmp_path / "datapackage.json")).validate()
-    assert wrong in {error for (error,) in report.flatten(["type"])}
 
 
 def test_a_reader_of_csvw_reads_every_file_and_number(csv: Path, surveyed: Path) -> None:
@@ -132,37 +105,6 @@ def test_the_release_describes_its_own_files(surveyed: Path) -> None:
     assert value["constraints"]["maxLength"] == query.size
 
 
-@pytest.mark.parametrize("layout", ["parquet", "geoparquet"])
-def test_parquet_files_carry_names_and_labels(surveyed: Path, tmp_path: Path, layout: str) -> None:
-    """Areas by name in a column, and columns by label: in the file, to pyarrow, and in the package, to frictionless."""
-    if layout == "geoparquet":
-        pytest.importorskip("geopandas")
-    out = export_release(open_finished(surveyed, check_hashes=False), layout, tmp_path / "out", tables=["detailed"])
-    path = out / "detailed" / "tract.parquet"
-    table = pq.read_table(path)
-    assert dict(zip(table["geocode"].to_pylist(), table["name"].to_pylist(), strict=True)) == NAMES
-    titles = {field.name: (field.metadata or {}).get(b"title", b"").decode() for field in table.schema}
-    ages = {"child": "Under 18", "adult": "adult", "old": "65 and over"}
-    words = {
-        "": "",
-        "moe90": ": margin of error (90 %)",
-        "low90": ": lower end of the 90 % interval",
-        "high90": ": upper end of the 90 % interval",
-    }
-    wanted = {"geocode": "Code of the Neighbourhood", "name": "Name of the area"}
-    for column in set(titles) - {*wanted, "geometry"}:
-        answer, _, suffix = column.partition(":")
-        age, home = answer.split(" * ")
-        wanted[column] = f"{ages[age]} * {home}{words[suffix]}"
-    if layout == "geoparquet":
-        wanted["geometry"] = "Polygon of the area"
-    assert titles == wanted
-    assert len(titles) > 20
-    found = Package(str(out / "datapackage.json")).get_resource("detailed.tract")
-    assert {field.name: field.title for field in found.schema.fields} == wanted
-    assert found.title == "Age by residence of residents, by Neighbourhood"
-
-
 S, DCAT, DCT = "https://schema.org/", "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/"
 
 
@@ -198,35 +140,6 @@ def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
     day = node[DCT + "temporal"][0][DCAT + "startDate"]
     assert day == [{"@type": "http://www.w3.org/2001/XMLSchema#date", "@value": "2030-04-01"}]
     assert {one["@value"] for one in node[S + "variableMeasured"]} >= {"Age group", "residence", "size"}
-
-
-@needs("report")
-def test_every_address_is_that_of_a_file(surveyed: Path) -> None:
-    run = RunDirectory(surveyed)
-    node = expanded(run.report.read_text("utf-8"))
-    addresses = [one["@id"] for one in node[DCAT + "distribution"]]
-    assert addresses == [one["@id"] for one in node[S + "distribution"]]
-    top = PLACE.removesuffix("report.html")
-    found = {address.removeprefix(top) for address in addresses}
-    wanted = {
-        run.name_of(path) for name in ("tables", "household_*") for path in run.public.rglob(f"{name}/**/*.parquet")
-    }
-    assert found == wanted
-    for one in node[S + "distribution"]:
-        assert one[DCAT + "accessURL"] == [{"@id": one["@id"]}]
-        assert one[DCAT + "mediaType"][0]["@id"].endswith("application/vnd.apache.parquet")
-
-
-@pytest.mark.parametrize("about", [About(), About(licence="ask us", contact="Room 7"), About(licence="https://x.y/z")])
-def test_what_is_not_stated_is_not_made_up(about: About) -> None:
-    (node,) = jsonld.expand(dataset("town", about, "Counts.", []))
-    assert node[DCT + "title"] == [{"@value": "town"}]
-    assert not {DCT + "publisher", DCT + "temporal", S + "creator"} & node.keys()
-    if about.licence == "ask us":
-        assert node[DCT + "rights"] == [{"@value": "ask us"}]
-        assert DCT + "license" not in node
-    elif about.licence:
-        assert node[DCT + "license"] == [{"@id": "https://x.y/z"}]
 
 
 #: Layouts of census tables or areas, which the town does not have: their own files are left out here.
@@ -283,15 +196,6 @@ def test_every_layout_states_the_facts(
         assert [key for key, fact in stated.items() if fact not in text] == []
 
 
-def test_the_data_package_of_the_release_itself_states_the_facts(surveyed: Path) -> None:
-    release = open_finished(surveyed, check_hashes=True)
-    package, stated = json.loads(release.run.package.read_text("utf-8")), facts(release)
-    assert package["description"].splitlines()[: len(stated)] == [f"{key}: {text}" for key, text in stated.items()]
-    assert (package["status"], package["epsilon"]) == (stated["status"], stated["epsilon"])
-    assert package["sources"] == [{"title": stated["source"]}]
-    assert package["citation"] == stated["citation"]
-
-
 #: The registry's own, see its first lines.
 SCHEMA = Path(__file__).parent / "registry_schema_2026_07.yaml"
 
@@ -301,15 +205,6 @@ def problems(found: object) -> list[str]:
     schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
     validator = Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER)
     return [f"{'.'.join(map(str, one.path))}: {one.message}" for one in validator.iter_errors(found)]
-
-
-def texts_in(found: object, path: str = "") -> dict[str, str]:
-    """Every text of an entry, by its place."""
-    if isinstance(found, dict):
-        return {at: text for key, one in found.items() for at, text in texts_in(one, f"{path}.{key}").items()}
-    if isinstance(found, list):
-        return {at: text for one in found for at, text in texts_in(one, path).items()}
-    return {path.removeprefix("."): str(found)}
 
 
 @pytest.fixture(scope="module")
@@ -354,35 +249,3 @@ def test_the_entry_is_what_the_manifest_promises(release: PublishedRelease, tmp_
         wrong["deployment"][section][key] = value
         assert problems(wrong) != [], (section, key)
     assert len(problems({key: one for key, one in found.items() if key not in ("status", "tier")})) == 2
-
-
-def test_nothing_is_left_blank_that_the_spec_states(surveyed: Path) -> None:
-    """What remains is the publisher's to say; a date of publication and an address follow from the spec."""
-    release = open_finished(surveyed, check_hashes=True)
-    found = texts_in(entry(release))
-    assert [at for at, text in found.items() if TO_FILL_IN in text] == [
-        "deployment.basic.intended_use",
-        "deployment.basic.data_product_region",
-        "deployment.implementation.preprocessing_and_hyperparameter_tuning",
-        "deployment.implementation.justification",
-    ]
-    assert found["url_slug"] == "people-homes-office-of-towns-1900"
-    assert found["deployment.basic.data_curators"] == found["deployment.administrative.registry_authors"]
-    assert found["deployment.dp_variant.data_domain"].splitlines()[0] == (
-        "- residents: every set of records that each have one of 24 areas of level block and a value of Age group "
-        "(3 values), residence (2 values)."
-    )
-    assert found["deployment.privacy_loss.privacy_unit"] == "Person-level"
-    assert "Office of Towns has the records and the key" in found["deployment.deployment_model.actors"]
-    said = {"publication_date": "2031-02-03", "next_release": "2041", "software_url": "https://town.example/code"}
-    spec = release.spec.model_copy(update={"report": release.spec.report.model_copy(update=said)})
-    later = texts_in(entry(dataclasses.replace(release, spec=spec)))
-    assert later["deployment.basic.publication_date"] == "2031-02-03"
-    assert later["deployment.deployment_model.release_type_details"] == "Next release: 2041."
-    assert "https://town.example/code" in later["deployment.implementation.mechanisms"]
-
-
-def test_what_promises_nothing_has_no_entry(release: PublishedRelease) -> None:
-    manifest = release.manifest.model_copy(update={"joint": None})
-    with pytest.raises(InputError, match="promises nothing over all"):
-        entry(dataclasses.replace(release, manifest=manifest))

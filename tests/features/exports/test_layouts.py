@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import sys
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import geopandas
 import numpy as np
 import openpyxl
@@ -40,30 +38,6 @@ from pipeline.release.status import EXAMPLE, TEST_KEY, Status
 @pytest.fixture(scope="module")
 def release(surveyed: Path) -> PublishedRelease:
     return open_finished(surveyed, check_hashes=True)
-
-
-@pytest.fixture(scope="module")
-def database(release: PublishedRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_release(release, "duckdb", tmp_path_factory.mktemp("duckdb") / "out") / "homes.duckdb"
-
-
-def test_the_database_explains_itself(database: Path) -> None:
-    with duckdb.connect(str(database), read_only=True) as opened:
-        titles = opened.sql(
-            "select title from release_columns where \"table\" = 'detailed' and \"column\" = 'old * quarters'"
-        )
-        assert titles.fetchall() == [("65 and over * quarters",)]
-        assert ("licence", "CC-BY-4.0") in opened.sql("select * from release_about").fetchall()
-        above = opened.sql("select geocode, above from release_areas where level = 'tract'").fetchall()
-        assert all(code.startswith(county) and county for code, county in above)
-        whole = opened.sql("select sum(total) from total group by level").fetchall()
-        assert len(whole) == 3
-        assert len(set(whole)) == 1
-        joined = opened.sql(
-            "select a.name from residence_block b join release_areas c using (geocode) "
-            "join release_areas a on a.geocode = c.above and a.level = 'tract' where b.geocode = 'A0101'"
-        )
-        assert joined.fetchall() == [("Río Arriba",)]
 
 
 def test_a_geopackage_has_a_layer_for_each_table_with_polygons(
@@ -100,16 +74,6 @@ def test_geoparquet_is_read_with_its_polygons(release: PublishedRelease, surveye
     assert (bounds["maxx"] - bounds["minx"]).to_numpy() == pytest.approx(np.full(5, 1e-2), rel=1e-2)
     header = json.loads(pq.read_schema(path).metadata[b"geo"])
     assert (header["version"], header["primary_column"]) == ("1.0.0", "geometry")
-
-
-def test_what_is_missing_is_said(release: PublishedRelease, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="no level that was chosen has polygons; those that have: tract"):
-        export_release(release, "gpkg", tmp_path / "x", levels=["block"])
-    for layout, package, extra in (("duckdb", "duckdb", "duckdb>=1"), ("geoparquet", "geopandas", "geopandas>=1")):
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(InputError, match=f'pip install "{extra}'):
-            export_release(release, layout, tmp_path / "x")
-    assert not (tmp_path / "x").exists()
 
 
 def test_columns_that_a_database_does_not_tell_apart_are_refused(tmp_path: Path) -> None:
@@ -216,21 +180,6 @@ def observations(written: Path, structure: Any, flow: str) -> list[tuple[dict[st
 
 def test_the_structure_is_valid(written: Path) -> None:
     etree.XMLSchema(etree.parse(SDMX_ML_30_MESSAGE_PATH)).assertValid(etree.parse(written / "structure.xml"))
-
-
-def test_the_structure_says_what_tables_count(structure: Any) -> None:
-    assert set(structure.dataflow) == {
-        *(f"DF_{name}" for name in ("total", "detailed", "residence", "homes_size", "homes_detailed", "homes_total")),
-        "DF_household_age_by_size",
-    }
-    detailed = structure.structure["DSD_detailed"]
-    assert [one.id for one in detailed.dimensions] == ["age", "residence", "LEVEL", "REF_AREA", "TIME_PERIOD"]
-    assert [one.id for one in detailed.measures] == ["OBS_VALUE"]
-    assert [one.id for one in detailed.attributes] == ["OBS_STATUS", "USE", "MOE90", "LOW90", "HIGH90", "AREA_NAME"]
-    ages = structure.codelist["CL_age"]
-    assert {code.id: str(code.name) for code in ages} == {"child": "Under 18", "adult": "adult", "old": "65 and over"}
-    sizes = structure.codelist["CL_homes_size"]
-    assert [(code.id, str(code.name)) for code in sizes] == [("1", "1"), ("2", "2"), ("3", "3"), ("X4", "4+")]
 
 
 @pytest.mark.parametrize("level", ["county", "tract", "block"])

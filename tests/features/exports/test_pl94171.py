@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 import scipy.sparse as sp
 from releases.small import run
 
 from features.exports.pl94171 import VALUES, CensusTables, SummaryFiles, census_levels, column_names
 from features.exports.release import export_release
 from geography.build import spine_from_prefixes
-from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import GEO_HEADER, SINGLE_RACES
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished
@@ -87,18 +85,6 @@ def race_lines(race: str) -> list[int]:
     place = list(combinations(SINGLE_RACES, len(some))).index(some)
     group = starts[len(some)]
     return [0, group, group + 1 + place] if len(some) == 1 else [0, 8, group, group + 1 + place]
-
-
-def test_what_the_tables_are_made_of_is_told() -> None:
-    with pytest.raises(InputError, match="has no attribute votingage, hispanic, cenrace; tables P1 to P4"):
-        CensusTables.of([universe({"age": ("a", "b")})])
-    few = {**{name: VALUES[name] for name in ("votingage", "hispanic")}, "cenrace": ("a", "b")}
-    with pytest.raises(InputError, match="cenrace: found 2 values; the layout of 2020 has 63"):
-        CensusTables.of([universe(few)])
-    quarters = universe({"type": VALUES["hhgq"][1:]}, "quarters")
-    main = universe({name: VALUES[name] for name in ("votingage", "hispanic", "cenrace")})
-    assert CensusTables.of([main]).names == ("P1", "P2", "P3", "P4")
-    assert CensusTables.of([main, quarters]).universes == ("", "quarters")
 
 
 def test_summary_files_have_the_layout_of_2020(tmp_path: Path) -> None:

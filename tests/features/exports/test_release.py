@@ -19,7 +19,7 @@ from auditor.check.release import check_release
 from features.exports.command import Layout
 from features.exports.release import LAYOUTS, export_release
 from pipeline.confidential.custody import check_made_here
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
@@ -27,7 +27,6 @@ from pipeline.release.manifest import read_manifest
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.from_measurements import estimate_release
 from pipeline.runs.verify import verify_release
-from pipeline.storage.files import new_folder
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +48,6 @@ def test_tables_are_the_releases(layout: str, surveyed: Path, tmp_path: Path) ->
     assert done == f"{out}\n"
     assert export_has_the_numbers(layout, out, surveyed) == (files - 3 if layout == "sdmx" else files)
     assert set(Layout) == set(LAYOUTS)
-
-
-def test_records_are_the_releases(town: Path, tmp_path: Path) -> None:
-    asked = export_release(open_finished(town, check_hashes=True), "csv", tmp_path / "all", microdata=True)
-    microdata = pd.read_csv(asked / "microdata.csv", dtype=str)
-    assert microdata.equals(pd.read_parquet(RunDirectory(town).main.microdata).astype(str))
 
 
 @needs("report")
@@ -174,19 +167,3 @@ def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, 
     with pytest.raises(InputError, match=r"tract\.parquet: several columns are named variance"):
         estimate_release(tmp_path / "nmf", town_spec, tmp_path / "out", 1, Silent())
     assert not (tmp_path / "out" / "town").exists()
-
-
-def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -> None:
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine.txt").write_text("x")
-    with pytest.raises(InputError, match=r"the folder holds .* already; give one that is new or empty"):
-        export(town, "csv", tmp_path / "full")
-    with pytest.raises(InputError, match="not a folder"):
-        export(town, "csv", tmp_path / "full" / "mine.txt")
-    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "new") as folder:
-        (folder / "a").write_text(str(1 // 0))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
-    shutil.copytree(town / "public", tmp_path / "damaged" / "public")
-    RunDirectory(tmp_path / "damaged").main.table("total", "tract").write_bytes(b"x")
-    with pytest.raises(ReleaseError, match=r"total/tract\.parquet' was changed"):
-        open_finished(tmp_path / "damaged", check_hashes=True)

@@ -14,13 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed
-from releases.pages import OPEN, data_of, english_in, english_words, marked_texts, outside_of_signs, visible
 
-from features.fitness.confidential import _judged
 from features.fitness.other_estimator import estimated_otherwise
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
-from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.reader import Reader, open_reader
 from postprocess.statistics import NORMAL_QUANTILE
 
@@ -59,25 +56,6 @@ def test_thresholds_use_the_margin(public: Path) -> None:
     wrong = np.where(spread > 0, norm.sf(gap / spread.where(spread > 0, 1)), 0)
     assert data[0]["expected_wrong"] == pytest.approx(wrong.sum())
     assert data[0]["lost"] is None
-
-
-def test_the_page_shows_no_truth(public: Path, tmp_path: Path) -> None:
-    page = tmp_path / "fitness.html"
-    said = printed("fitness", public, "--threshold", "60", "--html", page)
-    text = page.read_text(encoding="utf-8")
-    assert "RESTRICTED" not in text
-    assert ">true<" not in text
-    for part in ("within 5 points", "expected on the wrong side"):
-        assert part in said
-
-
-def test_what_is_refused(public: Path) -> None:
-    for options, message in (
-        (("--compare",), "--compare: other ways protect true counts, and it requires --truth"),
-        (("--threshold", "5", "--at", "street"), "no level 'street'; the levels are county, tract, block"),
-    ):
-        with pytest.raises(InputError, match=message):
-            printed("fitness", public, *options)
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +147,6 @@ def test_the_other_estimator_is_that_of_a_run_of_its_own(town: Path) -> None:
     """Estimated again as it was, the histograms are those that were published, for every universe."""
     from unittest import mock
 
-    from features.fitness.other_estimator import estimated_otherwise
-    from pipeline.execution.progress import Silent
     from pipeline.spec.sections import PostprocessSection
 
     opened = open_reader(town)
@@ -212,25 +188,3 @@ def test_errors_about_true_counts_are_not_shown(town: Path, tmp_path: Path) -> N
     assert "tract.parquet" not in str(caught.value)
     assert "tract.parquet" in (root / "restricted" / "refused.txt").read_text()
     assert not (root / "restricted" / "fitness.json").exists()
-
-
-@pytest.mark.usefixtures("marked")
-def test_the_fitness_from_public_files(spanish_town: Path, tmp_path: Path) -> None:
-    page = tmp_path / "fitness.html"
-    printed("fitness", spanish_town, "--threshold", "60", "--html", page)
-    text = visible(page.read_text("utf-8"))
-    assert text.count(OPEN) > 80
-    assert outside_of_signs(text) - data_of(spanish_town) == set()
-
-
-def test_the_fitness_against_the_truth(spanish_town: Path) -> None:
-    release = open_reader(spanish_town)
-    releases = [release, release.companion("units")]
-    others = estimated_otherwise(release.run, 1, Silent())
-    found = _judged(releases, (60,), ("tract",), others)
-    text = visible(found.page(marked_texts()))
-    assert outside_of_signs(text) - data_of(spanish_town) == set()
-    spanish = visible(found.page(texts_in("es")))
-    assert english_in(spanish) == []
-    assert english_words(spanish) == set()
-    assert "Intercambio de registros: el 10 % de los registros" in spanish

@@ -124,18 +124,6 @@ def test_expected_errors_are_those_of_normal_ones(numbers: tuple[np.ndarray, np.
     assert found.mape == pytest.approx(100 * MEAN_ABSOLUTE * (spread[filled] / published[filled]).mean())
 
 
-def test_signs_are_taken_from_draws(numbers: tuple[np.ndarray, np.ndarray]) -> None:
-    truth, published = numbers
-    expected, drawn = ErrorSums(3), ErrorSums(3)
-    expected.add_expected(published, np.ones(published.shape))
-    drawn.add(published, truth)
-    expected.take_signs(drawn)
-    assert expected.measures().bias == pytest.approx((published - truth).mean())
-    assert expected.measures().rmse == pytest.approx(1)
-    found = ErrorSums(2).measures()
-    assert (found.areas, found.numbers, found.mae, found.rmse, found.bias, found.mape) == (0, 0, None, None, None, None)
-
-
 SCHEMA = Schema((Attribute("race", ("a", "b", "c")),))
 TABLE = Table("race", Query.parse("race", SCHEMA), ("tract",))
 SPREAD, DRAWS = 12.0, 30
@@ -207,11 +195,6 @@ def test_bias_and_target_from_draws(counts: np.ndarray[Any, Any], tmp_path: Path
     assert found.target is not None
     assert found.target.areas == large.sum()
     assert found.target.fit == pytest.approx(fit[large].sum())
-
-
-def test_nothing_is_told_without_intervals_and_draws(counts: np.ndarray[Any, Any], tmp_path: Path) -> None:
-    opened = release_of(counts, tmp_path, margins=False, drawn=None)
-    assert public_tables(opened, opened) == []
 
 
 def test_the_probability_is_that_of_simulated_truths() -> None:

@@ -101,13 +101,6 @@ def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
 # -- what validation says beforehand ----------------------------------------------------------------------------------
 
 
-def test_records_that_keep_the_joins_have_no_remark(tmp_path: Path) -> None:
-    spec = write_homes(tmp_path)
-    result = validate(None, spec)
-    assert result.passed
-    assert [remark for remark in result.remarks if not remark.startswith(f"{spec}: ")] == []
-
-
 #: A householder told apart by two attributes, beside sizes and children, limits sets of groups that are no product.
 CHANGES = (
     ('residence = ["household", "quarters"]', 'residence = ["household", "quarters"]\nsex = ["f", "m"]'),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from releases.hashed import every_file_hashed_first
 from releases.homes import write_homes
 from releases.made_case import made_case
-from releases.small import request_of, run
-from typer.testing import CliRunner
+from releases.small import request_of
 
 from auditor.check.release import check_release
-from flows.cli import app
 from pipeline.errors import InputError, SpecError
 from pipeline.reading.release import Release, open_release
 from pipeline.spec.release_spec import load_spec
@@ -44,19 +40,6 @@ def release(released: Path) -> Release:
     return open_release(released)
 
 
-def test_both_are_read_after_every_file_is_hashed(release: Release) -> None:
-    with every_file_hashed_first() as seen:
-        read = open_release(release.directory)
-        assert read.household_sizes("block")["average"].isna().any()
-        assert read.household_table("head", "county").size
-    assert {"household_sizes", "household_tables"} <= {name.split("/")[0] for name in seen.opened}
-    homes = release.companion("homes")
-    assert homes.household_sizes("tract").equals(release.household_sizes("tract"))
-    assert homes.household_tables == ()
-    with pytest.raises(InputError, match="age_by_size"):
-        homes.household_table("age_by_size", "tract")
-
-
 def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:
     """Each end solves its equation, or is the limit of 1 or of 8 members; most solve it."""
     solved = 0
@@ -79,23 +62,6 @@ def _reaches(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
     """How far counts `(n, 3)` with their whole ends reach down and up, as numbers without steps."""
     fewer, more = numbers[:, 0] - numbers[:, 1], numbers[:, 2] - numbers[:, 0]
     return fewer + 0.5 * (fewer > 0), more + 0.5 * (more > 0)
-
-
-def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:
-    sizes = release.household_sizes("tract")
-    areas = {"two": ["A01", "A02"], "one": ["A03"], "nobody": _empty_blocks(release)}
-    found = release.household_sizes_over(areas)
-    two: dict[str, Any] = dict(zip(found.columns, found.to_numpy()[0].tolist(), strict=True))
-    assert two["persons"] == sizes.loc[["A01", "A02"], "persons"].sum()
-    assert two["average"] == two["persons"] / two["households"]
-    assert 1 <= two["average:low90"] < two["average"] < two["average:high90"] <= 8
-    assert found.to_numpy()[1].tolist() == sizes[sizes.index == "A03"].to_numpy()[0].tolist()
-    assert found.isna().to_numpy()[2].tolist() == [False, False, True, True, True, True]
-
-
-def _empty_blocks(release: Release) -> list[str]:
-    sizes = release.household_sizes("block")
-    return [str(code) for code in sizes.index[sizes["households"] == 0]]
 
 
 Change = Callable[[Any], None]
@@ -154,58 +120,6 @@ def test_the_checker_finds_a_wrong_number_by_itself(
     frame.to_parquet(path, index=False)
     problems = check_release(copy)
     assert any(found in problem for problem in problems), problems
-
-
-@pytest.mark.slow
-def test_without_microdata_the_tables_are_the_same(released: Path, tmp_path: Path) -> None:
-    plain = write_homes(
-        tmp_path / "in", ("\n[companions.homes]", TABLES), ("replicates = 2", "margins = false\nmicrodata = false")
-    )
-    root = run(plain, tmp_path / "out")
-    for path in (released / "public" / "household_tables").rglob("*.parquet"):
-        own = root / "public" / path.relative_to(released / "public")
-        assert own.read_bytes() == path.read_bytes()
-    assert not (root / "public" / "microdata.parquet").exists()
-    assert check_release(root) == []
-    sizes = open_release(root).household_sizes("tract")
-    assert sizes.columns.tolist() == ["persons", "households", "average"]
-    path = root / "public" / "household_tables" / "age_by_size" / "tract.parquet"
-    frame = pd.read_parquet(path)
-    frame["adult * 2"] += np.arange(len(frame)) == 0
-    frame.to_parquet(path, index=False)
-    assert any("1 too many (the sum over level 'block')" in problem for problem in check_release(root))
-
-
-def _printed(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["query", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
-def test_query_shows_both(released: Path, release: Release) -> None:
-    sizes = release.household_sizes("block")
-    printed = _printed(released, "--show", "household-sizes", "--at", "block")
-    value, low, high = (
-        float(sizes["average" + end].to_numpy()[sizes["households"].argmax()]) for end in ("", ":low90", ":high90")
-    )
-    assert f"{value:.2f} ({low:.2f} to {high:.2f})" in printed
-    assert printed.count("no households") == int(sizes["average"].isna().sum())
-    rows = json.loads(_printed(released, "--show", "household-sizes", "--at", "block", "--format", "json"))
-    assert [row["average"] is None for row in rows] == sizes["average"].isna().tolist()
-    csv = _printed(released, "--show", "household-sizes", "--at", "block", "--format", "csv").lower()
-    assert "nan" not in csv
-    assert "inf" not in csv
-    assert "two" in _printed(released, "--show", "household-sizes", "--area", "two=A01,B02")
-    table = _printed(released, "--table", "age_by_size", "--at", "county")
-    assert f"{int(release.household_table('age_by_size', 'county')['adult * 2'].iloc[0]):,}" in table
-    for arguments, message in (
-        (("--at", "block", "total"), "one of the two is allowed"),
-        ((), "one of --at, --area and --areas is needed"),
-        (("--at", "street"), "no level 'street'"),
-    ):
-        result = CliRunner().invoke(app, ["query", str(released), "--show", "household-sizes", *arguments])
-        assert isinstance(result.exception, InputError)
-        assert message in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -74,11 +74,3 @@ def test_boxes_hold_the_kinds_and_no_others(seed: int) -> None:
         assert inside[first]
         held |= set(np.flatnonzero(inside).tolist())
     assert held == set(wanted.tolist())
-
-
-def test_impossible_households_are_no_kind() -> None:
-    alone = Query.parse("size * kids", HOUSEHOLDS)
-    none = np.isin(alone.cell_answer, [alone.answer_labels().index("1 * 1")])
-    kinds = JoinKinds.of(joins(np.random.default_rng(1)), np.zeros(PERSONS.n_cells, dtype=np.bool_), none)
-    assert len(kinds.answers) == HOUSEHOLDS.n_cells - 2
-    assert not ((kinds.labels["size"] == "1") & (kinds.labels["kids"] == "1")).any()

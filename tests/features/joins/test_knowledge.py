@@ -62,26 +62,6 @@ def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Pat
     assert "public/manifest.json: households is not what the spec gives" in problems
 
 
-@pytest.mark.slow
-def test_members_counted_among_persons_make_sizes_better(tmp_path: Path) -> None:
-    """The same keys and measurements, with joins and without: mean absolute error of households by size, in blocks."""
-    errors: dict[bool, list[float]] = {True: [], False: []}
-    for key in range(1, 7):
-        spec = write_quarter(tmp_path / str(key), key=key, tracts=8, rho="1")
-        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
-        records = pq.read_table(tmp_path / str(key) / "households.parquet")
-        true = records.group_by(["block", "size"]).aggregate([([], "count_all")])
-        truth = {(row["block"], row["size"]): row["count_all"] for row in true.to_pylist()}
-        for joined in (True, False):
-            spec.write_text(text if joined else text[: text.index("[[join]]")].replace('"quarter"', '"apart"'))
-            root = released(spec, tmp_path / str(key) / "out")
-            table = pq.read_table(root / "public/companions/households/histograms/block.parquet")
-            sizes = table.group_by(["geocode", "size"]).aggregate([("count", "sum")]).to_pylist()
-            counts = {(row["geocode"], row["size"]): row["count_sum"] for row in sizes}
-            errors[joined].append(float(np.mean([abs(counts.get(k, 0) - truth.get(k, 0)) for k in counts | truth])))
-    assert np.mean(errors[True]) < 0.97 * np.mean(errors[False]), errors
-
-
 def test_more_households_than_the_exact_population_is_found_before_anything_is_spent(tmp_path: Path) -> None:
     spec = write_quarter(tmp_path, per_block=2.0)
     text = spec.read_text().replace("[input]", '[invariants]\ncity = ["total"]\n[input]', 1)
@@ -101,20 +81,6 @@ def test_more_households_than_the_exact_population_is_found_before_anything_is_s
     assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
     assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
     assert not list((tmp_path / "out").rglob("measurements"))
-
-
-@pytest.mark.slow
-def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None:
-    """Totals of households are known better than from their own measurements alone, and the margins say so."""
-    spec = write_quarter(tmp_path, tracts=10, blocks=8, per_block=25.0, rho="1/4")
-    text = spec.read_text().replace("replicates = 4", "replicates = 12")
-    widths = []
-    for stated in (text, text[: text.index("[[join]]")].replace('"quarter"', '"apart"')):
-        spec.write_text(stated)
-        root = released(spec, tmp_path / "out")
-        table = pq.read_table(root / "public/companions/households/tables/total/block.parquet").to_pandas()
-        widths.append((table["total:high90"] - table["total:low90"]).mean())
-    assert widths[0] < 0.9 * widths[1], widths
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -64,18 +63,6 @@ def _released(job: Job) -> tuple[sp.csr_array, sp.csr_array]:
 
 def households_of(job: Job) -> list[Households]:
     return [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
-
-
-def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) -> None:
-    """Nor does another run; only the public seed does."""
-    job = _job(tmp_path)
-    persons, _ = _released(job)
-    written = []
-    (link,) = households_of(job)
-    for joins in (link.joins, link.joins[::-1]):
-        publish_joined_records(job, [replace(link, joins=joins)], persons)
-        written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
-    assert written[0] == written[1]
 
 
 def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:
@@ -188,25 +175,6 @@ def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytes
     assert [groups.row_group(g).num_rows for g in range(groups.num_row_groups - 1)] == [13] * (
         groups.num_row_groups - 1
     )
-
-
-def test_several_companions_have_a_column_each(tmp_path: Path) -> None:
-    folder = _write(tmp_path, names=("household_a", "household_b"))
-    people = pd.read_parquet(folder / "persons.parquet")
-    assert list(people.columns)[3:] == ["household_a", "household_b"]
-    assert people["household_a"].equals(people["household_b"])
-
-
-def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
-    persons, homes, assigned = _population()
-    (tmp_path / "staging").mkdir()
-    for wrong in ([*assigned[:-1], np.append(assigned[-1], 0)], [assigned[0][1:], *assigned[1:]]):
-        home = AssignedHouseholds(JoinedRecords(tmp_path / "h", HOMES, homes), "household", _parts(wrong, [2]))
-        with pytest.raises(ValueError, match=r"leaves \d+ to \d+: \d+ persons, \d+ assigned"):
-            write_joined_microdata(
-                JoinedRecords(tmp_path / "p", PERSONS, persons), [home], tmp_path / "staging", "block", GEOCODES
-            )
-    assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
 
 
 # -- the second program finds what is wrong in them -------------------------------------------------------------------

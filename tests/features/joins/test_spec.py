@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from features.joins.link import Join, largest_household
 from features.joins.mathematics.membership import NO_MOST
 from pipeline.errors import SpecError
 from pipeline.publishing.promises import MEMBERS
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 BASE = """
 name = "one"
@@ -116,15 +115,6 @@ def test_size_of_everybody(text: str, most: int, expected: float) -> None:
     assert join.expected.tolist() == [[1.0, 2.0, expected]]
 
 
-def test_the_values_of_a_group_name_its_recode() -> None:
-    join = only('companion = "homes"\nwhere = { place = ["prison", "dorm"] }\nsize = "size"\nmost = 9\n')
-    assert join.persons.terms == ("housed",)
-    assert join.inside.tolist() == [False, True]
-    join = only('companion = "homes"\nwhere = { housed = "in" }\nsize = "size"\nmost = 9\n')
-    assert join.persons.terms == ("housed",)
-    assert join.inside.tolist() == [True, False]
-
-
 def test_a_householder_is_a_member_with_its_values() -> None:
     join = only(WHERE + 'householder = { sex = "head_sex", age = "head_age" }\n')
     assert join.persons.terms == ("age", "sex", "place")
@@ -140,21 +130,6 @@ def test_a_householder_is_a_member_with_its_values() -> None:
     assert join.least.sum() == 4
 
 
-def test_householders_alone_are_counted_exactly() -> None:
-    where = 'companion = "homes"\nwhere = { place = "household", role = "head" }\n'
-    join = only(where + 'householder = { age = "head_age" }\nexactly = true\n')
-    assert join.persons.terms == ("age", "place", "role")
-    rows = dict(zip(join.persons.answer_labels(), range(join.persons.size), strict=True))
-    expected = np.zeros((join.persons.size, 2))
-    expected[rows["18-64 * household * head"], 0] = expected[rows["65+ * household * head"], 1] = 1
-    assert np.array_equal(join.least, expected)
-    assert np.array_equal(join.most, expected)
-    assert np.array_equal(join.expected, expected)
-    assert {label for label, row in rows.items() if join.inside[row]} == {
-        f"{age} * household * head" for age in ("0-17", "18-64", "65+")
-    }
-
-
 @pytest.mark.parametrize("members", ['{ child = "child" }', '{ age = "0-17" }', '{ old = ["young"] }'])
 def test_present_is_at_least_one_or_none(members: str) -> None:
     join = only(WHERE + f'present = {{ children = ["one", "more"] }}\nmembers = {members}\n')
@@ -166,13 +141,6 @@ def test_present_is_at_least_one_or_none(members: str) -> None:
     assert np.isnan(join.expected[row]).all()
     assert not join.least[~join.inside].any()
     assert not join.most[~join.inside].any()
-
-
-def test_present_finds_the_recode_of_a_group_of_values() -> None:
-    join = only(WHERE + 'present = { children = "no" }\nmembers = { age = ["65+", "18-64"] }\n')
-    assert join.persons.terms == ("child", "place")
-    assert [join.persons.answer_labels()[row] for row in np.flatnonzero(join.inside)] == ["adult * household"]
-    assert join.least[join.inside].tolist() == [[1, 0, 0]]
 
 
 def test_a_table_states_each_number() -> None:
@@ -201,14 +169,6 @@ def test_joins_come_back_from_the_public_spec() -> None:
             assert (own.name, own.companion, own.others) == (other.name, other.companion, other.others)
             for name in ("inside", "least", "most", "expected"):
                 assert np.array_equal(getattr(own, name), getattr(other, name), equal_nan=name == "expected")
-
-
-def test_the_json_schema_knows_joins() -> None:
-    validator = pytest.importorskip("jsonschema").Draft202012Validator(json.loads(json.dumps(spec_json_schema())))
-    for joins in ((SIZE + 'mean = "4.25"\n', HEAD + "exactly = true\n", CHILDREN), (TABLE + ROWS,)):
-        text = BASE.replace("ZEROS", "") + "".join(f"[[join]]\n{join}" for join in joins)
-        validator.validate(tomllib.loads(text))
-        assert not validator.is_valid(tomllib.loads(text.replace('companion = "homes"', "companion = 1")))
 
 
 def test_noise_does_not_depend_on_joins() -> None:
@@ -287,13 +247,6 @@ def test_each_mistake_has_its_message(join: str, says: tuple[str, ...]) -> None:
         assert line.startswith(beginning.replace("@", "join[0]"))
 
 
-def test_several_open_sizes() -> None:
-    base = BASE.replace('"2", "3+"', '"2+", "3+"')
-    assert problems(SIZE, base=base) == ["join[0].size: 'size' has several open labels, 2+, 3+; one is allowed"]
-    base = BASE.replace('"2", "3+"', '"2", "3"')
-    assert problems(SIZE, base=base) == ["join[0].most: 'size' has no open label such as \"7+\"; leave it out"]
-
-
 def test_queries_that_cross_are_refused() -> None:
     old = WHERE + 'present = { head_age = "65+" }\nmembers = { old = "old" }\n'
     (said,) = problems(CHILDREN, old)
@@ -307,18 +260,6 @@ def test_joins_with_one_companion_are_about_the_same_people() -> None:
     assert said.startswith("join[1]: is about other persons than join[0]")
     (said,) = problems(SIZE, HEAD + "others = true\n")
     assert said.startswith("join[1].others: found true, and false in join[0]")
-
-
-def test_few_groups_are_told_apart() -> None:
-    ages = ", ".join(f'"{age}"' for age in range(11))
-    base = BASE.replace('age = ["0-17", "18-64", "65+"]', f"age = [{ages}]").replace(
-        'head_age = ["18-64", "65+"]', f"head_age = [{ages}]"
-    )
-    base = base[: base.index("[schema.recodes.child]")] + base[base.index("[schema.recodes.housed]") :]
-    assert problems(SIZE, HEAD, base=base) == [
-        "join[1]: its query on persons, 'place * age', divides those in households into 11 groups; at most 10 are "
-        "allowed, so use recodes with fewer"
-    ]
 
 
 def test_nothing_below_the_top_may_fix_the_persons_in_households() -> None:
@@ -346,16 +287,6 @@ def test_a_kind_that_no_members_fit_is_reported_as_it_is_to_be_declared() -> Non
         '{ size = "1", children = ["one", "more"] }'
     ]
     assert len(stated_joins(spec_of(SIZE, HEAD, CHILDREN, zeros=NO_LONE_CHILD)).joins) == 3
-
-
-def test_more_in_a_group_than_in_the_household() -> None:
-    table = 'companion = "homes"\npersons = "child * place"\nhouseholds = "children"\n'
-    table += '[join.table."child * household"]\nno = 0\none = 1\nmore = [2, 12]\n'
-    (said,) = problems(SIZE, table)
-    assert "with size = 1 and children = more would need 2 members in 'household', where at most 1 can be" in said
-    (said,) = problems(SIZE, table.replace("more = [2, 12]", "more = [10, 12]"))
-    assert "children = more would need 10 members" in said
-    assert 'structural_zeros: { children = "more" }' in said
 
 
 def test_an_impossible_group_of_persons_has_no_members() -> None:
@@ -417,10 +348,3 @@ def test_where_any_number_is_allowed_the_statement_is_for_seven_or_the_least(joi
     found = spec_of(join)
     assert largest_household(stated_joins(found).joins, "homes", MEMBERS) == members
     assert read_form(found.public_dict()).households == {"homes": members}
-
-
-def test_open_sizes_without_a_limit_are_of_their_least_members() -> None:
-    base = WHERE + 'size = "size"\nothers = true\n'
-    found = spec_of(base)
-    assert read_form(found.public_dict()).households == {"homes": 7}
-    assert largest_household(stated_joins(found).joins, "homes", 2) == 3

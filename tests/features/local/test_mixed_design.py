@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,24 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.asked import ledger_of
-from releases.command import feature_module, needs
+from releases.command import feature_module
 from releases.made_case import made_case
 from releases.mixed import MixedSurvey, write_mixed
 from releases.small import run
 
-from features.exports.registry import entry
 from features.local.confidential import allowed_difference
 from features.local.survey import survey_of
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
-from pipeline.model.exact import epsilon_text
 from pipeline.model.strategy import Central
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.statement_models import odds
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.limits import beyond_limits
-from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.privacy_statement import privacy_statement
@@ -100,42 +94,6 @@ def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunD
         assert error < 1.6 * planned[level].local, level  # 24 numbers of tracts, 8 of counties
         low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
         assert np.mean((low <= truth) & (truth <= high)) > 0.7, level
-
-
-@needs("report")
-def test_every_place_states_the_promise_of_both(released: RunDirectory) -> None:
-    """Of an answer in one report and in the release; by hand, with what another program makes of rho = 1/10."""
-    manifest = read_manifest(released.manifest)
-    assert manifest.joint is not None
-    (account,) = manifest.accounts
-    # From rho = 6/10 it is 7.4; the release's own and that of the report add up to less.
-    central = zcdp_epsilon(Fraction(1, 10), Fraction(1, 10**10))
-    shown = manifest.joint.epsilon
-    assert shown == epsilon_text(central + 1)
-    assert float(shown) < zcdp_epsilon(Fraction(6, 10), Fraction(1, 10**10))
-    assert (account.record.budget, manifest.joint.budget, manifest.privacy[0].budget) == ("3/5", "3/5", "3/5")
-    assert (account.record.epsilon, account.delta) == (shown, str(Fraction(1, 10**10)))
-    assert [(one.of, one.epsilon) for one in account.groups[:1]] == [("1", "1")]
-    assert account.groups[1].epsilon == epsilon_text(central + 2)
-    page = released.report.read_text()
-    assert f"<b>ε = {shown}</b>" in page
-    assert "<b>ε = 1</b>" not in page
-    assert f"at most a factor of <b>{odds(shown)}</b>, except with a probability of about 1e-10" in page
-    assert "noisy counts of the release register, whose maker has the true answers" in page
-    deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
-    assert isinstance(deployment, dict)
-    loss = {"epsilon": Decimal(shown), "rho": Decimal("0.6"), "delta": Decimal("1e-10")}
-    assert deployment["privacy_loss"]["privacy_parameters"] == loss
-    mechanisms = deployment["implementation"]["mechanisms"]
-    assert "direct encoding by every respondent" in mechanisms
-    assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
-
-
-def test_a_plan_promises_what_the_manifest_states(inputs: Path, released: RunDirectory) -> None:
-    joint = read_manifest(released.manifest).joint
-    assert joint is not None
-    plan = feature_module("features.plan.release_plan").plan_release(inputs / "survey.toml", 1)
-    assert plan.promise.startswith(f"epsilon = {joint.epsilon} at delta = 1e-10: ")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,22 +16,7 @@ from features.local.collected import CollectedAnswers
 from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
-from pipeline.spec.release_spec import load_spec, spec_json_schema
-
-
-def test_with_collect_a_spec_needs_no_strategy_and_without_both_it_is_wrong(tmp_path: Path) -> None:
-    """What is measured of reports follows from [collect]; of other records a strategy says it."""
-    jsonschema = pytest.importorskip("jsonschema")
-    validator = jsonschema.Draft202012Validator(spec_json_schema())
-    survey = tomllib.loads(write_survey(tmp_path).spec.read_text("utf-8"))
-    assert "strategy" not in survey
-    assert validator.is_valid(survey)
-    assert not validator.is_valid({key: value for key, value in survey.items() if key != "collect"})
-    strategy = {"queries": {"answer": "1"}, "levels": {"county": "1"}}
-    assert validator.is_valid(
-        {key: value for key, value in survey.items() if key != "collect"} | {"strategy": strategy}
-    )
-    assert not validator.is_valid(survey | {"collect": {"mechanism": "direct_encoding", "parameter": {}}})
+from pipeline.spec.release_spec import load_spec
 
 
 @pytest.fixture(scope="module")

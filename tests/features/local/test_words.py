@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 
 import cvxpy as cp
@@ -16,9 +15,7 @@ from releases.survey_of_words import write_words
 
 from features.local.collected import UNIT, CollectedWords
 from features.local.survey import survey_of
-from pipeline.model.exact import epsilon_text
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
 
 NAMES = ["a0", "a1", "a2", "a3", "other"]
@@ -84,20 +81,6 @@ def test_intervals_hold_the_truth_and_the_rest_has_wider_ones(survey: Survey, re
     tracts = pd.read_parquet(released.main.table("answer", "tract"))
     width = np.array([(tracts[f"{name}:high90"] - tracts[f"{name}:low90"]).mean() for name in NAMES])
     assert width[4] == pytest.approx(2 * width[:4].mean(), rel=0.15)  # four words are added up in it
-
-
-def test_the_statement_is_of_one_report_of_several_and_of_all(survey: Survey, released: RunDirectory) -> None:
-    manifest = read_manifest(released.manifest)
-    (statement,) = manifest.privacy
-    mechanism = collected_of(survey).mechanism
-    ever = epsilon_text(Fraction(mechanism.for_ever.epsilon))  # type: ignore[union-attr]
-    assert manifest.accounts[0].record.epsilon == epsilon_text(Fraction(mechanism.epsilon))
-    assert f"any number of reports on the same answer has epsilon = {ever} together" in statement.words
-    groups = {one.of: one.epsilon for one in manifest.accounts[0].groups}
-    assert groups["any"] == ever
-    assert [float(groups[str(n)]) for n in (2, 5)] == pytest.approx(
-        [min(n * float(mechanism.epsilon), float(groups["any"])) for n in (2, 5)], rel=1e-3
-    )
 
 
 # -- many surveys of each mechanism -----------------------------------------------------------------------------------

@@ -134,12 +134,6 @@ def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:
     assert chi_square(2 * right) > 50
 
 
-def test_weights_are_whole_and_large_tables_are_not_chosen() -> None:
-    with pytest.raises(InputError, match=r"found the weight 0 of a x b; whole numbers from 1 are allowed"):
-        Pairs(DOMAIN, weights={(0, 1): 0})
-    assert Pairs(DOMAIN, most_cells=5).possible == ((0, 1),)
-
-
 # -- beyond a tree ----------------------------------------------------------------------------------------------------
 
 

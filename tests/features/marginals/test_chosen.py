@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from matrix.case import KEY, write_key
-from releases.command import printed
 from releases.killed import kill_at
 from releases.made_case import made_case
 from releases.repeated import rerun
@@ -24,7 +23,6 @@ from releases.wide import CHARGED, CHOICE, CHOSEN, DECLARED, VALUES, manifest_of
 import features.marginals.confidential as confidential
 import features.marginals.stage as stage
 import spinewise as sw
-from auditor import sampler
 from auditor.ledger import read_ledger
 from auditor.program import audit
 from features.marginals.choice import ChoiceTerms, Pairs, candidates
@@ -249,13 +247,6 @@ def test_records_in_memory_are_refused(tmp_path: Path) -> None:
         sw.run(spec, records=records(), out=tmp_path / "out", workers=1, progress=False)
 
 
-def test_a_plan_says_what_is_not_decided_and_what_all_of_it_costs(tmp_path: Path) -> None:
-    spec = write_wide(tmp_path, FURTHER)
-    assert "Which 9 pairs of attributes are measured, at most, is chosen privately" in printed("plan", spec)
-    planned = json.loads(printed("plan", spec, "--json"))
-    assert sum(Fraction(one["privacy"]["budget"]) for one in planned["universes"]) == 3
-
-
 # -- planted faults ---------------------------------------------------------------------------------------------------
 
 
@@ -382,18 +373,3 @@ def test_a_rerun_draws_the_choice_again(
         root = run(spec, tmp_path / "out")
     with pytest.raises(InputError, match="what its spec was decided from is drawn otherwise"):
         rerun(root)
-
-
-def test_choices_by_noise_that_is_too_wide_for_the_second_program_are_not_tested(
-    chosen: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On the tables that pairs were chosen by the noise has to be exact; of measurements it is drawn to within one."""
-    monkeypatch.setattr(sampler, "MOST_OUTCOMES", 4)
-    sampler.boundaries.cache_clear()
-    folder = chosen.parents[1]
-    found = {one.check: one for one in audit(chosen, folder / KEY, str(folder / "ledger.sqlite"))}
-    assert all(one.passed for one in found.values())
-    said = found["choices redrawn"].detail
-    assert said.startswith("not tested: ")
-    assert said.endswith("has too many outcomes to be redrawn here")
-    assert "of them to within one" in found["noise redrawn"].detail

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from oracles.clique_population import Population, population
 
-from features.marginals.cliques import AttributeSizes, Clique, cell_variances, marginal, residuals, subsets, table
-from features.marginals.intervals import CliqueDesign
-from features.marginals.linear import KnownResidual, NoisyTable, combined, downward, upward
-from features.marginals.whole import Seed
-from pipeline.privacy.budget import NoiseSpec
+from features.marginals.cliques import AttributeSizes, Clique, marginal
+from features.marginals.linear import NoisyTable, downward, upward
 
 DOMAIN = AttributeSizes(("a", "b", "c"), (2, 3, 2))
-N_CELLS = 12
 #: Two parents; the first has three leaves, the second two.
 PARENTS = [np.zeros(2, dtype=np.int64), np.array([0, 0, 0, 1, 1])]
 SIZES = [1, 2, 5]
@@ -105,61 +97,4 @@ def test_a_level_without_some_cliques_takes_them_from_its_parents_as_far_as_they
         np.testing.assert_allclose(sums, level.table((0, 1)), atol=1e-8)
 
 
-def test_variances_of_cells_are_the_diagonal_of_the_dense_covariance() -> None:
-    rng = np.random.default_rng(6)
-    variances = {part: rng.uniform(0.1, 5.0, 1) for part in subsets((0, 1, 2))}
-    covariance = np.zeros((N_CELLS, N_CELLS))
-    for part, v in variances.items():
-        spread = np.stack([table({part: residuals(row[None, :], (0, 1, 2), DOMAIN)[part]}, (0, 1, 2), DOMAIN)[0]
-                           for row in np.eye(N_CELLS)])  # fmt: skip
-        # Spread over the cells that are summed, the projector's variance is divided by their number.
-        covariance += v[0] * spread / (N_CELLS // DOMAIN.size(part))
-    np.testing.assert_allclose(np.diag(covariance), cell_variances(variances, (0, 1, 2), DOMAIN)[0])
-
-
-def test_what_is_exact_or_unknown_is_combined_as_it_is() -> None:
-    first = KnownResidual(np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([0.0, np.inf, np.inf, 2.0]))
-    second = KnownResidual(np.array([[2.0], [2.0], [2.0], [2.0]]), np.array([3.0, 3.0, np.inf, 2.0]))
-    both = combined(first, second)
-    assert both.variance.tolist() == [0.0, 3.0, np.inf, 1.0]
-    assert both.values[[0, 1, 3], 0].tolist() == [1.0, 2.0, 1.5]
-
-
 # -- another estimator ------------------------------------------------------------------------------------------------
-
-
-def _measured(people: Population) -> tuple[CliqueDesign, dict[tuple[int, ...], np.ndarray]]:
-    noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(1200)))
-    rng = np.random.default_rng(1)
-    truth = {bag: people.table(bag, 0) for bag in people.tree.bags}
-    tables = {bag: table + rng.integers(-60, 61, table.shape) for bag, table in truth.items()}
-    return CliqueDesign(people.tree, (), [noise]), tables
-
-
-def test_another_estimator_finds_the_same_of_our_measurements() -> None:
-    """Where all cells have many persons, the model nearest to the measurements is the least-squares estimate."""
-    mbi = pytest.importorskip("mbi", reason="mbi is not installed (2.0 or later)")
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    from mbi import estimation
-
-    people = population(1, n=20_000)
-    values = np.random.default_rng(2).integers(0, people.tree.domain.sizes, people.records.values.shape)
-    people = replace(people, records=replace(people.records, values=values))
-    design, tables = _measured(people)
-    domain = people.tree.domain
-    measurements = [
-        mbi.LinearMeasurement(
-            table[0].astype(float), domain.named(clique), stddev=math.sqrt(design.noise[0][clique].variance)
-        )
-        for clique, table in tables.items()
-    ]
-    release = design.release([tables], Seed(1))
-    model = estimation.LBFGS().estimate(mbi.Domain(domain.names, domain.sizes), measurements, iters=400)
-    for bag in people.tree.bags:
-        assert people.table(bag, 0).min() > 700
-        theirs = np.asarray(model.project(tuple(people.tree.domain.names[a] for a in bag)).datavector())
-        ours = release.estimates[0].table(bag)[0]
-        np.testing.assert_allclose(theirs, ours, atol=1e-6)
-        assert np.abs(tables[bag][0] - ours).mean() > 2.0

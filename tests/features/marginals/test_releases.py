@@ -18,14 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 from releases.command import printed
 from releases.made_case import made_case
-from releases.small import public_bytes, run
-from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, records, write_wide
+from releases.small import run
+from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, write_wide
 
-import features.marginals.estimation as estimation
-import features.marginals.whole as whole
 import pipeline.confidential.measure
 import pipeline.confidential.steps
-import spinewise as sw
 from auditor.check.release import check_release
 from auditor.form import read_form
 from auditor.program import audit
@@ -49,19 +46,6 @@ def declared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """That with combinations that cannot occur, exact numbers and amounts."""
     return made_case(tmp_path_factory, "cliques_known") / "out" / "wide"
-
-
-@pytest.mark.slow
-def test_records_in_memory_and_small_batches_change_no_number(
-    declared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(estimation, "_AT_ONCE", 200)
-    monkeypatch.setattr(whole, "AT_ONCE", 1)
-    root = declared
-    spec = sw.Spec.read(root.parents[1] / "release.toml")
-    again = sw.run(spec, records=records().sample(frac=1, random_state=1), out=tmp_path / "out", workers=1)
-    expected, found = public_bytes(root), public_bytes(again.directory)
-    assert [name for name in expected if expected[name] != found[name] and name.endswith(".parquet")] == []
 
 
 # -- records ----------------------------------------------------------------------------------------------------------
@@ -107,14 +91,6 @@ def test_records_that_change_between_two_readings_are_refused_before_anything_is
     assert text.startswith(f"companions.{'-'.join(CLIQUES[reading - 1])}.input: these are not the records that were c")
     assert not list((tmp_path / "out").rglob("measurements"))
     assert [path.name for path in (tmp_path / "out").rglob("refused.txt")] == ["refused.txt"]
-
-
-def test_records_that_cannot_be_are_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    zeros = 'name = "wide"\nstructural_zeros = "age == child and school == first"\n'
-    with pytest.raises(RefusedError) as refused:
-        run(write_wide(tmp_path / "in", ('name = "wide"\n', zeros)), tmp_path / "out")
-    assert refused.value.reason().startswith("companions.age-sex-school.structural_zeros: ")
-    assert not list((tmp_path / "out").rglob("measurements"))
 
 
 def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(
@@ -203,13 +179,6 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declare
     pd.testing.assert_frame_equal(
         release.table("tenure.rooms", "tract"), release.companion("tenure-rooms").table("tenure.rooms", "tract")
     )
-
-
-def test_a_plan_names_each_clique_and_divides_no_budget_between_them(declared: Path) -> None:
-    spec = declared.parents[1] / "release.toml"
-    assert "Mean error of one number of tenure-rooms: tenure * rooms" in printed("plan", spec)
-    with pytest.raises(InputError, match="universes that are estimated together cannot be divided yet"):
-        printed("plan", spec, "--rho", "3", "--weights", "tract: work = 1")
 
 
 # -- what is known of the records -------------------------------------------------------------------------------------

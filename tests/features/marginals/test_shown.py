@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from releases.browser import chromium, opened
@@ -19,8 +17,6 @@ from features.marginals.shown import MarginalsView, marginals_view
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
-#: In the order of the spec.
-STATED = [("age", "sex", "school"), ("school", "work"), ("work", "tenure", "car"), ("tenure", "rooms")]
 #: A ring, which is filled in.
 RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
 
@@ -29,40 +25,6 @@ RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "ag
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a release with two attributes that have labels."""
     return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
-
-
-def _section(page: Path) -> ElementTree.Element:
-    found = re.search(r'<section id="cliques".*?</section>', page.read_text("utf-8"), re.DOTALL)
-    assert found is not None
-    return ElementTree.fromstring(found[0])
-
-
-def _text(element: ElementTree.Element) -> str:
-    return " ".join("".join(element.itertext()).split())
-
-
-def _tables(page: Path) -> list[list[list[ElementTree.Element]]]:
-    """Rows of cells of each table of the section, heads first."""
-    tables = _section(page).iter("table")
-    return [[list(row) for row in table.iter("tr")] for table in tables]
-
-
-def test_each_pair_names_the_cliques_that_have_it(page: Path) -> None:
-    """Row and column heads in the schema's order, a number for each declared clique, and else words for a guess."""
-    head, *rows = _tables(page)[0]
-    titles = ["Age <group>", "sex", "school", "work", "tenure", "Number of rooms", "car"]
-    assert [_text(cell) for cell in head[1:]] == titles
-    assert [_text(row[0]) for row in rows] == titles
-    names = list(ATTRIBUTES)
-    for one, row in zip(names, rows, strict=True):
-        for other, cell in zip(names, row[1:], strict=True):
-            have = [str(number) for number, clique in enumerate(STATED, start=1) if {one, other} <= {*clique}]
-            expected = "itself" if one == other else ", ".join(have) or "·a guess"
-            assert _text(cell) == expected, (one, other)
-    # 13 of 21 pairs are guesses; one of two neighbours closes a triangle over what they share.
-    needed = {_text(row[0]): [_text(cell) for cell in row[1:]] for row in _tables(page)[2][1:]}
-    assert len(needed) == 13
-    assert needed["Age <group> × work"] == ["12", "Age <group> × school × work (48 cells)"]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.wide import AMOUNTS, ATTRIBUTES, BINS, CLIQUES, DECLARED, SPEC, STATED
+from releases.wide import AMOUNTS, BINS, CLIQUES, DECLARED, SPEC, STATED
 
 from pipeline.errors import SpecError
 from pipeline.privacy.budget import MOVED
@@ -70,20 +70,6 @@ def _at(stated: str) -> Change:
 
 def _fingerprints(spec: ReleaseSpec) -> list[object]:
     return [one.privacy_fingerprint() for one in spec.universes()]
-
-
-def test_every_clique_is_a_universe_with_its_part_of_the_budget() -> None:
-    universes = _spec().universes()
-    assert [one.schema.names for one in universes] == list(CLIQUES)
-    assert [one.name for one in universes] == ["", "age-sex-school", "work-tenure-car", "tenure-rooms"]
-    assert {one.budget for one in universes} == {Fraction(3, 4)}
-    for universe, clique in zip(universes, CLIQUES, strict=True):
-        for level in universe.strategy.levels:
-            assert [(one.query.name, one.share) for one in level.queries] == [(" * ".join(clique), Fraction(1))]
-    assert [one.record_attributes for one in universes[1:]] == [()] * 3
-    assert [one.name for one in universes[0].record_attributes] == [*ATTRIBUTES]
-    assert [one.own_records for one in universes] == [False, True, True, True]
-    assert _fingerprints(_spec(_exact('block = ["total"]'))) == _fingerprints(_spec())
 
 
 def test_parts_of_the_budget_are_those_that_are_stated_and_one_of_the_others() -> None:
@@ -158,12 +144,6 @@ def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> 
         prices += cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), "zcdp", "change-one")
     assert sum(one.own_budget for one in universes) + prices == 3
     assert {one.unit.records for one in universes} == {2}
-
-
-def test_a_value_that_never_occurs_may_be_stated_before_pairs_are_chosen() -> None:
-    for universe in _spec(_zeros('[{ school = "third" }]'), _choose("")).universes():
-        per_value = universe.schema.n_cells // 4
-        assert universe.structural_zeros.sum() == (per_value if "school" in universe.schema.names else 0)
 
 
 #: What does not go with cliques, as the key that is named; all that goes with no other table of its own.

@@ -170,16 +170,3 @@ def test_where_sums_are_held_draws_vary_as_the_truth_once_they_are_held() -> Non
     drawn, _ = Shrinkage.of([cells]).drawn(cells, [one.reshape(away.shape) for one in _uniform(away.size)])
     held = drawn - drawn.mean(axis=1, keepdims=True)
     assert float(held.std()) == pytest.approx(float(away.std()), rel=0.03)
-
-
-def test_centred_deviations_are_those_beside_the_held_sums() -> None:
-    rng = np.random.default_rng(6)
-    used = np.zeros((1, 4, 3), bool)
-    used[:, :3] = True
-    out, free = centred(rng.normal(size=used.shape), used)
-    np.testing.assert_allclose(out.sum(axis=1), 0.0, atol=1e-12)
-    np.testing.assert_allclose(out.sum(axis=2), 0.0, atol=1e-12)
-    np.testing.assert_allclose(free[used], (1 - 1 / 3) * (1 - 1 / 3))
-    # The part that is left of the variance, by dense algebra.
-    centre = np.eye(3) - 1 / 3
-    np.testing.assert_allclose(np.diag(np.kron(centre, centre)), free[0, :3].ravel())

@@ -116,14 +116,6 @@ def test_what_is_filled_in_has_the_most_entropy_that_the_measured_tables_in_it_a
     assert _off_maximum_entropy(seed) > 1000
 
 
-def test_with_hardly_any_noise_the_truth_comes_out() -> None:
-    people = population(11)
-    released = _released(people, measured(people, 0, 1e-9))
-    for level, tables in enumerate(released):
-        for bag, found in zip(people.tree.bags, tables, strict=True):
-            np.testing.assert_array_equal(found, people.table(bag, level))
-
-
 def test_a_stage_is_the_nearest_to_the_estimate_by_another_solver() -> None:
     """One clique of one attribute in two leaves: the least-squares problem of the children, by cvxpy."""
     domain = AttributeSizes(("a",), (5,))

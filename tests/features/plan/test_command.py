@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ from releases.small import write_town
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
-from geography.off_spine import OffSpineAreas, off_spine_distances
-from pipeline.errors import InputError
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
@@ -50,45 +47,6 @@ def spec_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def invoke(*arguments: object) -> str:
     return printed("plan", *arguments)
-
-
-def test_it_shows_what_json_has(spec_alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few lines, or with --details every level and query, the promise, what is exact and the cost; of no records."""
-    lines = invoke(spec_alone).splitlines()
-    data = json.loads(invoke(spec_alone, "--json"))
-    assert len(lines) == 8, "six, and two of the companion"
-    assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
-    for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
-        rows = [row for row in data["universes"][universe]["expected"] if row["query"] == query]
-        errors = [
-            f"{row['level']} {'exact' if not row['per_number'] else format(row['per_number'], ',.2f')}" for row in rows
-        ]
-        assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
-    shown = " ".join(invoke(spec_alone, "--details").split())
-    for part in (
-        "county 2, tract 6, block",
-        "Published exactly (not protected): total of every county.",
-        "grown * sex",
-    ):
-        assert part in shown
-    assert re.search(r"epsilon = [0-9.]+ at delta = 1e-10", shown)
-    monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
-    assert "with 1 worker; run would refuse it." in " ".join(invoke(spec_alone, "--workers", "2").split())
-    assert json.loads(invoke(spec_alone, "--json"))["here"]["fits"] is False
-
-
-def test_it_says_what_a_division_makes_worse(spec_alone: Path) -> None:
-    """Compared with the errors of the two plans in JSON."""
-    arguments = (spec_alone, "--rho", "2", "--weights", "tract: total = 1")
-    said = " ".join(invoke(*arguments).split())
-    data = json.loads(invoke(*arguments, "--json"))
-    own = {(row["level"], row["query"]): row["per_number"] for row in data["universes"][0]["expected"]}
-    new = {(row["level"], row["query"]): row["per_number"] for row in data["best"]["expected"]}
-    ratios = {place: number / own[place] for place, number in new.items() if own.get(place) and number}
-    worst = max(ratios, key=lambda place: ratios[place])
-    change = f"from {own[worst]:,.2f} to {new[worst]:,.2f} ({ratios[worst] - 1:+.0%})"
-    assert f"become worse: {worst[0]} {worst[1]} {change}" in said
-    assert f"; {sum(ratio < 0.995 for ratio in ratios.values())} become better." in said
 
 
 @pytest.mark.parametrize("name", ["town", "bypass"])
@@ -243,30 +201,6 @@ code = "tract"
     assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
 
 
-def test_the_spine_is_shown_with_its_areas_off_it_and_written(tmp_path: Path) -> None:
-    """Distances of areas from the listed spine and the regrouped one; areas as the release will have them."""
-    levels = "levels = { county = 1, tract = 3, block = 5 }"
-    spec = write_town(tmp_path, (levels, f'{levels}\nregroup = {{ file = "areas.csv" }}'))
-    blocks = pd.read_csv(tmp_path / "blocks.csv", dtype=str)["block"]
-    pd.DataFrame({"kind": "place", "code": "1", "geocode": blocks[3:9]}).to_csv(tmp_path / "areas.csv", index=False)
-    geography = load_spec(spec).geography
-    listed, spine = read_listed_spine(geography), read_spine(geography)
-    areas = OffSpineAreas.of(listed, ["place"] * 6, ["1"] * 6, blocks[3:9].tolist())
-    (before,), (after,) = off_spine_distances(listed, areas), off_spine_distances(spine, areas.moved(listed, spine))
-    assert after < before
-    for name in ("areas.parquet", "spine.csv"):
-        rows = [line.split() for line in invoke(spec, "--spine", "--write", tmp_path / name).splitlines()]
-        assert ["place", "1", f"{before:.2f}", str(before), f"{after:.2f}", str(after)] in rows
-        sizes = np.diff(spine.child_offsets(1))
-        tract = ["tract", len(spine.levels[1]), sizes.min(), f"{np.median(sizes):.0f}", sizes.max()]
-        assert next(row for row in rows if row[:1] == ["tract"])[:5] == list(map(str, tract))
-    written = pd.read_csv(tmp_path / "spine.csv", dtype=str)
-    assert written["block"].tolist() == spine.leaf_level.geocodes.tolist()
-    for name, told in (("spine.csv", "exists already"), ("spine.txt", r"\.csv and \.parquet are allowed")):
-        with pytest.raises(SpinewiseError, match=told):
-            invoke(spec, "--spine", "--write", tmp_path / name)
-
-
 def test_a_preset_is_written_out(tmp_path: Path) -> None:
     """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
     text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
@@ -345,17 +279,3 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
         for size in ("empty", "50 to 499")
     )
     assert empty["per_number"] < large["per_number"]
-
-
-def test_an_earlier_release_of_other_areas_is_refused(
-    town_spec: Path, named_town: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without any, the plan says what is missing."""
-    assert "by_size" not in planned(town_spec)
-    assert "name an earlier release of the same areas with --like" in " ".join(
-        printed("plan", town_spec, "--details").split()
-    )
-    nowhere = lambda expectation, _, level: np.full(len(expectation.spine.level(level)), -1)  # noqa: E731
-    monkeypatch.setattr("features.plan.sizes._people", nowhere)
-    with pytest.raises(InputError, match="has none of the areas"):
-        printed("plan", town_spec, "--like", named_town, "--json")

@@ -14,17 +14,16 @@ import pandas as pd
 import pytest
 from releases.asked import PURE, ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
 from releases.command import printed
-from releases.small import QUICK, write_town
 from releases.small import run as run_release
+from releases.small import write_town
 
-from features.questions.explaining import Published, explain_question, why_not
+from features.questions.explaining import explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
 from pipeline.questions.released.combined import read_combination
-from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.questions.combining import combine_answer, is_combined, release_of
@@ -297,41 +296,3 @@ def test_what_a_release_knows_exactly_stays_so(town: Path, tmp_path: Path, monke
     (folder,) = (spec.parent / "answers").glob("count-block-*")
     note = read_combination(RunDirectory(folder)).note
     assert "that the release knows exactly are as there" in note
-
-
-@pytest.fixture
-def asked_town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The town's, now with a dataset; no records."""
-    place = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
-    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
-    asked_town = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"', 'dataset = "people"'))
-    (asked_town.parent / "persons.csv").unlink()
-    return asked_town
-
-
-def published_of(asked_town: Path, town: Path, text: str, rho: str = "1/200") -> Published | None:
-    return explain_question(checked(asked_town, text, rho), town).published
-
-
-def test_the_release_answers_with_its_own_intervals(asked_town: Path, town: Path) -> None:
-    found = published_of(asked_town, town, "count by tract, sex where age in adult, old")
-    assert found is not None
-    frame = open_release(town).query("sex").where(age=["adult", "old"]).at("tract")
-    widths = [(frame[f"{sex}:high90"] - frame[f"{sex}:low90"]) / 2 for sex in ("f", "m")]
-    inexact = np.concatenate(widths)
-    assert found.half_width == pytest.approx(np.median(inexact[inexact > 0]))
-    assert found.enough
-
-
-def test_what_the_release_does_not_have_it_does_not_answer(asked_town: Path, town: Path, tmp_path: Path) -> None:
-    more = published_of(asked_town, town, "count by tract, sex", "5")
-    assert more is not None
-    assert not more.enough, "a question that buys more is not called answered"
-    assert published_of(asked_town, town, "count") is None  # the spine has two tops
-    income = checked(asked_town, "mean income by tract", between=("0", "9"), unit="1")
-    assert explain_question(income, town).published is None
-    with pytest.raises(InputError):
-        published_of(asked_town, tmp_path / "none", "count by tract")

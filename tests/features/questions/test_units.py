@@ -261,29 +261,6 @@ def test_a_cell_that_stands_twice_is_refused_as_in_a_run(tmp_path: Path) -> None
         assert "a cell that an earlier row has" in error.value.details.read_text("utf-8")
 
 
-def test_rows_are_added_up_where_the_spec_says_so(tmp_path: Path) -> None:
-    spec = write_long(tmp_path, add=True, shift=True)
-    with ledger_of(tmp_path, budget="9"):
-        root = ask(spec, "count by shift", "5")
-    answer = pd.read_csv(root / "public" / "answer.csv").set_index("shift")["count"]
-    assert abs(answer.sum() - 400) <= 6
-
-
-def test_columns_beyond_the_schema_have_their_values_though_others_are_coded(tmp_path: Path) -> None:
-    spec = write_workers(tmp_path, ('form = "microdata"', 'form = "microdata"\ncoded = true'))
-    people = pd.read_csv(tmp_path / "workers.csv", dtype={"area": str})
-    people["age"] = people["age"].map({"0-17": 0, "18-64": 1, "65+": 2})
-    people["sex"] = people["sex"].map({"f": 0, "m": 1})
-    people.to_csv(tmp_path / "workers.csv", index=False)
-    with ledger_of(tmp_path, budget="9"):
-        root = ask(spec, "count by sex, shift", "5")
-    answer = pd.read_csv(root / "public" / "answer.csv")
-    true = people.assign(sex=people["sex"].map({0: "f", 1: "m"})).groupby(["sex", "shift"]).size().reset_index(name="n")
-    both = answer.merge(true)
-    assert len(both) == 4
-    assert ((both["count"] - both["n"]).abs() <= 4).all()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

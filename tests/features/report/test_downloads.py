@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import openpyxl
 import pandas as pd
 import pytest
-from releases.browser import WEBSITE, Opened, opened
+from releases.browser import Opened, opened
 from releases.named import FORMULA, SCRIPT, TURNED
 
 from pipeline.published import release_at
-from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.layout import RunDirectory
 
@@ -81,69 +79,6 @@ def test_the_whole_table_is_every_area_of_every_level(shown: Opened, named_town:
                     assert of_the_table[f"{one}_x"].tolist() == of_the_table[f"{one}_y"].tolist()
         assert book["notes"]["A2"].value == _STATUS
         assert all(isinstance(one, int) for one in rows[0][3:7])
-
-
-@pytest.mark.slow
-def test_a_file_says_what_it_is(shown: Opened, named_town: Path, tmp_path: Path) -> None:
-    about = open_reader(named_town).spec.about
-    title = shown.page.locator("h1").text_content()
-    shown.wait("select_option", "#table", "1")
-    view = taken(shown, "#download", tmp_path)
-    lines = notes(view)
-    assert lines[0].startswith("Table ")
-    assert _STATUS in lines
-    assert title in lines
-    assert f"Publisher: {about.publisher}" in lines
-    assert any(line.startswith("Reference date: ") for line in lines) == bool(about.reference_date)
-    assert lines[-1].startswith("90 % intervals contain the true count in 90 % of cases. Half of the margins")
-    margins = pd.read_csv(view).filter(like=":moe90").to_numpy().ravel()
-    half = float(lines[-1].rstrip(".").rsplit(" ", 1)[1].replace(",", ""))
-    assert (margins <= half).mean() >= 0.5 > (margins < half).mean()
-    picture = ElementTree.parse(taken(shown, "#as-svg", tmp_path)).getroot()
-    words = " ".join(" ".join(picture.itertext()).split())
-    for line in (shown.page.locator("#picture-title").text_content(), *lines[1:]):
-        assert " ".join(line.split()) in words
-
-
-@pytest.mark.slow
-def test_from_a_disk_nothing_shows_its_address_and_online_all_is_copied(
-    browser: Any, shown: Opened, named_town: Path, tmp_path: Path
-) -> None:
-    shown.page.evaluate("document.getElementById('takeaway').open = true")
-    assert not shown.page.locator("#link").is_visible()
-    assert not shown.page.locator("#embed-code").is_visible()
-    assert shown.page.locator("#on-disk").is_visible()
-    assert "file:" not in shown.page.locator("main").inner_text() + shown.page.input_value("#citation")
-    assert "file:" not in taken(shown, "#download", tmp_path).read_text("utf-8")
-
-    online = opened(browser, RunDirectory(named_town).report, online=True)
-    online.page.evaluate("document.getElementById('takeaway').open = true")
-    assert not online.page.locator("#on-disk").is_visible()
-    online.page.evaluate(
-        "document.addEventListener('copy', () => { window.copied = String(document.activeElement.value); })"
-    )
-    for button, place in (("link", "link"), ("embed-code", "embed-code"), ("citation", "citation")):
-        online.page.click(f"[data-copy={button}]")
-        online.page.wait_for_function("() => document.getElementById('said').textContent === 'Copied'")
-        copied = online.page.evaluate("window.copied")
-        assert copied == online.page.input_value(f"#{place}")
-        assert WEBSITE in copied
-    assert f"From: {WEBSITE}report.html" in "\n".join(notes(taken(online, "#download", tmp_path)))
-    assert online.complaints == []
-
-
-@pytest.mark.slow
-def test_an_area_is_found_though_its_name_is_misspelt_and_what_is_no_name_finds_nothing(shown: Opened) -> None:
-    for typed in ("Aldr", "adler county", "County Alder", "ALDER COUNTRY", "spingfield", "Sprngfeild", "tract a01"):
-        shown.page.fill("#search", "")
-        shown.page.fill("#search", typed)
-        shown.page.wait_for_selector("#found li[role=option]")
-        first = shown.page.locator("#found li").first.text_content()
-        wanted = "Springfield" if typed.lower().startswith("sp") else "Alder County"
-        assert first.startswith(wanted) or (typed == "tract a01" and "(tract A01)" in first), typed
-    for typed in ("qqqq", "Oldenburg", "xx"):
-        shown.page.fill("#search", typed)
-        shown.page.wait_for_selector("text=No such area in this page.")
 
 
 def test_the_page_escapes_every_word(named_town: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from releases.drawn import drawn_table, parts_of
 
-from features.report.moments import Reported, held_bytes
+from features.report.moments import Reported
 from features.report.table_numbers import MarginSummary
 from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
@@ -20,25 +20,8 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
 from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import UNKNOWN, classes_of, tenths
-from pipeline.release.tables import ReleasedTable
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.linear.pairs import rows_of
-
-
-@pytest.mark.parametrize(
-    ("count", "margin", "noisy"),
-    [(300, 100, True), (300, 99, False), (100, 34, True), (99, 90, False), (0, 500, False)],
-)
-def test_noise_is_large_beside_numbers_that_are_far_from_zero(count: int, margin: int, noisy: bool) -> None:
-    """Half intervals of a third of a mean of 100 or more; the mean is that of all numbers, in any parts."""
-    counts = np.array([[count - 50 if count else 0, count + 50 if count else 0]] * 6)
-    ends = counts - float(margin), counts + float(margin)
-    whole = ReleasedTable("t", "level", "q", np.arange(6).astype(str), ("a", "b"), counts, *ends)
-    summary = MarginSummary()
-    for part in parts_of(whole, 4):
-        summary.add(part)
-    assert summary.mean == count
-    assert summary.is_noisy is noisy
 
 
 @pytest.mark.parametrize("step", [7, 1000])
@@ -118,20 +101,6 @@ def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
         assert moments.shared.shape[-2:] == shape or not moments.shared.size
         sizes.append(moments.shared.size + moments.nested.size)
     assert reported(spec, spine).widest == max(sizes)
-
-
-def test_more_tables_and_areas_cost_more_and_no_margins_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    both = {"total": ALL, "detailed": ALL}
-    known = reported(*stated(tmp_path, both))
-    assert reported(*stated(tmp_path, {"total": ALL})).bytes < known.bytes
-    assert reported(*stated(tmp_path, both, 12)).bytes > 1.8 * known.bytes
-    assert reported(*stated(tmp_path, both, publish="margins = false")) == Reported()
-    spec, spine = stated(tmp_path, both)
-    (universe,) = spec.universes()
-    monkeypatch.setattr("features.report.moments.MOST_HELD", held_bytes(universe, 1))
-    assert reported(spec, spine) == Reported()
 
 
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

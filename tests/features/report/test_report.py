@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import shutil
 import stat
 from decimal import Decimal
 from pathlib import Path
@@ -14,20 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matrix.shown import content_of, numbers_of, page_shows_the_tables
-from releases.browser import opened
-from releases.mapped import write_mapped_town
-from releases.pages import english_in, marked_texts, outside_of_signs, report_in, visible
+from releases.pages import marked_texts, outside_of_signs, report_in, visible
 from releases.small import QUICK, run, write_town
 
-import features.report.explorer
-import features.report.workers
-from pipeline.errors import InputError, SpecError
-from pipeline.execution.progress import Silent
 from pipeline.model.texts.catalogue import Numerals
-from pipeline.published import open_finished, release_at
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.verify import verify_release
 
 
 def test_the_page_holds_every_number_and_says_which_are_exact_and_which_unknown(town: Path) -> None:
@@ -47,17 +38,6 @@ def test_the_page_holds_every_number_and_says_which_are_exact_and_which_unknown(
     assert certain > 20
 
 
-def test_the_page_loads_nothing_and_says_what_it_is(town: Path) -> None:
-    page = RunDirectory(town).report.read_text("utf-8")
-    assert "default-src 'none'" in html.unescape(page)
-    assert "NOT FOR RELEASE: insecure test key" in page
-    markup = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)
-    assert not re.search(r"""(src|href)=["'](?!#)""", markup)
-    assert "://" not in markup
-    assert "rho = 2" in markup
-    assert "Impossible combinations" in markup
-
-
 def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
     directory = RunDirectory(town)
     assert stat.S_IMODE(directory.accuracy_page.stat().st_mode) == 0o600
@@ -69,47 +49,6 @@ def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
     cells = re.findall(r"<td>([^<]*)</td>", rows[0])
     assert cells[:2] == [str(len(stored)), f"{error.mean():.2f}"]
     assert cells[7] == str(int(error.max()))
-
-
-def test_of_very_many_areas_the_intervals_say_what_is_exact(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Matrices for each of them would not fit: the page has the same numbers and marks, and no covariances."""
-    usual = RunDirectory(town).report.read_text("utf-8")
-    monkeypatch.setattr(features.report.workers, "MOST_HELD", 0)
-    bare = report_in(town, "en")
-    for one, other in zip(content_of(usual)["tables"], content_of(bare)["tables"], strict=True):
-        for level, where in one["levels"].items():
-            assert ("moments" in where, "moments" in other["levels"][level]) == (True, False)
-            numbers = numbers_of(usual, where["numbers"]), numbers_of(bare, other["levels"][level]["numbers"])
-            assert np.array_equal(*numbers)
-
-
-def test_a_table_that_is_too_large_for_files_too_is_named(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features.report.workers, "_MOST_NUMBERS", 100)
-    monkeypatch.setattr(features.report.explorer, "_MOST_BESIDE", 200)
-    told = report_in(town, "en").split("that are too large for this page")[1]
-    assert "tables/detail/block.parquet" in told
-    assert "tables/detail/tract.parquet" not in told
-
-
-def test_outlines_are_a_public_input_of_the_run(mapped_town: Release, tmp_path: Path) -> None:
-    """Changed afterwards they are found; with others the same folder would be another run's."""
-    content = content_of(mapped_town.report.read_text("utf-8"))
-    assert [level["map"] and level["map"]["areas"] for level in content["levels"]] == [None, 6, None]
-    copy = RunDirectory(Path(shutil.copytree(mapped_town.directory, tmp_path / "out" / "town")))
-    outlines = copy.polygons("tract")
-    kept = outlines.read_text()
-    outlines.write_text(kept + "\n")
-    (problem,) = verify_release(release_at(copy.root), 1, Silent())
-    assert "polygons/tract.geojson" in problem
-    outlines.write_text(kept)
-    spec = write_mapped_town(tmp_path / "in")
-    file = tmp_path / "in" / "tracts.geojson"
-    file.write_text(file.read_text().replace("[1, 0]", "[1, 0.5]"))
-    with pytest.raises(InputError, match="holds another run: it differs in the polygons"):
-        run(spec, tmp_path / "out")
-    named = ("[companions.units]", '[report.polygons.tracts]\nfile = "x"\ncode = "id"\n\n[companions.units]')
-    with pytest.raises(SpecError, match=r"report\.polygons\.tracts: 'tracts' is not a level; did you mean 'tract'\?"):
-        run(write_town(tmp_path / "wrong", QUICK[0], named), tmp_path / "out")
 
 
 SPEC = """
@@ -172,18 +111,6 @@ def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> Non
     assert half > 0
 
 
-#: Every text of the explorer and of the pictures, and what is said aloud of their parts.
-SPOKEN = r"""() => {
-  const found = [];
-  for (const place of document.querySelectorAll('#explorer, .chart')) {
-    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode()) found.push(walker.currentNode.data);
-    for (const one of place.querySelectorAll('[aria-label]')) found.push(one.getAttribute('aria-label'));
-  }
-  return found.join('\n');
-}"""
-
-
 #: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
 DATA = set(
     re.findall(
@@ -195,55 +122,12 @@ DATA = set(
 )
 
 
-@pytest.fixture(scope="module")
-def spanish(named_town: Path) -> str:
-    return report_in(named_town, "es")
-
-
 def test_whatever_the_page_says_is_from_the_catalogue(named_town: Path) -> None:
     """Every text is between signs; what is not is a word of the spec."""
     page = report_in(named_town, "es", marked_texts())
     text = visible(page)
     assert text.count("\u27e6") > 150
     assert outside_of_signs(text) - DATA == set()
-
-
-def test_no_english_is_left_in_the_spanish_page(named_town: Path, spanish: str) -> None:
-    text = re.sub(r"\s+", " ", visible(spanish))
-    assert english_in(text) == []
-    assert len(english_in(visible(report_in(named_town, "en")))) > 80
-    assert '<html lang="es">' in spanish
-    assert "Los números" in text
-    assert "Fecha de referencia: 1 de abril de 2030." in text
-
-
-def words_of(town: Path) -> set[str]:
-    """The words of the town's spec, names and notes."""
-    release = open_finished(town, check_hashes=False)
-    names = [name for level in release.names.values() for name in level.in_language("es")]
-    text = " ".join([str(release.manifest.spec), *names])
-    return set(re.findall(r"[^\W\d_]{2,}", text))
-
-
-@pytest.mark.slow
-def test_whatever_the_scripts_write_is_from_the_catalogue(browser: Any, named_town: Path, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    path.write_text(report_in(named_town, "es", marked_texts()), "utf-8")
-    shown = opened(browser, path)
-    page = shown.page
-    page.fill("#search", "nowhere at all")
-    page.wait_for_selector("#found .hint")
-    page.fill("#search", "A0")
-    page.wait_for_selector("#found [role=option]")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#area h3")
-    for measure in ("margin", "share", "count"):
-        if page.locator(f'#measure option[value="{measure}"]').count():
-            shown.wait("select_option", "#measure", measure)
-        spoken = re.sub(r"\w+…", "", page.evaluate(SPOKEN))  # a long label in a picture is cut
-        assert spoken.count("\u27e6") > 30
-        assert outside_of_signs(spoken) - words_of(named_town) - {"PNG", "SVG", "CSV"} == set()
-    assert shown.complaints == []
 
 
 def test_scripts_and_pages_write_numbers_alike(browser: Any) -> None:

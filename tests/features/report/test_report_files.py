@@ -18,11 +18,9 @@ from releases.small import QUICK, request_of, run, write_town
 import features.report.moments
 import pipeline.pages.areas
 import pipeline.pages.chunks
-from features.report.page import SCRIPTS
 from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Notes, Step
-from pipeline.pages.templates import asset
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.run import run_release
@@ -139,39 +137,6 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, large: Run
     assert int(total.split(" ")[0]) == wanted["a00"] + stored.iloc[7]["a00"]
     assert "(" in total
     assert shown.complaints == []
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small_page")
-def test_too_many_areas_are_paged_and_not_drawn(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fewer = {
-        name: asset(name, "features.report").replace("MOST_AREAS = 300000", "MOST_AREAS = 100") for name in SCRIPTS
-    }
-    monkeypatch.setattr("pipeline.pages.templates.asset", lambda name, _: fewer[name])
-    job = large_report(tmp_path / "large", tracts=6, blocks=30, cells=5)
-    shown = opened(browser, job.run.report)
-    shown.wait("select_option", "#table", "1")
-    shown.wait("select_option", "#level", "2")
-    assert shown.page.locator("#picture svg").count() == 0
-    assert shown.page.locator("#download").is_disabled()
-    stored = pd.read_parquet(job.run.main.table("age", "block"))
-    for _ in range(7):
-        shown.wait("click", "#next")
-    assert [row[0] for row in shown_rows(shown)] == stored["geocode"].tolist()[175:]
-    assert shown.complaints == []
-
-
-@pytest.mark.slow
-def test_missing_files_are_said_and_what_was_shown_stays(browser: Any, large: RunDirectory, tmp_path: Path) -> None:
-    shutil.copy(large.report, tmp_path / "alone.html")
-    shown = opened(browser, tmp_path / "alone.html")
-    before = shown_rows(shown)
-    shown.wait("select_option", "#table", "1")
-    shown.wait("select_option", "#level", "2")
-    assert "they cannot be read" in shown.page.locator("#unread").text_content()
-    shown.wait("select_option", "#table", "0")
-    assert shown.page.locator("#unread").text_content() == ""
-    assert shown_rows(shown) == before
 
 
 @pytest.mark.slow

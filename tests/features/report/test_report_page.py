@@ -66,37 +66,6 @@ def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     shown.page.wait_for_selector("text=No such area in this page.")
 
 
-def test_search_and_answer_are_in_the_first_view(browser: Any, town: Path) -> None:
-    """On a screen of 844 pixels, without scrolling: the search, the answer in one sentence, and its bar to scale."""
-    shown = opened(browser, RunDirectory(town).report, width=390)
-    shown.page.set_viewport_size({"width": 390, "height": 844})
-    assert shown.page.locator("#search").bounding_box()["y"] < 400
-    shown.page.fill("#search", "B02")
-    shown.page.wait_for_selector("#found-0")
-    shown.wait("press", "#search", "Enter")
-    row = open_release(town).table("total", "tract").loc["B02"]
-    low, high = row["total:low90"], row["total:high90"]
-    sentences = shown.page.locator("#answer strong").all_text_contents()
-    assert sentences == [f"People in B02: {row['total']:,.0f} (90 % interval: {low:,.0f} to {high:,.0f})."]
-    assert shown.page.evaluate("scrollY") == 0
-    place = shown.page.locator("#answer").bounding_box()
-    assert place["y"] + place["height"] < 844
-    widths = "[...document.querySelectorAll('#answer .bar i')].map((one) => one.getBoundingClientRect().width)"
-    sure, open_ended = shown.page.evaluate(widths)
-    assert sure / (sure + open_ended) == pytest.approx(low / high, abs=0.02)
-    assert shown.complaints == []
-
-
-@pytest.mark.slow
-def test_on_paper_there_are_tables_and_no_controls(browser: Any, town: Path) -> None:
-    found = opened(browser, RunDirectory(town).report, width=700)
-    found.page.emulate_media(media="print")
-    for gone in ("nav", "#download", "#takeaway", "#as-svg", "#fade"):
-        assert not found.page.locator(gone).is_visible(), gone
-    assert found.page.locator("#counts").is_visible()
-    assert found.page.pdf()[:5] == b"%PDF-"
-
-
 #: A view of the report, as its address has it.
 _VIEW = "table=sex&level=tract&cell=young%20*%20m&show=share&order=most&area=tract:B02&compare=tract:A01,tract:B02"
 
@@ -132,21 +101,6 @@ def test_a_view_is_linked_and_gone_back_to(browser: Any, town: Path) -> None:
     again.page.goto(shown.page.input_value("#link"))
     again.page.wait_for_function("() => document.getElementById('area-title')?.textContent === 'tract B02'")
     assert shown.complaints + again.complaints == []
-
-
-@pytest.mark.slow
-def test_an_address_of_nothing_shows_the_page_as_it_is(browser: Any, town: Path) -> None:
-    """Names that are not there, broken escapes and anchors are no errors."""
-    for wrong in (
-        "table=nothing&level=&area=tract:ZZ&compare=x,tract:A01,:&page=-3&embed=all",
-        "area=%E0%A4%A",
-        "guide",
-    ):
-        shown = at(browser, RunDirectory(town).report, wrong)
-        assert shown.page.input_value("#table") == "0"
-        assert shown.page.locator("#area-title").count() == 0
-        assert shown.complaints == []
-        shown.page.context.close()
 
 
 _WIDTHS = (360, 800, 1280)
@@ -196,35 +150,6 @@ def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
         shown.page.evaluate("document.querySelector('.lead').style.color = '#ccc'")
         assert {one.split(":")[0] for one in broken(shown.page)} >= {"button-name", "color-contrast"}
     shown.page.context.close()
-
-
-def focused(shown: Opened) -> str:
-    return str(
-        shown.page.evaluate(
-            "document.activeElement.dataset.key || document.activeElement.id || document.activeElement.tagName"
-        )
-    )
-
-
-@pytest.mark.slow
-def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
-    """What is pressed keeps the focus though it is drawn again; where it is gone, what stands for it has it."""
-    shown = opened(browser, RunDirectory(town).report)
-    shown.wait("select_option", "#level", "2")  # block
-    for pressed, holds in (
-        ("[data-key=row-3]", "row-3"),
-        ("[data-key=compare]", "compare"),
-        ("[data-key=path-1]", "area-title"),
-        ("[data-key=below-2]", "below-2"),
-        ("[data-key=head-0]", "head-0"),
-        ("#everywhere", "counts-region"),
-        ("[data-key=out-2-3]", "counts-region"),
-    ):
-        shown.page.focus(pressed)
-        shown.wait("press", pressed, "Enter")
-        assert focused(shown) == holds, pressed
-    assert shown.page.locator("th[aria-sort=descending]").count() == 1
-    assert not shown.page.locator("#compare").is_visible()
 
 
 @pytest.mark.slow
@@ -303,11 +228,3 @@ def test_a_page_works_and_what_is_put_into_it_does_not_run(
     name: str, browser: Any, pages: dict[str, Path], tmp_path: Path
 ) -> None:
     runs_its_own_scripts_alone(browser, pages[name], tmp_path, ready=name == "report")
-
-
-def test_the_page_of_an_audit_too(browser: Any, tmp_path: Path) -> None:
-    findings = feature_module("features.audit.findings")
-    well = findings.certain("files", "hashes", "all", [], well="as stated")
-    audit = findings.Audit("audit", (well,), {"release": "town"})
-    page, _ = feature_module("features.audit.report").write_audit(audit, tmp_path / "audit", private=True)
-    runs_its_own_scripts_alone(browser, page, tmp_path)

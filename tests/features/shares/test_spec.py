@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from releases.command import feature_module, printed
+from releases.command import feature_module
 from releases.made_case import made_case
 from releases.shared_town import write_shared_town
-from releases.small import run
 
-import spinewise as sw
 from features.shares.forecast import SpreadGuess, guesses_like, places_of, shared_rows, spread_guessed
 from features.shares.public_share import shares_of
 from pipeline.errors import SpecError
-from pipeline.estimation.constraints import Known, distinguished_by_inputs
 from pipeline.privacy.budget import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -78,21 +72,6 @@ def test_each_mistake_has_its_message(keys: str, lines: list[str]) -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(SPEC + keys)
     assert str(error.value).splitlines() == [f"spec: postprocess.shares.{line}" for line in lines]
-
-
-def test_the_own_universe_alone_knows_them(tmp_path: Path) -> None:
-    spec = load_spec(write_shared_town(tmp_path))
-    job = cast("Any", SimpleNamespace(links=spec.links()))
-    found = {}
-    for universe in spec.universes():
-        knowledge = Known.of(job, universe, cast("Any", None), cast("Any", None)).knowledge
-        found[universe.name] = [type(one).__name__ for one in knowledge]
-    assert found == {"": ["BoundedByFacilities", "PublicShares"], "units": ["BoundedByFacilities"]}
-    (main, units) = spec.universes()
-    apart = distinguished_by_inputs(main)
-    assert [query.size for query in apart][-2:] == [share.query.size for share in shares_of(main)]
-    assert len(apart) == len(distinguished_by_inputs(replace(main, facts=()))) + 2
-    assert distinguished_by_inputs(units) == distinguished_by_inputs(replace(units, facts=()))
 
 
 # -- what a plan foretells --------------------------------------------------------------------------------------------
@@ -183,12 +162,6 @@ def test_the_budgets_give_the_errors_that_they_are_said_to(spec: Path) -> None:
     assert found[1]["error"] == pytest.approx(row["without"], rel=1e-3)
 
 
-def test_without_an_earlier_release_it_says_that_the_gain_is_unknown(spec: Path) -> None:
-    data = json.loads(printed("plan", spec, "--json"))
-    assert (data["shares"], data["shares_without_a_guess"]) == ([], ["homes"])
-    assert sw.plan(spec, workers=1).shares.empty
-
-
 @pytest.mark.slow
 def test_an_earlier_release_tells_it(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Its manifest's spread, and the persons that it released; of shares that it did not use nothing."""
@@ -214,35 +187,6 @@ def test_an_earlier_release_tells_it(tmp_path: Path, tmp_path_factory: pytest.Te
     again = plan_release(path, 1, root)
     assert again.unguessed_shares == ("rooms",)
     assert {row.name for row in again.shared} == {"beds"}
-
-
-@pytest.mark.slow
-def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
-    """Where areas are as far from their public shares as was guessed, and every count is far from 0."""
-    rng = np.random.default_rng(3)
-    codes = [f"1{tract:02}{block}" for tract in range(40) for block in range(6)]
-    homes = rng.integers(200, 600, len(codes))
-    pd.DataFrame({"block": codes, "homes": homes}).to_csv(tmp_path / "blocks.csv", index=False)
-    persons = np.maximum(np.rint(rng.normal(2.5 * homes, np.sqrt(4 * 2.5 * homes))), 0).astype(int)
-    pd.DataFrame({"block": codes, "male": persons, "female": persons // 2}).to_csv(tmp_path / "p.csv", index=False)
-    persons = persons + persons // 2
-    text = PLAN.replace("{ tract = 1, block = 2 }", "{ all = 1, tract = 3, block = 4 }").replace('"1/100"', '"1/2000"')
-    text = text.replace('{ tract = "1/2"', '{ all = "1/4", tract = "1/4"').replace("persons.csv", "p.csv")
-    text = text.replace('form = "microdata"', 'form = "wide"\ncells = [ { counts = "{sex}" } ]')
-    path = tmp_path / "plan.toml"
-    path.write_text(text + "[publish]\nmargins = false\nmicrodata = false\n")
-    # 1.5 times the persons of above: 3.75 a home, with a variance of 1.5^2 * 4 * 2.5 a home.
-    block = foretold(path, 3.75, 6)
-    errors = []
-    for key in range(1, 5):
-        path.write_text(path.read_text().replace("[geography]", f'key = "insecure-test:{key}"\n[geography]', 1))
-        root = run(path, tmp_path / f"out{key}")
-        released = pq.read_table(root / "public/tables/total/block.parquet").to_pandas()
-        truth = pd.Series(persons, index=codes).reindex(released.geocode).to_numpy()
-        errors.append(float(abs(released["total"].to_numpy() - truth).mean()))
-        path.write_text(path.read_text().replace(f'key = "insecure-test:{key}"\n', ""))
-    assert np.mean(errors) == pytest.approx(block["error"], rel=0.12)
-    assert block["error"] < 0.85 * block["without"]
 
 
 def test_where_public_shares_alone_do_no_budget_is_needed(spec: Path) -> None:

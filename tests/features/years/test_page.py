@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from releases.browser import Opened, opened
 from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import YEARS, MadeSeries
 
-import pipeline.pages.chunks
 from features.years.revision import DIRECTION_SUFFIX, revised, series_at
 from features.years.vintage import PAGE, write_revision
 
@@ -143,28 +140,3 @@ def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
 
 def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
     runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
-
-
-def test_the_same_releases_give_the_same_page_which_the_revision_lists(
-    revision: Path, town_series: MadeSeries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also what does not fit into the page, and is beside it."""
-    history = revised(series_at(town_series.out))
-    again = write_revision(history, tmp_path)
-    assert (again / PAGE).read_bytes() == (revision / PAGE).read_bytes()
-    stated = json.loads((revision / "revision.json").read_text("utf-8"))
-    listed = {path: one["sha256"] for path, one in stated["files"].items()} | stated["page"]
-    assert stated["page"][PAGE] == hashlib.sha256((revision / PAGE).read_bytes()).hexdigest()
-    assert {path: hashlib.sha256((revision / path).read_bytes()).hexdigest() for path in listed} == listed
-    assert set(listed) == {str(path.relative_to(revision)) for path in revision.rglob("*") if path.is_file()} - {
-        "revision.json"
-    }
-    monkeypatch.setattr(pipeline.pages.chunks, "LARGEST", 600)
-    apart = write_revision(history, tmp_path / "apart")
-    beside = {f"report/{path.name}" for path in (apart / "report").iterdir()}
-    assert beside
-    assert beside < set(json.loads((apart / "revision.json").read_text("utf-8"))["page"])
-    shutil.copytree(town_series.release("2031"), tmp_path / "out" / "padron-2031")
-    alone = write_revision(revised(series_at(tmp_path / "out")), tmp_path / "rev")
-    assert (alone / PAGE).is_file()
-    assert not (alone / "changes").exists(), "a history of one release has no change"

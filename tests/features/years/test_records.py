@@ -7,7 +7,6 @@ from collections import Counter
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -100,20 +99,6 @@ def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
     assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
 
 
-def test_what_has_no_spells_is_said(tmp_path: Path, town_spec: Path) -> None:
-    spec = write_series_town(tmp_path)
-    units = write_series_town(tmp_path / "units", UNITS)
-    first, second, third = (tmp_path / f"persons-{year}.csv" for year in YEARS)
-    for given, stated, before, message in (
-        (second, spec, [first], "state it as unit in [privacy], with at_most = 1"),
-        (second, spec, [tmp_path / "none.csv"], "none.csv: no such file"),
-        (second, units, [first, second, third, first], "found records of 5 periods; it has 2031 to 2033"),
-        (town_spec.parent, town_spec, [first], "--before: the spec is of one release"),
-    ):
-        (found,) = validate(given, stated, periods_before=before).findings
-        assert message in found.text
-
-
 @pytest.mark.parametrize(("neighbours", "moved"), [("change-one", 2), ("add-remove", 1)])
 @pytest.mark.parametrize("periods", [2, 3, 4])
 def test_what_people_lose_is_that_of_all_pairs_of_histories(periods: int, neighbours: str, moved: int) -> None:
@@ -193,25 +178,6 @@ def test_periods_and_their_days_are_those_of_pandas(step: Step, year: str) -> No
         assert series.days(period) == (str(other.start_time.date()), str(other.end_time.date()))
 
 
-def test_what_is_no_period_or_series_is_refused() -> None:
-    for period, message in (
-        ("2034", "has 2031 to 2033; what comes after is another series"),
-        ("2030", "has 2031 to 2033"),
-        ("31", "found '31'; a year of series 'padron' is written as 2031"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Series("padron", "2031", "2033").number(period)
-    for name, first, last, step, message in (
-        ("", "2031", "2032", "year", "found no name"),
-        ("one", "2032", "2031", "year", "found 2031 as its last period, before 2032"),
-        ("one", "2031-13", "2032-01", "month", "found '2031-13'; a month of series 'one' is written as 2031-01"),
-        ("one", "2031-02-29", "2031-03-01", "day", "found '2031-02-29', which is no day"),
-        ("one", "2031", "2032", "week", "found 'week'; allowed are year, quarter, month, day"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Series(name, first, last, cast("Step", step))
-
-
 def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
     """Of the spec's own design the mean variance over the periods; of independent ones three times a release's."""
     plan = series_plan(town_series.spec, [1, 3])
@@ -243,15 +209,3 @@ def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
     shown = printed("series", "plan", town_series.spec)
     assert "spells = 2 (the spec)" in shown
     assert "a history of all periods keeps 2,592 covariances" in shown
-
-
-def test_what_cannot_be_planned_is_refused(tmp_path: Path, town_spec: Path) -> None:
-    spec = write_series_town(tmp_path)
-    with pytest.raises(InputError, match="--spells: found 4; allowed are 1 to 3"):
-        series_plan(spec, [4])
-    with pytest.raises(InputError, match=r"has no \[series\]"):
-        printed("series", "plan", town_spec)
-    days = ("from = 2031\nto = 2033", 'from = "2031-01-01"\nto = "2031-12-31"\nstep = "day"')
-    plan = series_plan(write_series_town(tmp_path / "daily", days, ("spells = 2\n", "")))
-    assert [one.spells for one in plan.designs] == [None]
-    assert "more than 20 periods cannot be mixed" in plan.lines()[-1]

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import shutil
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -18,17 +14,15 @@ import pytest
 from releases.command import printed
 from releases.made_case import made_case
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, true_counts, write_series_town
-from releases.small import public_bytes, run_period
+from releases.small import run_period
 
 import features.years.chain
 from features.years.confidential import SeriesRecords
 from features.years.design import Design
 from features.years.revision import Revision, periods_of, revised, series_at
 from features.years.vintage import write_revision
-from geography.errors import InputError, SpinewiseError
+from geography.errors import InputError
 from pipeline.errors import ReleaseError
-from pipeline.reading.compare import compare
-from pipeline.reading.reader import open_reader
 
 LEVELS = ("county", "tract", "block")
 
@@ -83,46 +77,6 @@ def test_fewer_periods_and_independent_ones_have_a_history_too(
         _, covariance = apart.plain[level].sums(np.ones(4))
         assert np.abs(covariance[:, 0, 1]).max() < 1e-9 * covariance[:, 0, 0].max()
     assert [one is None for one in apart.changes[:2]] == [True, False]
-
-
-def test_commands(town_series: MadeSeries, tmp_path: Path) -> None:
-    """They change nothing of the releases, and a query's numbers of a change are those of the revision."""
-    before = [public_bytes(town_series.release(year)) for year in YEARS]
-    assert "by the number of their spells: 1: 1, 2: 1, 3: 1.62" in printed("series", "show", town_series.out)
-    report = json.loads(printed("series", "show", town_series.release("2032"), "--json"))
-    assert ([one["period"] for one in report["periods"]], report["rho"]) == (list(YEARS), "2")
-    folder = Path(printed("series", "revise", town_series.out, "--out", tmp_path / "a").strip())
-    again = Path(printed("-q", "series", "revise", town_series.out, "--out", tmp_path / "b").strip())
-    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)
-    assert [public_bytes(town_series.release(year)) for year in YEARS] == before
-    table = pd.read_parquet(folder / "tables" / "total" / "block.parquet")
-    assert list(table.columns) == ["geocode", "period", "total", "total:low90", "total:high90"]
-    assert len(table) == 3 * 12
-    for out, message in ((tmp_path / "a", ""), (folder / "revision.json", "revision.json: is not a folder")):
-        with pytest.raises(SpinewiseError, match=message):
-            printed("series", "revise", town_series.out, "--out", out)
-    change = ("--at", "tract", "--change", "2031..2033", "--format", "csv")
-    rows = pd.read_csv(io.StringIO(printed("query", town_series.release("2033"), "sex", *change)))
-    kept = pd.read_parquet(folder / "changes" / "sex" / "tract.parquet")
-    last = kept[(kept["from"] == "2031") & (kept["to"] == "2033")]
-    assert rows["f"].tolist() == last["f"].tolist()
-    assert set(rows["f:direction"]) <= {"rose", "fell", "cannot tell"}
-    only = printed("query", town_series.release("2033"), "sex", *change, "--where", "sex=f")
-    counted = pd.read_csv(io.StringIO(only))
-    assert [name for name in counted.columns if ":" not in name] == ["geocode", "f"], "of m nothing is counted"
-    assert counted["f"].tolist() == last["f"].tolist()
-
-
-def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(tmp_path: Path) -> None:
-    """Else the periods would stand in the place of its counts."""
-    spec = write_series_town(tmp_path / "in", ('sex = ["f", "m"]', 'sex = ["f", "from"]'))
-    records = spec.with_name("persons-2031.csv")
-    pd.read_csv(records).replace({"sex": {"m": "from"}}).to_csv(records, index=False)
-    run_period(spec, tmp_path / "out", "2031", records)
-    with pytest.raises(InputError, match=r"tables\.sex: 'from' cannot be the label of an answer in a revision"):
-        printed("series", "revise", tmp_path / "out", "--out", tmp_path / "revisions")
-    assert not (tmp_path / "revisions").exists()
 
 
 def test_a_revision_says_what_it_changes_against_the_one_before(own_series: MadeSeries, tmp_path: Path) -> None:
@@ -201,13 +155,6 @@ def test_what_no_history_is_made_of_is_refused(own_series: MadeSeries, tmp_path:
         revised(series_at(tmp_path / "sums"))
 
 
-def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: MadeSeries) -> None:
-    both = [open_reader(town_series.release(year)) for year in YEARS[:2]]
-    found = compare(*both)
-    assert found.one_series
-    assert {table.beyond for table in found.tables} == {None}
-
-
 HOMES = 25
 
 
@@ -261,17 +208,6 @@ def test_numbers_keep_what_the_releases_keep(made: tuple[Path, Path, Revision]) 
         below = np.zeros_like(history.whole[number])
         np.add.at(below, history.spine.levels[number + 1].parents, history.whole[number + 1])
         assert np.array_equal(below, history.whole[number])
-
-
-def test_public_shares_are_refused(made: tuple[Path, Path, Revision]) -> None:
-    """Of whichever release."""
-    for number in (0, 1):
-        releases = list(series_at(made[1]))
-        stated = replace(releases[number].spec.universes()[0], facts=(cast("Any", "shares"),))
-        spec = cast("Any", SimpleNamespace(universes=lambda stated=stated: (stated,)))
-        releases[number] = replace(releases[number], spec=spec)
-        with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
-            revised(releases)
 
 
 def test_bounds_that_are_forgotten_are_broken(

@@ -88,22 +88,6 @@ def test_a_parquet_file_and_an_open_document(tmp_path: Path) -> None:
     assert counts_of(imported(tmp_path / "ods", _ods(tmp_path / "a.ods", "".join(texts)))) == expected()
 
 
-def test_an_encoding_that_is_stated(tmp_path: Path) -> None:
-    """Where the first bytes mislead, the option makes it right; an encoding that the file is not in is refused."""
-    frame = people().replace({"männlich": "muž", "weiblich": "žena"})
-    frame.to_csv(tmp_path / "a.csv", index=False, encoding="cp1250", sep=";")
-    spec = imported(tmp_path / "out", tmp_path / "a.csv", encoding="cp1250", separator=";")
-    assert spec.schema_section.attributes["Geschlecht"] == ("muž", "žena")
-    for wrong, says in (
-        ({"encoding": "utf-8"}, r"a\.csv: the text is not in utf-8; state"),
-        ({"encoding": "klingon"}, "--encoding: found 'klingon'"),
-        ({"separator": "::"}, "--separator: found '::'"),
-    ):
-        with pytest.raises(SpinewiseError, match=says):
-            imported(tmp_path / "b", tmp_path / "a.csv", **wrong)
-    assert not (tmp_path / "b").exists()
-
-
 def test_a_workbook(tmp_path: Path) -> None:
     """The sheet that is named, below its titles; messages name the user's sheet and row."""
     path = tmp_path / "a.xlsx"
@@ -234,13 +218,6 @@ def test_labels_of_codes(tmp_path: Path) -> None:
     assert [row[:2] for row in counts_of(spec)] == expected()
 
 
-@pytest.mark.parametrize("ending", ["xls", "px", "json", "rds", "xml"])
-def test_formats_that_are_refused_by_name(ending: str, tmp_path: Path) -> None:
-    (tmp_path / f"t.{ending}").write_text("x")
-    with pytest.raises(InputError, match=r"(save|write) "):
-        imported(tmp_path / "out", tmp_path / f"t.{ending}")
-
-
 @pytest.mark.parametrize("name", ["a.sqlite", "a.db", "sqlite:///{folder}/a.sqlite3"])
 def test_sqlite(name: str, tmp_path: Path) -> None:
     """A file of SQLite by its ending or its content, or a URL; nothing is changed in it."""
@@ -300,12 +277,6 @@ def test_databases_that_cannot_be_asked(source: str, query: str | None, says: st
         imported(tmp_path / "out", source.format(folder=tmp_path), query=query)
     assert "secret" not in str(stop.value)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(InputError, match=r'pip install "duckdb>=1.1"'):
-        imported(tmp_path / "out", "duckdb:", query="select 1")
 
 
 def test_a_postgresql_query(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from releases.small import run
 from typer.testing import CliRunner
 
 from features.imports.folder import Imported
-from features.imports.tables.attributes import STOCK_LISTS, stock_list
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from flows.checks.validation import validate
@@ -301,30 +299,6 @@ def test_unproved_is_refused_until_it_is_proved(tmp_path: Path) -> None:
     assert run(spec, tmp_path / "out").is_dir()
 
 
-def test_a_file_is_described_and_nothing_is_written(tmp_path: Path) -> None:
-    """In lines of at most 79 characters; the command that is proposed, its blanks filled in, reads the file right."""
-    table = persons().assign(person_id=range(80))
-    table.to_csv(tmp_path / "p.csv", index=False, sep=";")
-    status, told = command(tmp_path / "p.csv")
-    assert status == 0
-    assert list(tmp_path.iterdir()) == [tmp_path / "p.csv"]
-    assert "text in utf-8, fields separated by semicolons" in told
-    assert "age: whole numbers" in told
-    lines = told.splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("spinewise import table"))
-    assert all(len(line) <= 79 for line in lines[:start])
-    blanks = {"DIR": str(tmp_path / "in"), "N": "80", "M": "4"}
-    words = shlex.split(" ".join(lines[start:]).replace("\\", " "))[3:]
-    assert words[1:] == [
-        "--out", "DIR", "--separator", ";", "--encoding", "utf-8", "--geography", "county=county_name,town=town name",
-        "--records", "--attributes", "sex,age=ages five-year", "--expect-records", "N", "--expect-areas", "M",
-    ]  # fmt: skip
-    assert command(*(blanks.get(word, word) for word in words))[0] == 0
-    status, told = command(tmp_path / "p.csv", "--out", tmp_path / "other")
-    assert status == 2
-    assert "nothing is stated of the table" in told
-
-
 # -- a public list of values ------------------------------------------------------------------------------------------
 
 
@@ -415,19 +389,6 @@ def test_what_is_wrong_with_a_list_is_said(text: str, message: str, tmp_path: Pa
     assert not (tmp_path / "in").exists()
 
 
-def test_a_column_is_found_by_the_name_that_an_import_makes_of_it(tmp_path: Path) -> None:
-    """The attributes that an import without a list wrote are a list for the next one."""
-    values = '[attributes]\njob_of_today = ["yes", "no"]'
-    one: dict[str, Any] = {"job of today": ["yes", "no", "no", "no"]}
-    spec = by_list(tmp_path, values, "one", **one)
-    (universe,) = spec.universes()
-    counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
-    assert counts.sum(axis=0).tolist() == [1, 3]
-    two: dict[str, Any] = one | {"job-of today": ["yes"] * 4}
-    with pytest.raises(InputError, match="has no column 'job_of_today'"):
-        by_list(tmp_path, values, "two", **two)
-
-
 def test_codes_are_mapped_and_stock_lists_can_be_longer(tmp_path: Path) -> None:
     text = '[attributes]\nsex = { values = ["sex", "missing"], codes = { x = "missing", y = "male" } }'
     spec = by_list(tmp_path, text, sex=["x", "y", "2", None])
@@ -435,17 +396,3 @@ def test_codes_are_mapped_and_stock_lists_can_be_longer(tmp_path: Path) -> None:
     assert universe.schema.attributes[0].values == ("female", "male", "missing")
     counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
     assert counts.sum(axis=0).tolist() == [1, 1, 2]
-
-
-@pytest.mark.parametrize("name", STOCK_LISTS)
-def test_stock_lists_put_every_age_into_one_band(name: str) -> None:
-    found = stock_list(name)
-    assert found is not None
-    assert len(set(found.values)) == len(found.values)
-    assert set(found.mapped.values()) == set(found.values)
-    if name.startswith("ages"):
-        for age in range(131):
-            low, _, high = found.mapped[str(age)].partition("-")
-            last = low.endswith("+")
-            assert int(low.rstrip("+")) <= age
-            assert last or age <= int(high or low)

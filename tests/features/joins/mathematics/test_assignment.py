@@ -14,7 +14,7 @@ from oracles.households import HOUSEHOLDS, PERSONS, drawn_town, marginal, record
 from oracles.joined_homes import broken, compositions, membership, town_joins
 
 from features.joins.mathematics import assignment
-from features.joins.mathematics.assignment import AssignmentError, assign, assigned_spans, kinds_of
+from features.joins.mathematics.assignment import AssignmentError, assign, assigned_spans
 from features.joins.mathematics.membership import NO_MOST, Membership
 
 
@@ -28,25 +28,6 @@ def test_a_population_that_was_made_of_households_is_made_of_them_again(seed: in
     assert broken(joins, persons, households, number) == []
     _, cell = records(persons)
     assert ((number < 0) == (cell >= 16)).all()  # those in dormitories
-
-
-@settings(deadline=None, max_examples=10)
-@given(seed=st.integers(0, 10_000))
-def test_where_nothing_says_who_lives_in_quarters_as_few_as_possible_are_left_out(seed: int) -> None:
-    joins = town_joins(others=True)
-    persons, households = drawn_town(40, seed)
-    number = assign(joins, persons, households, seed)
-    assert broken(joins, persons, households, number) == []
-    at = np.zeros(40, dtype=np.int64)
-    leaf, cell = records(persons)
-    np.add.at(at, leaf[number >= 0], 1)
-    sizes = np.array([1, 2, 3, 4, 7])[np.arange(households.shape[1]) // 8]
-    roles = np.bincount(leaf[cell % 16 >= 8], minlength=40)  # who is not a householder
-    assert (at <= households @ sizes).all()
-    # All room is used unless there is nobody left for it.
-    used = (at == households @ sizes) | (at == np.bincount(leaf, minlength=40))
-    assert used.mean() > 0.5
-    assert (at >= np.minimum(households @ np.minimum(sizes, 5), roles)).all()
 
 
 def _tiny() -> list[Membership]:
@@ -93,41 +74,6 @@ def test_an_assignment_is_found_exactly_where_enumeration_finds_one() -> None:
             with pytest.raises(AssignmentError):
                 assign(joins, persons, households, 1)
     assert min(found.values()) > 50
-
-
-def test_the_leaf_without_an_assignment_is_named() -> None:
-    joins = town_joins()
-    persons, households = drawn_town(300, 3)
-    leaf = int(np.flatnonzero(np.diff(persons[:, :16].tocsr().indptr))[-5])
-    dense = persons.toarray()
-    cell = int(np.flatnonzero(dense[leaf, 8:16])[0]) + 8 if dense[leaf, 8:16].any() else int(dense[leaf].argmax())
-    dense[leaf, cell] -= 1
-    with pytest.raises(AssignmentError, match=f"^leaf {leaf}: its persons cannot be assigned") as caught:
-        assign(joins, sp.csr_array(dense), households, 0)
-    assert caught.value.leaf == leaf
-    homeless = households.toarray()
-    homeless[leaf] = 0
-    with pytest.raises(AssignmentError, match=f"^leaf {leaf}: .* live where no household is"):
-        assign(joins, persons, sp.csr_array(homeless), 0)
-
-
-def test_households_of_a_kind_get_the_floor_or_the_ceiling_of_every_set() -> None:
-    """What the proof in `dealing` says, for every set of the tree."""
-    joins = town_joins()
-    kinds = kinds_of(joins)
-    persons, households = drawn_town(60, 11, mean=12)
-    number = assign(joins, persons, households, 2)
-    leaf, cell = records(persons)
-    house_leaf, house_cell = records(households)
-    first = np.searchsorted(house_leaf, np.arange(60))
-    group, holds = kinds.group_of_cell[cell], kinds.holds()
-    for held in range(kinds.n_sets):
-        inside = (number >= 0) & holds[held][np.maximum(group, 0)]
-        members = np.bincount(first[leaf[inside]] + number[inside], minlength=len(house_leaf))
-        label = house_leaf * kinds.n_kinds + kinds.kind_of_cell[house_cell]
-        for kind in np.unique(label):
-            here = members[label == kind]
-            assert here.max() - here.min() <= 1
 
 
 def test_the_same_seed_gives_the_same_households_and_another_seed_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,13 +152,3 @@ def test_mixtures_are_about_proportional() -> None:
     far = np.abs(children / np.maximum(members, 1) - np.repeat(share, 40))[members >= 8]
     assert len(far) > 200
     assert far.mean() < 0.1
-
-
-def test_joins_that_cross_are_refused() -> None:
-    first = marginal("a", (2, 2), a0=None)
-    second = marginal("b", (2, 2), a1=None)
-    kinds = marginal("total", (2,))
-    bounds = np.ones((2, 1, 2), dtype=np.int64)
-    joins = [membership(m.name, m, kinds, bounds, (0, 1), others=False) for m in (first, second)]
-    with pytest.raises(ValueError, match="'a', 'b' bound groups of persons that cross"):
-        kinds_of(joins)

@@ -194,17 +194,3 @@ def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
                 with pytest.raises(AssignmentError):
                     assign(joins, persons, households, 0)
     assert min(found.values()) > 100
-
-
-def test_where_others_count_too_a_household_is_not_filled_with_those_who_cannot_be_members() -> None:
-    """Two members are needed, and of the third group nobody is one: the first two groups have two persons or more."""
-    total, group = marginal("total", (3,)), marginal("group", (3,), a0=None)
-    kind = marginal("kind", (1,))
-    limits = np.array([[(0, NO_MOST)], [(0, NO_MOST)], [(0, 0)]])
-    joins = [
-        membership("size", total, kind, np.array([[(2, 2)]]), (0,), others=True),
-        membership("group", group, kind, limits, (0, 1, 2), others=True),
-    ]
-    composition, households = Composition.of(joins), sp.csr_array([[1]])
-    people = np.array([[1, 0, 5], [1, 1, 0], [0, 2, 5], [1, 0, 0]])
-    assert keeping(composition, households, people).tolist() == [False, True, True, False]

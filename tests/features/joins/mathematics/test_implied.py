@@ -89,27 +89,6 @@ def test_families_have_the_persons_as_a_further_measurement() -> None:
         assert mine == pytest.approx(dense)
 
 
-def test_a_sum_that_the_least_members_exceed_replaces_the_expected_one() -> None:
-    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
-    assert sums.at_most.tolist() == [False, True]
-    assert sums.least[0].tolist() == sums.least[1].tolist() == [1, 2, 3, 4]
-    assert sums.excess.tolist() == [[0, 0, 0, 0.5], [0, 0, 0, 0]]
-    implied = Implied(sums, np.array([[10.0, 10.0], [10.0, 10.0]]), np.ones((2, 2)), np.ones((2, 2)))
-    first = implied.used_at_first(slice(0, 2))
-    assert first.tolist() == [[True, False], [True, False]]
-    # 1 + 2 + 3 + 4 = 10 members at least, and 11.
-    x = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 1.0, 1.0, 1.0]])
-    members = sums.least + sums.excess
-    then = implied.used_then(members * [[1], [0]] + sums.least * [[0], [1]], slice(0, 2), x, first)
-    assert then.tolist() == [[True, False], [False, True]]
-
-
-def test_with_others_the_households_are_limited_only() -> None:
-    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)), others=True)
-    assert sums.at_most.tolist() == [True]
-    assert sums.excess.tolist() == [[0, 0, 0, 0]]
-
-
 def test_open_ended_sizes_are_learned_from_the_level_above() -> None:
     """A parent with 100 households of 4+ and 600 persons: an excess of two each, where half a person was expected."""
     sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
@@ -194,11 +173,3 @@ def test_variances_with_the_persons_are_those_of_dense_least_squares() -> None:
         assert variances == pytest.approx(np.diag(answers @ expected @ answers.T))
     assert (found[0] < found[1]).all()
     assert (found[1] < found[2]).all()
-
-
-def test_simulated_members_at_the_top_are_as_many_as_were_measured() -> None:
-    sums = counted(Marginal("total", (np.zeros(2, dtype=np.int64),)))
-    top = Implied(sums, np.full((1, 2), 600.0), np.full((1, 2), 4.0), np.ones((1, 2)))
-    weight = 50.0**2 / 4.0
-    excess = top.excess_at_top(sp.csr_array(np.array([[0, 0, 0, 100]])))
-    assert excess[0] == pytest.approx([50 * (1 + weight * 4.0) / (1 + weight), 0.0])

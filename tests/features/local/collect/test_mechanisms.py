@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -136,16 +135,6 @@ def test_the_permanent_response_bounds_all_reports() -> None:
     assert RAPPOR.for_ever.ratio > RAPPOR.ratio
 
 
-def test_two_hashes_bound_as_the_formulas_say() -> None:
-    """Independent bits: the largest ratio is the product of that of each bit in which two filters differ."""
-    mechanism = Rappor(bits=8, hashes=2, cohorts=2, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
-    q, p = Fraction(11, 16), Fraction(9, 16)
-    of_a_bit = {(1, 0): max(q / p, (1 - q) / (1 - p)), (0, 1): max(p / q, (1 - p) / (1 - q))}
-    assert mechanism.ratio == of_a_bit[1, 0] ** 2 * of_a_bit[0, 1] ** 2
-    assert mechanism.for_ever is not None
-    assert mechanism.for_ever.ratio == 3**4
-
-
 def test_several_reports_keep_the_bound_of_their_number() -> None:
     """Of one bit, by enumeration: all sequences of up to 12 reports that share a permanent response."""
     for f, p, q in ((Fraction(1, 2), Fraction(1, 2), Fraction(3, 4)), (Fraction(1, 8), Fraction(0), Fraction(9, 10))):
@@ -190,14 +179,6 @@ def test_rounding_to_the_nearest_would_be_noticed() -> None:
     """The seeded fault: the logarithm as a float, rounded as usual, understates about half of them."""
     understated = [ratio for ratio in RATIOS if not exp_at_least(Fraction(str(round(math.log(ratio), 10))), ratio)]
     assert len(understated) > 15
-
-
-def test_epsilon_of_whole_numbers_is_plain_text() -> None:
-    assert epsilon_of(Fraction(1)) == 0
-    assert str(epsilon_of(exp_below(Fraction(10)))) == "10"
-    assert epsilon_of(Fraction(3)) == Decimal("1.0986122887")
-    with pytest.raises(ValueError, match="at least 1"):
-        epsilon_of(Fraction(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -246,14 +227,6 @@ def test_totals_are_sums_of_the_reports_of_each_group() -> None:
         assert direct.totals(numbers, groups, 5)[group].tolist() == expected
 
 
-def test_shares_are_made_positive_and_add_up() -> None:
-    unary = OptimisedUnaryEncoding(4, Fraction(1, 4))
-    assert np.allclose(
-        unary.unit_variances(np.array([2.0, -1, 2, 0])), unary.unit_variances(np.array([0.5, 0, 0.5, 0]))
-    )
-    assert np.isfinite(unary.unit_variances(np.zeros(4))).all()
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
 def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> None:
     """Wang et al. 2017, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2, of unary encoding 4 e^eps / (e^eps - 1)^2."""
@@ -264,13 +237,6 @@ def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> N
     assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
     assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
     assert (unary < direct) == (3 * power + 2 < 12)
-
-
-def test_yes_and_no_are_values() -> None:
-    response = RandomisedResponse(Fraction(3, 4))
-    answers = np.arange(50) % 3 == 0
-    same = response.randomise(answers.astype(np.int64), KeyedBytes(KEY))
-    assert np.array_equal(response.randomise(answers, KeyedBytes(KEY)), same)
 
 
 # -- what is drawn has the stated probabilities -----------------------------------------------------------------------
@@ -345,14 +311,6 @@ def test_parameters_are_exact_there_and_back(name: str, parameters: dict[str, st
     assert set(mechanism.parameters()) <= {key for entry in PARAMETERS[name] for key in entry.split(" or ")}
 
 
-def test_the_bounds_of_the_settings_of_the_paper() -> None:
-    """Erlingsson et al. 2014, section 5: q = 0.75, p = 0.5, f = 0.5 and two hashes."""
-    mechanism = mechanism_of("rappor", PAPER)
-    assert mechanism.ratio == (Fraction(11, 16) * Fraction(7, 16) / (Fraction(9, 16) * Fraction(5, 16))) ** 2
-    assert mechanism.for_ever is not None
-    assert mechanism.for_ever.ratio == 81
-
-
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
@@ -399,15 +357,6 @@ def test_mistakes_are_named(name: str, parameters: dict[str, str], message: str)
 
 
 MECHANISM = Rappor(32, 3, 5, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
-
-
-def test_filters_have_as_many_bits_as_hashes_and_are_stated() -> None:
-    found = MECHANISM.filters(("asthma", "", "ñ"))
-    assert found.shape == (5, 3, 3)
-    assert all(len(set(row)) == 3 for row in found.reshape(-1, 3).tolist())
-    assert positions("asthma", 3, 32, 3) == tuple(found[3, 0].tolist())
-    assert positions("asthma", 3, 128, 2) != positions("asthma", 4, 128, 2)
-    assert set(positions("x", 0, 8, 8)) == set(range(8))
 
 
 def test_positions_are_those_of_the_stated_hash() -> None:

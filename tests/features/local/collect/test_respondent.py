@@ -10,7 +10,7 @@ import pytest
 from oracles.randomisers import Scripted
 from scipy import stats
 
-from features.local.collect.bits import KeyedBytes, SystemBytes, events, uniform_below
+from features.local.collect.bits import KeyedBytes, events, uniform_below
 from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.rappor import Rappor
 from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE
@@ -66,24 +66,11 @@ def test_many_reports_of_a_device_show_its_permanent_response_and_no_more() -> N
     assert np.array_equal(np.where(rows.mean(axis=0) > 0.625, 0.75, 0.5), nearer)
 
 
-def test_cohorts_are_spread_and_kept() -> None:
-    cohorts = [Respondent(RAPPOR, "browser", secret(one)).cohort for one in range(1_600)]
-    assert stats.chisquare(np.bincount(cohorts, minlength=16)).pvalue > 1e-3
-    assert Respondent(MEMOISED, "q", SECRET).cohort == 0
-
-
 def test_the_secret_is_not_shown_and_has_its_length() -> None:
     device = Respondent(RAPPOR, "browser", b"secret of thirty-two bytes......")
     assert "thirty" not in repr(device)
     with pytest.raises(InputError, match="secret: found 5 bytes; 32 random ones are needed"):
         Respondent(MEMOISED, "q", b"short")
-
-
-def test_values_of_the_wrong_kind_are_refused() -> None:
-    with pytest.raises(InputError, match="value: rappor needs a text"):
-        Respondent(RAPPOR, "q", SECRET).send(3)
-    with pytest.raises(InputError, match="value: direct_encoding needs the number of a value"):
-        Respondent(MEMOISED, "q", SECRET).send("asthma")
 
 
 # -- texts of reports -------------------------------------------------------------------------------------------------
@@ -176,12 +163,6 @@ def test_cohorts_that_are_none(cohort: str) -> None:
     assert decoded.reports.tolist() == [[0, 1, 0, 0, 0, 0, 0], [11, 0, 0, 0, 0, 0, 1]]
 
 
-def test_no_texts_are_no_reports() -> None:
-    assert SMALL.decode([], []).reports.shape == (0, 7)
-    assert DirectEncoding(12, HALF).decode([]).reports.shape == (0, 1)
-    assert OptimisedUnaryEncoding(6, Fraction(1, 4)).decode(["x"]).reports.shape == (0, 6)
-
-
 # -- random whole numbers ---------------------------------------------------------------------------------------------
 
 
@@ -205,12 +186,6 @@ def test_wide_numbers_use_all_their_bits() -> None:
     assert uniform_below(1, 3, Scripted(b"")).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("bound", [0, -1, 2**62 + 1])
-def test_bounds_out_of_range_are_refused(bound: int) -> None:
-    with pytest.raises(ValueError, match="between 1 and 2"):
-        uniform_below(bound, 1, SystemBytes())
-
-
 def test_a_keyed_stream_does_not_depend_on_how_it_is_taken() -> None:
     whole = KeyedBytes(SECRET, ("a",)).take(200_000)
     pieces = KeyedBytes(SECRET, ("a",))
@@ -225,11 +200,6 @@ def test_streams_of_other_keys_and_contexts_are_others() -> None:
     assert len(set(taken)) == len(taken)
     with pytest.raises(ValueError, match="16 bytes"):
         KeyedBytes(b"short")
-
-
-def test_bytes_of_the_system_differ() -> None:
-    assert SystemBytes().take(32) != SystemBytes().take(32)
-    assert np.unique(uniform_below(2**62, 100, SystemBytes())).size == 100
 
 
 @pytest.mark.parametrize(
