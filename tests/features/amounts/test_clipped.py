@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from releases.command import needs, printed
+from releases.command import feature_module
 from releases.mutant import resealed
-from releases.repeated import rerun
 from releases.small import run
 from releases.wages import BALANCES, OVER, write_wages
 
@@ -93,28 +90,10 @@ def test_another_clip_or_column_in_the_public_spec_is_found(
         assert any("sums that so many records cannot have" in text or "units for" in text for text in problems)
 
 
-def test_a_mean_that_is_not_that_of_the_tables_is_found_by_the_checker(release: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(release, tmp_path / release.name))
-    path = min((copy / "public").rglob("amounts/*/detailed/block.parquet"))
-    frame = pd.read_parquet(path)
-    name = next(name for name in frame.columns.astype(str) if name.endswith(":mean"))
-    row = int(frame[name].notna().to_numpy().argmax())
-    frame[name] += np.arange(len(frame)) == row
-    frame.to_parquet(path, index=False)
-    said = f"{name.removesuffix(':mean')!r}: sum, number or mean do not follow from the tables"
-    assert any(said in problem and frame["geocode"][row] in problem for problem in examine(copy).problems)
-
-
 def fingerprints(release: Path) -> dict[str, str]:
     """Of the second program, of each universe."""
     form = read_form(read_manifest(RunDirectory(release).manifest).spec)
     return {one.name: one.fingerprint() for one in form.universes}
-
-
-def test_the_release_is_drawn_again_from_records_and_key(release: Path, spec: Path) -> None:
-    """With the spec, and by what the run kept: the column of the amount, and the ends of the public spec."""
-    assert rerun(release, spec=spec).same
-    assert rerun(release).same
 
 
 _PRIVACY = 'privacy = { rho = "2", key = "insecure-test:1" }'
@@ -167,9 +146,6 @@ def test_noise_and_ledger_tell_columns_and_stand_ins_with_equal_counts_apart(tmp
         assert all(old != new for old, new in zip(own, changed, strict=True))
 
 
-LEVELS = {"county": 1, "tract": 2, "block": 3}
-
-
 @pytest.fixture(scope="module")
 def judged_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_wages(tmp_path_factory.mktemp("judged"), *BALANCES, ("replicates = 4", "replicates = 2"))
@@ -179,11 +155,6 @@ def judged_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judged(judged_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Into whose restricted/ errors are written."""
     return run(judged_spec, tmp_path_factory.mktemp("judged released"))
-
-
-def size_of(people: int) -> str:
-    limits = ((0, "empty"), (49, "1 to 49"), (499, "50 to 499"), (999, "500 to 999"))
-    return next(name for most, name in limits if people <= most)
 
 
 def table(judged: Path, level: str, universe: str = "") -> pd.DataFrame:
@@ -197,32 +168,16 @@ def found(data: Mapping[str, Any], level: str, name: str = "total") -> Mapping[s
     return one
 
 
-@needs("fitness")
-def test_against_the_truth_every_area_counts_once_and_other_ways_are_of_counts(judged: Path) -> None:
-    printed("--quiet", "fitness", judged, "--truth", "--compare", "--workers", "1")
-    data = json.loads((judged / "restricted/fitness.json").read_text("utf-8"))
-    codes, units = (
-        pd.read_parquet(judged / f"restricted/{folder}histograms/block.parquet").astype({"geocode": str})
-        for folder in ("", "companions/wages/")
-    )
-    for level, digits in LEVELS.items():
-        published = table(judged, level, "companions/wages/")["total"]
-        true, people = (
-            frame.groupby(frame["geocode"].str[:digits])["count"].sum().reindex(published.index, fill_value=0)
-            for frame in (units, codes)
-        )
-        assert level != "block" or (true < 0).any()
-        one, error = found(data, level), published - true
-        assert one["all"]["areas"] == len(published)
-        assert one["all"]["mae"] == pytest.approx(error.abs().mean())
-        assert one["all"]["rmse"] == pytest.approx((error**2).mean() ** 0.5)
-        assert one["all"]["bias"] == pytest.approx(error.mean())
-        assert one["all"]["taes"] is None
-        sizes = people.map(size_of)
-        for row in one["by_size"]:
-            inside = error[sizes == row["size"]]
-            assert (row["areas"], row["mae"]) == (len(inside), pytest.approx(inside.abs().mean()))
-    own = [(one["universe"], one["table"], one["level"]) for one in data["tables"] if not one["universe"]]
-    assert {"noise apart", "cell keys"} <= {way["way"] for way in data["compared"]}
-    for way in data["compared"]:
-        assert [(one["universe"], one["table"], one["level"]) for one in way["tables"]] == own
+def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
+    plan = feature_module("features.plan.release_plan").plan_release(spec, 1)
+    assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
+    assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
+    rows = {(row.level, row.query): row for row in plan.universes[2].rows}
+    counts = {(row.level, row.query): row for row in plan.universes[0].rows}
+    assert len(plan.amounts) == 9
+    for row in plan.amounts:
+        margin, counted = rows[row.level, row.query].margin90, counts[row.level, row.query].margin90
+        assert margin is not None
+        assert counted is not None
+        assert row.sum_margin == pytest.approx(10 * margin)
+        assert row.mean_margins[100] ** 2 == pytest.approx(((10 * margin) ** 2 + (250 * counted) ** 2) / 100**2)

@@ -83,12 +83,7 @@ def test_an_amount_may_be_below_0_where_the_release_counts_the_same_answers(tmp_
     below = ('["0", "500"]', '["-300", "400"]')
     wages = load_spec(write_wages(tmp_path, below)).universes()[1]
     (amount,) = wages.measure.amounts
-    assert (wages.measure.signed, amount.first, amount.last, wages.reach) == (
-        True,
-        -30,
-        40,
-        50,
-    )
+    assert (wages.measure.signed, amount.first, amount.last, wages.reach) == (True, -30, 40, 50)
     head = ("publish = {", 'tables.some = { query = "sex", levels = ["tract"] }\npublish = {')
     with pytest.raises(SpecError) as refused:
         load_spec(write_wages(tmp_path, below, head)).universes()

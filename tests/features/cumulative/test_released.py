@@ -21,7 +21,7 @@ from releases.small import SPEC as TOWN
 from releases.small import run
 from releases.wide import SPEC as WIDE
 
-from auditor.check.release import check_release, examine
+from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
@@ -106,15 +106,6 @@ def test_the_second_program_finds_what_is_wrong(
         _changed(path, change)
     (told, *_) = check_release(tmp_path)
     assert sentence in told
-
-
-def test_a_file_that_no_spec_gives_is_found(town: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "public", tmp_path / "public")
-    folder = tmp_path / "public" / "cumulative"
-    shutil.copytree(folder / "age", folder / "sex")
-    told = examine(tmp_path).problems
-    assert len(told) == 2
-    assert all("does not follow from the spec" in one for one in told)
 
 
 # -- tables of many numbers -------------------------------------------------------------------------------------------

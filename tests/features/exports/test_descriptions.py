@@ -105,43 +105,6 @@ def test_the_release_describes_its_own_files(surveyed: Path) -> None:
     assert value["constraints"]["maxLength"] == query.size
 
 
-S, DCAT, DCT = "https://schema.org/", "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/"
-
-
-PLACE = "https://town.example/people/report.html"
-
-
-def expanded(page: str) -> dict[str, Any]:
-    """The one node of the page's block; nothing is fetched to understand it."""
-    head = page[: page.index("</head>")]
-    (text,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', head, re.DOTALL)
-
-    def never(url: str, _: object) -> dict[str, Any]:
-        raise AssertionError(f"{url} was asked for")
-
-    (node,) = jsonld.expand(json.loads(text), {"base": PLACE, "documentLoader": never})
-    found: dict[str, Any] = node
-    return found
-
-
-@needs("report")
-def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
-    run = RunDirectory(surveyed)
-    node = expanded(run.report.read_text("utf-8"))
-    assert set(node["@type"]) == {S + "Dataset", DCAT + "Dataset"}
-    assert node["@id"] == PLACE
-    assert node[S + "name"] == node[DCT + "title"] == [{"@value": "People & homes"}]
-    assert len(node[S + "description"][0]["@value"]) > 50  # as search engines demand
-    assert "epsilon = " in node[DCT + "description"][0]["@value"]
-    assert node[DCT + "license"] == [{"@id": "https://creativecommons.org/licenses/by/4.0/"}]
-    assert node[DCT + "publisher"][0]["http://xmlns.com/foaf/0.1/name"] == [{"@value": "Office of Towns"}]
-    contact = node[DCAT + "contactPoint"][0]["http://www.w3.org/2006/vcard/ns#hasEmail"]
-    assert contact == [{"@id": "mailto:counts@town.example"}]
-    day = node[DCT + "temporal"][0][DCAT + "startDate"]
-    assert day == [{"@type": "http://www.w3.org/2001/XMLSchema#date", "@value": "2030-04-01"}]
-    assert {one["@value"] for one in node[S + "variableMeasured"]} >= {"Age group", "residence", "size"}
-
-
 #: Layouts of census tables or areas, which the town does not have: their own files are left out here.
 _REFUSED = ("pl94171",)
 
@@ -249,3 +212,40 @@ def test_the_entry_is_what_the_manifest_promises(release: PublishedRelease, tmp_
         wrong["deployment"][section][key] = value
         assert problems(wrong) != [], (section, key)
     assert len(problems({key: one for key, one in found.items() if key not in ("status", "tier")})) == 2
+
+
+S, DCAT, DCT = "https://schema.org/", "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/"
+
+
+PLACE = "https://town.example/people/report.html"
+
+
+def expanded(page: str) -> dict[str, Any]:
+    """The one node of the page's block; nothing is fetched to understand it."""
+    head = page[: page.index("</head>")]
+    (text,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', head, re.DOTALL)
+
+    def never(url: str, _: object) -> dict[str, Any]:
+        raise AssertionError(f"{url} was asked for")
+
+    (node,) = jsonld.expand(json.loads(text), {"base": PLACE, "documentLoader": never})
+    found: dict[str, Any] = node
+    return found
+
+
+@needs("report")
+def test_the_report_is_a_dataset_of_both_vocabularies(surveyed: Path) -> None:
+    run = RunDirectory(surveyed)
+    node = expanded(run.report.read_text("utf-8"))
+    assert set(node["@type"]) == {S + "Dataset", DCAT + "Dataset"}
+    assert node["@id"] == PLACE
+    assert node[S + "name"] == node[DCT + "title"] == [{"@value": "People & homes"}]
+    assert len(node[S + "description"][0]["@value"]) > 50  # as search engines demand
+    assert "epsilon = " in node[DCT + "description"][0]["@value"]
+    assert node[DCT + "license"] == [{"@id": "https://creativecommons.org/licenses/by/4.0/"}]
+    assert node[DCT + "publisher"][0]["http://xmlns.com/foaf/0.1/name"] == [{"@value": "Office of Towns"}]
+    contact = node[DCAT + "contactPoint"][0]["http://www.w3.org/2006/vcard/ns#hasEmail"]
+    assert contact == [{"@id": "mailto:counts@town.example"}]
+    day = node[DCT + "temporal"][0][DCAT + "startDate"]
+    assert day == [{"@type": "http://www.w3.org/2001/XMLSchema#date", "@value": "2030-04-01"}]
+    assert {one["@value"] for one in node[S + "variableMeasured"]} >= {"Age group", "residence", "size"}

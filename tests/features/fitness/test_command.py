@@ -56,6 +56,9 @@ def test_thresholds_use_the_margin(public: Path) -> None:
     wrong = np.where(spread > 0, norm.sf(gap / spread.where(spread > 0, 1)), 0)
     assert data[0]["expected_wrong"] == pytest.approx(wrong.sum())
     assert data[0]["lost"] is None
+    said = printed("fitness", public, "--threshold", "60", "--html", public / "fitness.html")
+    assert "expected on the wrong side" in said
+    assert "RESTRICTED" not in (public / "fitness.html").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

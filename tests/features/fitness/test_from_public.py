@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from features.fitness.fitness import beyond_zero, threshold
+from features.fitness.fitness import threshold
 from features.fitness.from_public import public_tables
 from features.fitness.table import TableFitness
 from geography.spine import Level
@@ -25,10 +25,9 @@ from pipeline.model.universe import Table
 from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.storage.readable import unchecked
-from postprocess.differences import ErrorSums
 from postprocess.largest_group import fits
-from postprocess.statistics import MEAN_ABSOLUTE, Moments
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
+from postprocess.statistics import Moments
 
 LABELS = ("a", "b", "c")
 
@@ -104,24 +103,6 @@ def test_all_sizes_and_groups(numbers: tuple[np.ndarray, np.ndarray]) -> None:
     shares = pd.DataFrame(published / totals[0] - truth / totals[1]).abs().sum()
     assert table.share_errors == pytest.approx(100 * shares.mean(), rel=1e-12)
     assert table.data()["all"]["taes"] == table.share_errors
-
-
-def test_expected_errors_are_those_of_normal_ones(numbers: tuple[np.ndarray, np.ndarray]) -> None:
-    _, published = numbers
-    rng = np.random.default_rng(5)
-    spread = rng.uniform(0, 6, published.shape)
-    spread[::7, 1] = np.nan
-    sums = ErrorSums(3)
-    sums.add_expected(published, spread)
-    found = sums.measures()
-    known = ~np.isnan(spread)
-    drawn = rng.normal(0, np.where(known, spread, 0), (2000, *spread.shape))[:, known]
-    assert found.numbers == known.sum()
-    assert found.mae == pytest.approx(np.abs(drawn).mean(), rel=0.01)
-    assert found.rmse == pytest.approx((drawn**2).mean() ** 0.5, rel=0.01)
-    assert (found.bias, found.malpe, found.relative_bias) == (None, None, None)
-    filled = known & (published > 0)
-    assert found.mape == pytest.approx(100 * MEAN_ABSOLUTE * (spread[filled] / published[filled]).mean())
 
 
 SCHEMA = Schema((Attribute("race", ("a", "b", "c")),))
@@ -212,16 +193,3 @@ def test_the_probability_is_that_of_simulated_truths() -> None:
             assert foretold[people] == pytest.approx(other[place], abs=0.01)
     assert found.doubtful == (other >= 0.05).sum()
     assert len(found.listed) == 20
-
-
-def test_sides_by_hand() -> None:
-    codes = np.array(["a", "b", "c", "d", "e"])
-    published = np.array([999, 1000, 1001, 1002, 5])
-    truth = np.array([1000, 999, 1001, 1000, 4])
-    spread = np.array([1.0, 1.0, 0.0, np.nan, 2.0])
-    found = threshold("", "tract", 1000, codes, published, spread, truth)
-    assert (found.areas, found.above, found.lost, found.gained, found.unknown) == (5, 3, 1, 1, 1)
-    assert [(area.geocode, area.truth) for area in found.listed] == [("a", 1000), ("b", 999)]
-    # Half a person from the other side, one standard error being a person.
-    assert [area.probability for area in found.listed] == pytest.approx([0.30853754] * 2)
-    assert beyond_zero(np.array([0.5, -3.0, 0.0]), np.zeros(3)).tolist() == [0, 0, 0]

@@ -160,3 +160,20 @@ def test_two_columns_of_one_name_are_refused_before_anything_is_spent(tmp_path: 
     path = write_homes(tmp_path / "in", *changes)
     with pytest.raises(InputError, match=r"tables.x: 'geocode' cannot be the label"):
         request_of(path, tmp_path / "out")
+
+
+def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:
+    sizes = release.household_sizes("tract")
+    areas = {"two": ["A01", "A02"], "one": ["A03"], "nobody": _empty_blocks(release)}
+    found = release.household_sizes_over(areas)
+    two: dict[str, Any] = dict(zip(found.columns, found.to_numpy()[0].tolist(), strict=True))
+    assert two["persons"] == sizes.loc[["A01", "A02"], "persons"].sum()
+    assert two["average"] == two["persons"] / two["households"]
+    assert 1 <= two["average:low90"] < two["average"] < two["average:high90"] <= 8
+    assert found.to_numpy()[1].tolist() == sizes[sizes.index == "A03"].to_numpy()[0].tolist()
+    assert found.isna().to_numpy()[2].tolist() == [False, False, True, True, True, True]
+
+
+def _empty_blocks(release: Release) -> list[str]:
+    sizes = release.household_sizes("block")
+    return [str(code) for code in sizes.index[sizes["households"] == 0]]

@@ -318,14 +318,3 @@ def test_every_kind_of_fault_is_named(public: Path, fault: str) -> None:
     except FormError as error:
         found = [str(error)]
     assert any(said in problem for problem in found), found
-
-
-def test_where_others_count_too_nobody_needs_a_household(public: Path) -> None:
-    def nobody(frame: pd.DataFrame) -> pd.DataFrame:
-        frame.loc[0, "household"] = None
-        return frame
-
-    changed(public / "persons.parquet", nobody)
-    missing = "such persons live in a household"
-    assert any(missing in problem for problem in problems(public))
-    assert not any(missing in problem for problem in problems(public, stated_limits(others=True)))

@@ -33,8 +33,6 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
-from pipeline.release.receipts import NOTHING_TO_CHARGE
 from pipeline.spec.release_spec import load_spec
 
 
@@ -48,18 +46,6 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Its release."""
     return RunDirectory(made_case(tmp_path_factory, "survey") / "out" / "survey")
-
-
-def test_the_statement_says_what_holds_and_that_nothing_is_charged(released: RunDirectory) -> None:
-    manifest = read_manifest(released.manifest)
-    (statement,) = manifest.privacy
-    assert (statement.framework, statement.budget, statement.noise) == ("local", "1", ())
-    assert "no report is more than 2.7182818" in statement.words
-    assert manifest.charging == NOTHING_TO_CHARGE
-    assert manifest.status == "official"
-    assert [one.epsilon for one in manifest.accounts[0].groups] == ["2", "3", "4", "5"]
-    assert not released.accuracy.exists()
-    assert not (released.restricted / "histograms").exists()
 
 
 def test_there_is_no_noise_to_audit(released: RunDirectory) -> None:
@@ -165,23 +151,6 @@ def twelve() -> CollectedAnswers:
 def written(path: Path) -> RecordSource:
     pd.DataFrame(ROWS, columns=["block", "report", "who"]).to_csv(path, index=False)
     return RecordSource(path, "reports", "block", columns={"respondent": "who"}, bad_reports="refuse")
-
-
-def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
-    found = count_reports(written(tmp_path / "r.csv"), twelve, spine, KEY)
-    expected = np.zeros((3, 12), dtype=np.int64)
-    expected[0, 3] = expected[0, 11] = expected[1, 7] = 1
-    assert np.array_equal(found.totals, expected)
-    assert found.reports.tolist() == [2, 1, 0]
-    assert found.unused == {
-        "geocode that is not a leaf": 2,
-        "wrong length": 1,
-        "wrong character": 1,
-        "not a report of the mechanism": 1,
-        "missing respondent": 1,
-        "second report of a respondent": 1,
-    }
-    assert found.reports.sum() + sum(found.unused.values()) == len(ROWS)
 
 
 def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(

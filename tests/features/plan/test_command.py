@@ -19,6 +19,7 @@ from releases.small import write_town
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
+from geography.off_spine import OffSpineAreas, off_spine_distances
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
@@ -107,15 +108,7 @@ def test_found_division_runs(spec_alone: Path, tmp_path: Path) -> None:
 def test_a_companion_and_a_given_budget(spec_alone: Path, tmp_path: Path) -> None:
     """--universe and --weights: the companion's budget is divided, the release's own stays; nothing is overwritten."""
     target = tmp_path / "better.toml"
-    arguments = (
-        spec_alone,
-        "--universe",
-        "units",
-        "--rho",
-        "3/7",
-        "--weights",
-        "tract: status = 2; block: status = 1",
-    )
+    arguments = (spec_alone, "--universe", "units", "--rho", "3/7", "--weights", "tract: status = 2; block: status = 1")
     assert "Best division of the companion units: rho = 3/7" in invoke(*arguments, "--write", target)
     written, before = load_spec(target).universes(), load_spec(spec_alone).universes()
     assert written[1].budget == Fraction(3, 7)
@@ -279,3 +272,36 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
         for size in ("empty", "50 to 499")
     )
     assert empty["per_number"] < large["per_number"]
+
+
+def test_the_spine_is_shown_with_its_areas_off_it_and_written(tmp_path: Path) -> None:
+    """Distances of areas from the listed spine and the regrouped one; areas as the release will have them."""
+    levels = "levels = { county = 1, tract = 3, block = 5 }"
+    spec = write_town(tmp_path, (levels, f'{levels}\nregroup = {{ file = "areas.csv" }}'))
+    blocks = pd.read_csv(tmp_path / "blocks.csv", dtype=str)["block"]
+    pd.DataFrame({"kind": "place", "code": "1", "geocode": blocks[3:9]}).to_csv(tmp_path / "areas.csv", index=False)
+    geography = load_spec(spec).geography
+    listed, spine = read_listed_spine(geography), read_spine(geography)
+    areas = OffSpineAreas.of(listed, ["place"] * 6, ["1"] * 6, blocks[3:9].tolist())
+    (before,), (after,) = off_spine_distances(listed, areas), off_spine_distances(spine, areas.moved(listed, spine))
+    assert after < before
+    for name in ("areas.parquet", "spine.csv"):
+        rows = [line.split() for line in invoke(spec, "--spine", "--write", tmp_path / name).splitlines()]
+        assert ["place", "1", f"{before:.2f}", str(before), f"{after:.2f}", str(after)] in rows
+        sizes = np.diff(spine.child_offsets(1))
+        tract = ["tract", len(spine.levels[1]), sizes.min(), f"{np.median(sizes):.0f}", sizes.max()]
+        assert next(row for row in rows if row[:1] == ["tract"])[:5] == list(map(str, tract))
+    written = pd.read_csv(tmp_path / "spine.csv", dtype=str)
+    assert written["block"].tolist() == spine.leaf_level.geocodes.tolist()
+
+
+def test_it_shows_the_errors_that_json_has(spec_alone: Path) -> None:
+    lines = invoke(spec_alone).splitlines()
+    data = json.loads(invoke(spec_alone, "--json"))
+    assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
+    for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
+        rows = [row for row in data["universes"][universe]["expected"] if row["query"] == query]
+        errors = [
+            f"{row['level']} {format(row['per_number'], ',.2f') if row['per_number'] else 'exact'}" for row in rows
+        ]
+        assert line.endswith(f"{query}, in persons: {', '.join(errors)}")

@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from releases.asked import SPEC, TOTAL, UNITS, ask, checked, ledger_of, spent, truth, write_workers
 
@@ -228,37 +227,6 @@ def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
 def test_what_cannot_be_asked_is_refused(text: str, said: str) -> None:
     with pytest.raises(QuestionError, match=said):
         resolved(text)
-
-
-LONG = ('form = "microdata"', 'form = "long"\ncount = "n"')
-
-
-def write_long(folder: Path, *, twice: bool = False, add: bool = False, shift: bool = False) -> Path:
-    """The workers counted by area, age and sex; `shift`: and by a column beyond the schema."""
-    form = (LONG[0], LONG[1] + ('\nrepeated = "add"' if add else ""))
-    spec = write_workers(folder, form)
-    people = pd.read_csv(folder / "workers.csv", dtype={"area": str})
-    keys = ["area", "age", "sex", *(["shift"] if shift else [])]
-    cells = people.groupby(keys).agg(n=("pay", "size"), pay=("pay", "first")).reset_index()
-    if not shift:
-        cells["shift"] = "day"
-    if twice:
-        cells = pd.concat([cells, cells.iloc[:1]])
-    cells.to_csv(folder / "workers.csv", index=False)
-    return spec
-
-
-def test_a_cell_that_stands_twice_is_refused_as_in_a_run(tmp_path: Path) -> None:
-    """Or where a column beyond the schema tells rows apart."""
-    for name in ("once", "twice", "shift"):
-        spec = write_long(tmp_path / name, twice=name == "twice", shift=name == "shift")
-        with ledger_of(spec.parent):
-            if name == "once":
-                ask(spec, "count by sex")
-                continue
-            with pytest.raises(RefusedError) as error:
-                ask(spec, "count by shift")
-        assert "a cell that an earlier row has" in error.value.details.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

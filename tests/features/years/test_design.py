@@ -16,14 +16,7 @@ from oracles.series_numbers import square_root
 from auditor.reading.findings import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
 from features.years.best import best, best_gram, weights
-from features.years.design import (
-    bound,
-    history_bound,
-    independent,
-    reach,
-    triangular,
-    worst_pairs,
-)
+from features.years.design import bound, independent, reach, triangular, worst_pairs
 from features.years.series import StatedTerms, found
 from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours, noise_for
 
@@ -106,45 +99,6 @@ def test_forgetting_shared_answers_understates() -> None:
     assert trap[0] == 2 * reach(gram, 1, "add-remove").value
     assert all(more > less for more, less in zip(sound, trap, strict=True))
     assert sound[1] / trap[1] > 1.25
-
-
-@pytest.mark.parametrize("seed", [12, 14, 16])
-def test_bound_by_floats_is_the_exact_one(seed: int) -> None:
-    """For G without positive numbers off the diagonal; and the spells that it names reach it."""
-    rng = np.random.default_rng(seed)
-    gram = -rng.integers(0, 5, (7, 7))
-    gram = gram + gram.T
-    np.fill_diagonal(gram, 0)
-    gram += np.diag(-gram.sum(axis=1) + rng.integers(0, 9, 7))
-    for neighbours in NEIGHBOURS:
-        for spells in (1, 2, 4):
-            value, spans, theta = history_bound(gram.astype(float), spells, neighbours)
-            assert value == pytest.approx(float(bound(gram, spells, neighbours)))
-            assert len(spans) <= spells
-            own = sum(gram[a:b, a:b].sum() for a, b in spans)
-            less = sum(gram.sum(axis=1)[a:b].sum() for a, b in spans)
-            if neighbours == "change-one":
-                assert value == pytest.approx(4 * (own - theta * less) + 2 * theta**2 * gram.sum())
-            else:
-                assert value == own
-
-
-def test_a_long_series_has_a_bound() -> None:
-    """Forty periods: not all pairs are gone through, and the bound is at least what some of them cost."""
-    design = triangular(square_root(40), 2, "change-one")
-    found = design.reach
-    assert not found.exact
-    matrix = design.matrix.astype(float)
-    rng = np.random.default_rng(1)
-    worst = 0.0
-    for _ in range(300):
-        first, second = sorted(rng.integers(1, 40, 2))
-        moved = np.zeros((2, 40))
-        moved[0, :first], moved[1, first:] = 1, 1
-        other = np.zeros((2, 40))
-        other[1, :second], other[0, second:] = 1, 1
-        worst = max(worst, float((np.square((moved - other) @ matrix.T)).sum()))
-    assert worst <= float(found.value) < 2 * worst
 
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))

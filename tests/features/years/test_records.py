@@ -85,20 +85,6 @@ def test_validate_counts_spells(tmp_path: Path, independent: bool) -> None:
     assert not [one for one in validate(files[2], spec).remarks if one.startswith("series")]
 
 
-def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
-    spec = write_series_town(tmp_path, *RECORDS)
-    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
-    people = Counter(pd.concat([pd.read_csv(file) for file in files])["person"].tolist())
-    expected = Counter(people.values())
-    (said,) = (one for one in validate(files[2], spec, periods_before=files[:2]).remarks if one.startswith("series"))
-    assert f"so many records: 1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
-    assert f"{expected[3]} of {len(people)} " in said
-    plan = series_plan(spec)
-    assert [one.name for one in plan.designs][:2] == ["independent", "records = 2"]
-    whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
-    assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
-
-
 @pytest.mark.parametrize(("neighbours", "moved"), [("change-one", 2), ("add-remove", 1)])
 @pytest.mark.parametrize("periods", [2, 3, 4])
 def test_what_people_lose_is_that_of_all_pairs_of_histories(periods: int, neighbours: str, moved: int) -> None:

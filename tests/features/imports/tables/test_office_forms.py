@@ -92,14 +92,6 @@ def nested(nation: str, regions: Sequence[str], areas: Sequence[str]) -> Iterato
         yield from zip(areas[3 * number : 3 * number + 3], PEOPLE[3 * number : 3 * number + 3], strict=True)
 
 
-def crossed(people: np.ndarray, sexes: Sequence[str], ages: Sequence[str]) -> Iterator[tuple[str, str, int]]:
-    """(sex, age, persons) of one place; the first word of each is that of the total."""
-    for s, sex in enumerate(sexes):
-        for a, age in enumerate(ages):
-            of_sex = people.sum(0) if s == 0 else people[s - 1]
-            yield sex, age, int(of_sex.sum() if a == 0 else of_sex[a - 1])
-
-
 def by_sex(people: np.ndarray, *, total: bool = True) -> list[int]:
     """Everybody, men, women."""
     return [*([int(people.sum())] if total else []), *people.sum(1).tolist()]
@@ -108,21 +100,6 @@ def by_sex(people: np.ndarray, *, total: bool = True) -> list[int]:
 def numbered(*starts: str) -> list[str]:
     """Codes of six areas, of which three begin with the first and three with the second."""
     return [f"{start}{number}" for start in starts for number in (1, 2, 3)]
-
-
-def scottish_workbook() -> Layout:
-    """A cover, titles, a row for each sex, and a note below."""
-    codes = numbered("S12", "S13")
-    rows: list[Row] = [["Mid-2021 estimates"], ["Table 1"], [], ["Area code", "Area name", "Sex", "All ages", *AGES]]
-    for number, (code, people) in enumerate(nested("S92", ["S0", "S1"], codes)):
-        for sex, counts in (("Persons", people.sum(0)), ("Males", people[0]), ("Females", people[1])):
-            rows.append([code, f"Area {number}", sex, int(counts.sum()), *counts.tolist()])
-    rows.append(["Copyright"])
-    stated = {
-        "geography": "Area code=Area name", "sheet": "Table 1", "header": "4", "last": 31, "attributes": "Sex",
-        "wide": "{age:0-14|15-64|65+}", "only": ("Sex != Persons and Area code not in S92, S0, S1",),
-    }  # fmt: skip
-    return Layout({"Cover": [["Source"]], "Table 1": rows}, stated, codes, (("Males", "Females"), AGES))
 
 
 def regional_database() -> Layout:
@@ -164,45 +141,7 @@ def blank_rows_and_formulas() -> Layout:
     return Layout({"T3": rows}, {**stated, "only": ("County not in North, South",)}, NAMES)
 
 
-def canadian_profile() -> Layout:
-    """Rows of other things than people among those of ages, which have spaces before them."""
-    codes = numbered("100", "590")
-    head = ["ALT_GEO_CODE", "GEO_NAME", "CHARACTERISTIC_NAME", "C1_COUNT_TOTAL", "C2_COUNT_MEN+", "C3_COUNT_WOMEN+"]
-    rows: list[Row] = []
-    for i in range(6):
-        rows.append([codes[i], NAMES[i], "Population percentage change, 2016 to 2021", 5.2, "", ""])
-        rows.append([codes[i], NAMES[i], "Total - Age groups", *by_sex(PEOPLE[i])])
-        for a, age in enumerate(AGES):
-            rows.append([codes[i], NAMES[i], f"  {age}", PEOPLE[i, :, a].sum(), *PEOPLE[i, :, a]])
-    stated = {
-        "geography": "ALT_GEO_CODE=GEO_NAME", "attributes": "CHARACTERISTIC_NAME",
-        "wide": "C{sex:2_COUNT_MEN+|3_COUNT_WOMEN+}", "only": (f"CHARACTERISTIC_NAME in {', '.join(AGES)}",),
-    }  # fmt: skip
-    return Layout(text([head, *rows]), stated, codes, (("2_COUNT_MEN+", "3_COUNT_WOMEN+"), AGES))
-
-
-def swiss_tree() -> Layout:
-    """A column whose name has signs of its own; the level of an area is in its name."""
-    codes = numbered("......000", "......661")
-    column, sexes = "Kanton (-) / Bezirk (>>) / Gemeinde (......)", ("Geschlecht - Total", "Mann", "Frau")
-    rows = [
-        [place, sex, age, n]
-        for place, people in nested("Schweiz", ["- Zürich", ">> Bern / Berne"], codes)
-        for sex, age, n in crossed(people, sexes, ("Alter - Total", *AGES))
-    ]
-    left_out = f'"{column}" not in Schweiz, - Zürich, >> Bern / Berne'
-    stated = {
-        "geography": column, "count": "2022", "attributes": "Geschlecht,Altersklasse",
-        "only": (f"{left_out} and Geschlecht != {sexes[0]} and Altersklasse != Alter - Total",),
-    }  # fmt: skip
-    head = [column, "Geschlecht", "Altersklasse", "2022"]
-    return Layout(text([head, *rows], ";", "cp1252"), stated, codes, (sexes[1:], AGES))
-
-
-LAYOUTS: Sequence[Callable[[], Layout]] = (
-    scottish_workbook, regional_database, merged_sex_over_age,
-    blank_rows_and_formulas, canadian_profile, swiss_tree,
-)  # fmt: skip
+LAYOUTS: Sequence[Callable[[], Layout]] = (regional_database, merged_sex_over_age, blank_rows_and_formulas)
 
 
 def stated_for(layout: Layout, path: Path, *, off: int = 0) -> Statement:
