@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from releases.jobs import BLOCKS, JOBS, SORTS, Job, jobs, write_jobs
+from releases.jobs import BLOCKS, JOBS, SORTS, Job as JobRow, jobs, write_jobs
 from releases.wages import BALANCES, write_wages
 
 from features.amounts.means import means_of
@@ -148,7 +148,7 @@ def tabulated(spec: Path, universe: Universe, secret: str = "1") -> NDArray[np.i
     return counts.toarray()
 
 
-def by_hand(rows: list[Job], high: int) -> list[list[int]]:
+def by_hand(rows: list[JobRow], high: int) -> list[list[int]]:
     """Tens by block and sort, of persons all of whose jobs are counted: fractions first, then the largest parts."""
     sums: dict[tuple[str, str], int] = defaultdict(int)
     for person in {row[0] for row in rows}:

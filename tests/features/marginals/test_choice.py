@@ -14,7 +14,7 @@ from auditor.cliques import CliqueChoice
 from features.marginals.choice import Pairs, candidates, largest_epsilon, score, scores_of, tables_of, unlike_a_choice
 from features.marginals.cliques import AttributeSizes, Clique, filling, homes
 from features.marginals.confidential import choose
-from geography.errors import InputError
+from pipeline.errors import InputError
 from pipeline.privacy.budget import Neighbours
 from postprocess.arrays import IntArray
 

@@ -76,7 +76,6 @@ def test_the_secret_is_not_shown_and_has_its_length() -> None:
 # -- texts of reports -------------------------------------------------------------------------------------------------
 
 
-KEY = b"a key of the tests, thirty-two b"
 HALF = Fraction(1, 2)
 SMALL = Rappor(6, 2, 12, HALF, HALF, Fraction(3, 4))
 
