@@ -1,4 +1,4 @@
-"""Releases of marginals: records that change or cannot be, what judges find, and what readers may ask."""
+"""Releases of marginals: records that change or cannot be, what judges find and readers see; real data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.browser import chromium, opened
 from releases.command import printed
 from releases.made_case import made_case
+from releases.policy import runs_its_own_scripts_alone
 from releases.small import run
-from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, write_wide
+from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, DECLARED, LEVELS, leaves, manifest_of, write_wide
 
 import pipeline.confidential.measure
 import pipeline.confidential.steps
@@ -28,12 +31,16 @@ from auditor.form import read_form
 from auditor.program import audit
 from auditor.statements import parts_problems
 from features.marginals.cliques import AttributeSizes, junction_tree
+from features.marginals.shown import MarginalsView, marginals_view
 from features.marginals.zeros import are_carried, carried
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.release.layout import RunDirectory
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 
 @pytest.fixture
@@ -292,3 +299,95 @@ def test_universes_that_say_other_things_of_the_records_are_found_by_both(
         ReleaseSpec.from_public_dict(manifest["spec"])
     file.write_text(json.dumps(manifest), "utf-8")
     assert any(told in one for one in check_release(root)), check_release(root)
+
+
+#: A ring, which is filled in.
+RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
+
+
+@pytest.fixture
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a release with two attributes that have labels."""
+    return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Callable[..., MarginalsView]:
+    """The section of a spec with other cliques."""
+
+    def of(cliques: str) -> MarginalsView:
+        spec = load_spec(write_wide(tmp_path / "in", (DECLARED, cliques)))
+        facts: Any = SimpleNamespace(spec=spec, universes=spec.universes())
+        stated = next(part.marginals for part in spec.of_features if hasattr(part, "marginals"))
+        found = marginals_view(stated, facts)
+        assert found is not None
+        return found
+
+    return of
+
+
+def test_what_is_filled_in_is_no_measurement(view: Callable[..., MarginalsView]) -> None:
+    """Pairs within a table that is only estimated are told apart from measured ones and from guesses."""
+    found = view(f"{RING}\nfill = true")
+    assert [table.measured for table in found.tables] == [True] * 6 + [False] * 2
+    alone = [table.number for table in found.tables if not table.measured]
+    age, sex, work, car = (list(ATTRIBUTES).index(name) for name in ("age", "sex", "work", "car"))
+    sides = [(age, sex), (sex, work), (work, car), (car, age)]
+    assert [found.pairs[a][b].measured for a, b in sides] == [True] * 4  # type: ignore[union-attr]
+    across = [found.pairs[a][b] for a, b in ((age, work), (sex, car))]
+    assert sorted((pair.measured, pair.tables) for pair in across if pair) == [(False, ()), (False, tuple(alone))]
+    assert (found.n_pairs, found.n_measured, found.n_guessed) == (21, 5, 15)
+    assert len(found.needed) == 15
+
+
+@pytest.mark.slow
+def test_the_page_in_a_browser(page: Path, tmp_path: Path) -> None:
+    """At the width of a telephone the matrix scrolls in its frame, and its row heads stay; no other script runs."""
+    with chromium() as browser:
+        runs_its_own_scripts_alone(browser, page, tmp_path, ready=True)
+        narrow = opened(browser, page, width=360).page
+        assert narrow.evaluate("document.documentElement.scrollWidth") <= 360
+        left = "document.querySelector('.matrix tbody th').getBoundingClientRect().left"
+        before = narrow.evaluate(left)
+        moved = narrow.evaluate(
+            "(() => { const one = document.querySelector('.matrix').parentElement; one.scrollLeft = 60; "
+            "return one.scrollLeft; })()"
+        )
+        assert moved > 0
+        assert narrow.evaluate(left) == before
+
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "adult.toml"
+YEARS = (20, 10, 5)
+
+
+@pytest.mark.slow
+def test_the_example_is_released_with_records_like_those_that_were_measured(shared_data: Path, tmp_path: Path) -> None:
+    """CensusDP's published mean distance of all two-way tables at the top is .0452; columns by themselves have .08."""
+    table = pd.read_parquet(shared_data / "adult.parquet")
+    ages = np.arange(85)
+    codes = {"all": np.full(85, "adult")}
+    codes |= {f"years{n}": np.char.add(f"years{n}-", (ages // n).astype(str)) for n in YEARS}
+    (tmp_path / "adult_files").mkdir()
+    pd.DataFrame(codes).drop_duplicates().to_csv(tmp_path / "adult_files" / "areas.csv", index=False)
+    table.assign(years5=codes["years5"][table["age"]]).to_parquet(tmp_path / "adult_files" / "persons.parquet")
+    (tmp_path / "examples").mkdir()
+    spec = tmp_path / "examples" / "adult.toml"
+    spec.write_text(EXAMPLE.read_text("utf-8"))
+    root = run(spec, tmp_path / "out")
+    assert verify_release(RunDirectory(root), 1, Silent()) == []
+    assert check_release(root) == []
+    records = pq.read_table(root / "public" / "microdata.parquet").to_pandas().drop(columns="geocode").astype(int)
+    assert list(records.columns) == list(table.columns)
+    distances = [_distance(table, records, pair) for pair in combinations(table.columns, 2)]
+    assert len(distances) == 91
+    assert np.mean(distances) < 0.0452
+    rng = np.random.default_rng(1)
+    shuffled = pd.DataFrame({name: rng.permutation(records[name]) for name in records})
+    assert np.mean([_distance(table, shuffled, pair) for pair in combinations(table.columns, 2)]) > 0.07
+
+
+def _distance(table: pd.DataFrame, records: pd.DataFrame, pair: tuple[str, str]) -> float:
+    """Total variation distance of a two-way table."""
+    one, other = (frame.groupby(list(pair)).size() / len(frame) for frame in (table, records))
+    return float((one.sub(other, fill_value=0)).abs().sum() / 2)
