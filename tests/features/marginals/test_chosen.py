@@ -82,9 +82,9 @@ def test_no_record_moves_a_score_further_than_the_sensitivity_and_some_record_mo
     ):
         expected = {pair: pairs.expected(ones, pair) for pair in pairs.possible}
         for n in range(2):
-            for records in product(everybody, repeat=n):
+            for rest in product(everybody, repeat=n):
                 for one, other in product(everybody, others):
-                    first, second = (*records, one), records if other is None else (*records, other)
+                    first, second = (*rest, one), rest if other is None else (*rest, other)
                     for pair in pairs.possible:
                         moved = score(pairs, pair, _table(first, pair), expected[pair])
                         moved -= score(pairs, pair, _table(second, pair), expected[pair])

@@ -90,13 +90,11 @@ def test_the_auditor_computes_the_cost_of_a_choice_again(framework: Framework, t
     chooser, noise = ("permute_and_flip", "discrete_laplace") if pure else ("exponential", "discrete_gaussian")
     assert [event["mechanism"] for event in charges] == [chooser, noise] * 3
     assert chain_problems(ledger, events) == []
-    for charge in charges:
-        assert priced(charge, framework) == Fraction(charge["cost"])
-        other = charge | {
-            "scale": str(Fraction(charge["scale"]) * (2 if charge["mechanism"] == chooser else Fraction(1, 2)))
-        }
-        more = 4 if charge["mechanism"] == "exponential" else 2
-        assert priced(other, framework) == more * Fraction(charge["cost"])
+    for one in charges:
+        assert priced(one, framework) == Fraction(one["cost"])
+        other = one | {"scale": str(Fraction(one["scale"]) * (2 if one["mechanism"] == chooser else Fraction(1, 2)))}
+        more = 4 if one["mechanism"] == "exponential" else 2
+        assert priced(other, framework) == more * Fraction(one["cost"])
 
     def other_mechanism(stated: dict[str, Any]) -> None:
         stated["parts"][0]["mechanism"] = "exponential" if pure else "permute_and_flip"
