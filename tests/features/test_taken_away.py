@@ -41,8 +41,6 @@ _USED_BY_TESTS = {"example", "exports", "imports"}
 _NAMES = {"local": {"spinewise/collect.py"}, "plan": {"spinewise/plans.py"}, "questions": {"spinewise/questions.py"}}
 #: Of these names, those that `spinewise` itself has.
 _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Question", "open_dataset"}}
-
-
 #: Its benchmarks, beside bench_NAME.
 _BENCHMARKS = {"joins": ("bench_households",), "questions": ("bench_amounts",)}
 #: What its tests share that is not in their folder.

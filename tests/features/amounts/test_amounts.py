@@ -332,8 +332,6 @@ def fingerprints(release: Path) -> dict[str, str]:
 
 
 _PRIVACY = 'privacy = { rho = "2", key = "insecure-test:1" }'
-
-
 _UNITS = (_PRIVACY, _PRIVACY.replace(" }", ', unit = "sex", at_most = 2 }'))
 
 

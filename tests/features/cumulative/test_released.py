@@ -60,7 +60,6 @@ def test_readers_have_them_wherever_they_ask_for_these_numbers(town: Path) -> No
         release.table("age", "block", cumulative=True)
 
 
-# -- the second program -----------------------------------------------------------------------------------------------
 def _changed(path: Path, change: Callable[[pd.DataFrame], None]) -> None:
     """Write a file with other numbers, and the header that it had."""
     table = pq.read_table(path)
@@ -108,7 +107,6 @@ def test_the_second_program_finds_what_is_wrong(
     assert sentence in told
 
 
-# -- tables of many numbers -------------------------------------------------------------------------------------------
 class _Wide:
     """An interval for every number that says which number it is of: from so many less to its number more."""
 
@@ -142,7 +140,6 @@ def test_tables_with_many_numbers_are_written_part_by_part(tmp_path: Path) -> No
     assert np.array_equal(found.highs - expected, np.where(first, 1.0, 2.0) * np.ones((700, 1)))
 
 
-# -- coverage ---------------------------------------------------------------------------------------------------------
 AGES = ("0_4", "5_14", "15_24", "25_44", "45_64", "65_84", "85_plus")
 SPEC = """
 name = "ages"
@@ -224,9 +221,6 @@ def test_intervals_hold_the_truth_in_nine_of_ten_cases(tmp_path: Path) -> None:
         assert of_sum > 0.97, (level, of_sum)
         assert np.mean(widths[level]) < 0.6
     assert 0.8 <= np.mean(own["county"]) <= 1.0
-
-
-# -- the spec ---------------------------------------------------------------------------------------------------------
 
 
 #: Attributes that have an order, or none.

@@ -435,8 +435,6 @@ def test_the_entry_is_what_the_manifest_promises(town_release: PublishedRelease,
 
 
 S, DCAT, DCT = "https://schema.org/", "http://www.w3.org/ns/dcat#", "http://purl.org/dc/terms/"
-
-
 PLACE = "https://town.example/people/report.html"
 
 

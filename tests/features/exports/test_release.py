@@ -282,7 +282,6 @@ def test_summary_files_have_the_layout_of_2020(tmp_path: Path) -> None:
 
 TRACT = "44007000101"
 
-
 SPEC_OF_PL94171_EXPORT = """
 name = "sample"
 privacy = { rho = "1e9", key = "insecure-test:1" }
@@ -310,10 +309,7 @@ strategy = STRATEGY
 input = { file = "units.csv", form = "long", geocode = "block" }
 """
 
-
 _SHARES = ", ".join(f'{level} = "1/5"' for level in ("state", "county", "tract", "block_group", "block"))
-
-
 STRATEGY = f'{{ queries = {{ detailed = "1" }}, levels = {{ {_SHARES} }} }}'
 
 

@@ -118,9 +118,6 @@ def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
     assert broken(root, [level for level in LEVELS if f'{level} = "1/' in text]) == []
 
 
-# -- how wide intervals are -------------------------------------------------------------------------------------------
-
-
 OPEN_SIZES = """
 name = "town"
 [privacy]
@@ -284,9 +281,6 @@ def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
     assert f"join 'homes size': the records break it in 1 geounit of level 'block', first in {home['block']}: 0" in told
     assert directory.warnings.is_relative_to(directory.root / "restricted")
     assert not any("break it" in path.read_text(errors="ignore") for path in directory.public.rglob("*.json"))
-
-
-# -- what validation says beforehand ----------------------------------------------------------------------------------
 
 
 #: A householder told apart by two attributes, beside sizes and children, limits sets of groups that are no product.

@@ -100,9 +100,6 @@ def test_an_attribute_called_like_a_column_of_the_key_is_refused_by_the_spec(
         load_spec(spec)
 
 
-# -- the two files by themselves --------------------------------------------------------------------------------------
-
-
 PERSONS = Schema((Attribute("age", ("child", "adult")), Attribute("lives", ("home", "dorm"))))
 HOMES = Schema((Attribute("tenure", ("owned", "rented")),))
 N = 17
@@ -182,9 +179,6 @@ def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytes
     assert [groups.row_group(g).num_rows for g in range(groups.num_row_groups - 1)] == [13] * (
         groups.num_row_groups - 1
     )
-
-
-# -- the second program finds what is wrong in them -------------------------------------------------------------------
 
 
 N_BLOCKS = 30

@@ -180,9 +180,6 @@ def test_noise_does_not_depend_on_joins() -> None:
     assert fingerprints[0] == fingerprints[1]
 
 
-# -- what no release could keep ---------------------------------------------------------------------------------------
-
-
 def problems(*joins: str, zeros: str = "", more: str = "", base: str = BASE) -> list[str]:
     with pytest.raises(SpecError) as error:
         spec_of(*joins, zeros=zeros, more=more, base=base)
@@ -295,9 +292,6 @@ def test_an_impossible_group_of_persons_has_no_members() -> None:
     base = BASE.replace("[privacy]", 'structural_zeros = [ { age = "0-17", place = "household" } ]\n[privacy]')
     (said,) = problems(CHILDREN, base=base)
     assert "children = one or more would need 1 member in 'child * household', where at most 0 can be" in said
-
-
-# -- the largest household --------------------------------------------------------------------------------------------
 
 
 def largest(joins: Sequence[Join], up_to: int) -> int:

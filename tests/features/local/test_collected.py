@@ -101,9 +101,6 @@ def test_errors_of_counts_are_those_of_the_exact_covariance(name: str, parameter
     assert np.isfinite(whole).all()  # which is known, with a standard error of 0
 
 
-# -- words ------------------------------------------------------------------------------------------------------------
-
-
 RAPPOR = Rappor(32, 2, 16, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
 WORDS = tuple(f"word {number}" for number in range(12))
 
@@ -302,9 +299,6 @@ def test_intervals_hold_the_truth_and_the_rest_has_wider_ones(survey: Survey, re
     tracts = pd.read_parquet(released.main.table("answer", "tract"))
     width = np.array([(tracts[f"{name}:high90"] - tracts[f"{name}:low90"]).mean() for name in NAMES])
     assert width[4] == pytest.approx(2 * width[:4].mean(), rel=0.15)  # four words are added up in it
-
-
-# -- many surveys of each mechanism -----------------------------------------------------------------------------------
 
 
 SURVEYS, BLOCKS = 6, {"block": 1, "tract": 40, "county": 120}

@@ -97,9 +97,6 @@ def test_what_does_not_go_with_reports_is_refused(
     assert says in str(refused.value)
 
 
-# -- a survey as the source of a universe -----------------------------------------------------------------------------
-
-
 def universe_of(spec: Path) -> Universe:
     (universe,) = load_spec(spec).universes()
     return universe

@@ -123,9 +123,6 @@ def test_the_plan_compares_with_true_records(survey: Survey, tmp_path: Path) -> 
         plan_release(spec, 1)
 
 
-# -- reports that cannot be used --------------------------------------------------------------------------------------
-
-
 KEY = bytes(range(32))
 ROWS = [
     ("A1", "03", "id-ann"),
@@ -218,9 +215,6 @@ def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -
     assert 95_000 < found.reports.sum() < 105_000
     assert set(found.unused.values()) == {0}
     assert (found.totals.sum(axis=1) == found.reports).all()
-
-
-# -- one of several reports of a respondent ---------------------------------------------------------------------------
 
 
 DRAWING_KEY = b"a key of the tests, thirty-two b"

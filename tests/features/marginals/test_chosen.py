@@ -175,9 +175,6 @@ def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:
     assert chi_square(2 * right) > 50
 
 
-# -- beyond a tree ----------------------------------------------------------------------------------------------------
-
-
 def _second(pairs: Pairs) -> CliqueChoice:
     """The same in the second program, as far as pairs go."""
     sizes, nothing = pairs.domain.sizes, Fraction(1)
@@ -322,8 +319,6 @@ def again(chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
-# -- what it costs ----------------------------------------------------------------------------------------------------
-
 ATTRIBUTES_OF_FOUR = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
 
 
@@ -392,9 +387,6 @@ def _check_attributes(own: Universe) -> None:
         table = sum(one.cost for one in own.earlier.uses if one.query == f"attribute {statement.of}")
         choices = sum(one.cost for one in own.earlier.uses if one.weight)
         assert Fraction(statement.budget) == measured + table + choices
-
-
-# -- a release --------------------------------------------------------------------------------------------------------
 
 
 def test_each_pair_was_open_when_it_was_chosen_and_no_other_order_is_read(chosen: Path) -> None:
@@ -488,9 +480,6 @@ def test_records_in_memory_are_refused(tmp_path: Path) -> None:
     spec = sw.Spec.read(write_wide(tmp_path, CHOSEN))
     with pytest.raises(InputError, match="pairs are chosen from records in a file; these are a table in memory"):
         sw.run(spec, records=records(), out=tmp_path / "out", workers=1, progress=False)
-
-
-# -- planted faults ---------------------------------------------------------------------------------------------------
 
 
 def _uncharged(monkeypatch: pytest.MonkeyPatch) -> None:

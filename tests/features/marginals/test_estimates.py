@@ -112,9 +112,6 @@ def test_what_is_no_tree_or_too_wide_is_refused(make: Callable[[], object], told
         make()
 
 
-# -- numbers that cross cliques ---------------------------------------------------------------------------------------
-
-
 def _expected_by_enumeration(people: Population, attributes: Clique) -> NDArray[np.float64]:
     """The product of the cliques' tables over those of their separators, for each of all records."""
     tree, domain = people.tree, people.tree.domain
@@ -236,9 +233,6 @@ def test_a_level_without_some_cliques_takes_them_from_its_parents_as_far_as_they
         sums = np.zeros_like(level.table((0, 1)))
         np.add.at(sums, parent, below.table((0, 1)))
         np.testing.assert_allclose(sums, level.table((0, 1)), atol=1e-8)
-
-
-# -- another estimator ------------------------------------------------------------------------------------------------
 
 
 #: Three pairs of three attributes: together they are no tree.
@@ -517,9 +511,6 @@ def test_columns_alone_are_projected_as_by_another_solver_and_rounded_to_their_s
     assert np.abs(rounded - x).max() < 1
 
 
-# -- how alike areas are ----------------------------------------------------------------------------------------------
-
-
 Floats = NDArray[np.float64]
 NOISE = 25.0
 
@@ -623,9 +614,6 @@ def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_i
     assert any(
         (count(records, pair, domain, np.zeros(7, dtype=np.int64), 1) > 0).all() for pair in combinations(range(5), 2)
     )
-
-
-# -- from measurements to records -------------------------------------------------------------------------------------
 
 
 def _design(people: Population, variance: int = 9) -> CliqueDesign:

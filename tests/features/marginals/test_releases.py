@@ -55,7 +55,6 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_case(tmp_path_factory, "cliques_known") / "out" / "wide"
 
 
-# -- records ----------------------------------------------------------------------------------------------------------
 def _appended(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([table, table.iloc[[7]]])
 
@@ -115,7 +114,6 @@ def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(
         run(write_wide(tmp_path / "in", exact, CHARGED), tmp_path / "out")
 
 
-# -- judges -----------------------------------------------------------------------------------------------------------
 @pytest.mark.slow
 def test_noise_that_is_bound_to_each_clique_alone_is_caught_by_the_second_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -171,7 +169,6 @@ def test_other_parts_than_stated_are_found_by_the_second_program(known: Path, ch
     assert any(told in one for one in parts_problems(read_form(changed), changed))
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
 def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declared: Path) -> None:
     release = open_release(declared)
     needed = r"the clique age x car \(8 cells\) would be needed"
@@ -186,9 +183,6 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declare
     pd.testing.assert_frame_equal(
         release.table("tenure.rooms", "tract"), release.companion("tenure-rooms").table("tenure.rooms", "tract")
     )
-
-
-# -- what is known of the records -------------------------------------------------------------------------------------
 
 
 Record = dict[str, str]
@@ -238,7 +232,6 @@ def _without(records: Iterable[Record], entries: Iterable[Mapping[str, Sequence[
     return [record for record in records if not any(has(record, entry) for entry in entries)]
 
 
-# -- judges -----------------------------------------------------------------------------------------------------------
 def _third_school(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(school=["third", *table["school"].astype(str)[1:]])
 

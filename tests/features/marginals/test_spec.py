@@ -384,9 +384,6 @@ def test_a_published_spec_whose_universes_are_not_those_of_its_cliques_is_refuse
 WITH_AMOUNTS = (AMOUNTS, ("[strategy.levels]", f"{STATED}\n[strategy.levels]"))
 
 
-# -- the spec ---------------------------------------------------------------------------------------------------------
-
-
 def _binned_spec() -> ReleaseSpec:
     text = SPEC
     for old, new in WITH_AMOUNTS:
@@ -420,9 +417,6 @@ def test_a_published_spec_has_the_bins_and_is_refused_with_others() -> None:
         content["marginals"]["amounts"] = [[name, bins]]
         with pytest.raises(SpecError, match=rf"amounts.{name}: these bins are not the values of the attribute"):
             ReleaseSpec.from_public_dict(content)
-
-
-# -- records ----------------------------------------------------------------------------------------------------------
 
 
 def _wrong(column: str, wrong: Mapping[int, object]) -> pd.DataFrame:
@@ -467,8 +461,6 @@ def test_numbers_are_counted_in_their_bins_whatever_their_form(tmp_path: Path, f
     expected = expected.reindex(index=BINS["wages"], columns=BINS["hours"], fill_value=0)
     np.testing.assert_array_equal(counts.sum(axis=0).reshape(4, 3), expected)
 
-
-# -- the draw by itself -----------------------------------------------------------------------------------------------
 
 #: Bins with one number, few, many and more than a hash of 14 bits has.
 DRAWN_BINS = Bins.of("a", ["-10..-1", "0..0", "1..7", "8..99999", "100000..999999999999999"])

@@ -32,9 +32,7 @@ RECODES = (
     "[strategy.queries]",
 )
 
-
 COARSE = ('unit = "100"', 'unit = "1000"')
-
 
 #: Changes of the spec, and the questions asked under it: every statistic, `having`, conditions of each kind, no level.
 KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
@@ -56,7 +54,6 @@ KINDS: dict[str, tuple[tuple[tuple[str, str], ...], tuple[str, ...]]] = {
     "pure": ((PURE, COARSE), ("median wages",)),
 }
 
-
 #: Fields as the output of `verify` names them, in the words of answer.json.
 NAMED = {
     "receipts (ledger, number, hash)": r"receipts\.0\.(ledger|number|hash)",
@@ -64,11 +61,8 @@ NAMED = {
     "domain.recodes (labels that are compared by order)": r"domain\.recodes\.0\.groups\.\d+\.label",
 }
 
-
 #: Names of which the form is compared: they may have any letters.
 NAMES = ("answer", "release")
-
-
 Place = tuple[str | int, ...]
 
 
@@ -183,8 +177,6 @@ def test_verify_refuses_every_change_but_of_what_is_stated(kind: str, text: str,
 
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
-
-
 OTHER = "0123456789abcdef" * 4
 
 

@@ -119,11 +119,7 @@ def test_a_dataset_of_units_is_charged_for_nothing_that_protects_records_alone(t
 
 
 LEAVES = np.arange(2)
-
-
 SCHEMA = Schema((Attribute("sex", ("f", "m")),))
-
-
 AT_MOST = 2
 
 
@@ -152,7 +148,6 @@ QUESTIONS = [
     resolved("count by block, sex"),
     resolved("sum pay by sex", total=False),
 ]
-
 
 #: Records of somebody else, who stays.
 OTHERS = [(1, 0), (1, 1), (1, 1)]

@@ -123,7 +123,6 @@ def test_a_view_is_linked_and_gone_back_to(browser: Any, town: Path) -> None:
 
 _WIDTHS = (360, 800, 1280)
 
-
 _LOOKS = {
     "light": {"color_scheme": "light", "forced_colors": "none"},
     "dark": {"color_scheme": "dark", "forced_colors": "none"},
@@ -208,8 +207,6 @@ def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(browser: A
 
 
 PACKAGES = ("geography", "postprocess", "pipeline", "flows", "features", "spinewise", "auditor")
-
-
 META = '<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{{ policy }}">'
 
 

@@ -184,10 +184,7 @@ def test_margins_by_brute_force(step: int) -> None:
 
 
 AGES = [f'"{age}"' for age in range(12)]
-
-
 ALL = '["county", "tract", "block"]'
-
 
 OF_AGES = """
 name = "ages"

@@ -118,9 +118,6 @@ def test_the_second_program_takes_no_other_notes_on_shares(
     assert "solver notes" in {found.check for found in audit(copy) if not found.passed}
 
 
-# -- intervals --------------------------------------------------------------------------------------------------------
-
-
 UNLIKE = """
 name = "far"
 [privacy]
@@ -259,9 +256,6 @@ def test_each_mistake_has_its_message(keys: str, lines: list[str]) -> None:
     with pytest.raises(SpecError) as error:
         parse_spec(SPEC + keys)
     assert str(error.value).splitlines() == [f"spec: postprocess.shares.{line}" for line in lines]
-
-
-# -- what a plan foretells --------------------------------------------------------------------------------------------
 
 
 plan_release = feature_module("features.plan.release_plan").plan_release

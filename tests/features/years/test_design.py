@@ -67,9 +67,6 @@ def test_no_design_is_better() -> None:
     assert reached < 1.005 * least
 
 
-# -- the farthest pairs of histories ----------------------------------------------------------------------------------
-
-
 def random_gram(periods: int, seed: int) -> NDArray[np.int64]:
     """Of a lower triangular matrix of whole numbers; of even seeds most off the diagonal are below 0."""
     rng = np.random.default_rng(seed)

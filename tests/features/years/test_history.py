@@ -248,9 +248,6 @@ def test_whole_numbers_keep_sums_that_were_measured_well() -> None:
     assert off < wrong
 
 
-# -- numbers of periods and changes -----------------------------------------------------------------------------------
-
-
 AREAS, VARIANCE, TOTAL = 4000, 3e5, np.ones(2)
 
 

@@ -53,8 +53,6 @@ from pipeline.storage.readable import unchecked
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
-
-
 RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)
 
 

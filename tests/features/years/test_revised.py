@@ -161,7 +161,6 @@ def test_what_no_history_is_made_of_is_refused(own_series: MadeSeries, tmp_path:
 
 HOMES = 25
 
-
 CHANGES = (
     ('"padron"\n\n[privacy]', '"padron"\nstructural_zeros = [ { born = "since 2000", sex = "x" } ]\n\n[privacy]'),
     ('sex = ["f", "m"]', 'sex = ["f", "m", "x"]'),
@@ -229,8 +228,6 @@ def test_bounds_that_are_forgotten_are_broken(
 
 
 ZERO = ('{ born = "since 2000", sex = "x" }', '{ born = "before 2000", sex = "x" }')
-
-
 MORE = (' sex = "x" } ]', ' sex = "x" }, { born = "since 2000", sex = "m" } ]')
 
 

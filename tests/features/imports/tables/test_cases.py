@@ -199,9 +199,6 @@ def test_values_of_few_records_reach_no_public_file(tmp_path: Path) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in private)
 
 
-# -- random hierarchies -----------------------------------------------------------------------------------------------
-
-
 def _table(rng: np.random.Generator) -> tuple[str, int, int]:
     """A table with rows of all levels and sums, the people in it, and its lowest areas."""
     rows, people, towns = [], 0, 0

@@ -155,8 +155,6 @@ _LAUGHS = "<!DOCTYPE z [<!ENTITY a0 'lol'>" + "".join(
     f"<!ENTITY a{i + 1} '{f'&a{i};' * 10}'>" for i in range(9)
 ) + "]>"  # fmt: skip
 _CELL = '<table:table-cell office:value-type="string"REPEATED><text:p>x</text:p></table:table-cell>'
-
-
 _HEAD = f"<table:table-row>{_CELL.replace('REPEATED', '').replace('>x<', '>Gemeinde<')}</table:table-row>"
 
 

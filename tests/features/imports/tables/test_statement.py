@@ -300,9 +300,6 @@ def test_unproved_is_refused_until_it_is_proved(tmp_path: Path) -> None:
     assert run(spec, tmp_path / "out").is_dir()
 
 
-# -- a public list of values ------------------------------------------------------------------------------------------
-
-
 LIST = """
 [attributes]
 age = "ages five-year"

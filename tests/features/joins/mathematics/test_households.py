@@ -262,9 +262,6 @@ def test_bounds_of_children_add_up_to_their_parents() -> None:
         assert (other.upper.sum(axis=0)[bounded] == one.upper[0][bounded]).all()
 
 
-# -- who keeps the bounds can be assigned, and nobody else ------------------------------------------------------------
-
-
 #: Where (home, quarters), age (three), role (two); households of four kinds.
 PERSON_SHAPE, HOUSEHOLD_SHAPE = (2, 3, 2), (2, 2)
 #: Queries from coarse to fine, and the answers of each that are at home.

@@ -161,9 +161,6 @@ def test_several_reports_keep_the_bound_of_their_number() -> None:
     assert RandomisedResponse(Fraction(3, 4), memoised=True).bound_of(3).ratio == 3
 
 
-# -- epsilon is never understated -------------------------------------------------------------------------------------
-
-
 RATIOS = [Fraction(n, d) for n, d in ((3, 1), (3, 2), (9, 1), (81, 1), (1001, 1000), (10**12 + 1, 10**12), (7, 3))]
 
 
@@ -209,9 +206,6 @@ def test_mechanisms_of_an_epsilon_keep_it_and_use_it(epsilon: Fraction) -> None:
         assert not exp_at_least(epsilon, beyond.ratio)
 
 
-# -- totals by groups, and variances ----------------------------------------------------------------------------------
-
-
 KEY = b"a key of the tests, thirty-two b"
 
 
@@ -239,9 +233,6 @@ def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> N
     assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
     assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
     assert (unary < direct) == (3 * power + 2 < 12)
-
-
-# -- what is drawn has the stated probabilities -----------------------------------------------------------------------
 
 
 #: Least p-value of a right sampler, of a fixed key; and most of one that is 5 % off.
@@ -286,9 +277,6 @@ def test_values_that_are_none_are_refused(mechanism: Mechanism, values: Any) -> 
     with pytest.raises(InputError, match="values: ") as refused:
         mechanism.randomise(np.array(values), KeyedBytes(KEY))
     assert "3" not in str(refused.value).replace("0 to 2", "")
-
-
-# -- names and parameters ---------------------------------------------------------------------------------------------
 
 
 PAPER = {"bits": "32", "hashes": "2", "cohorts": "64", "f": "1/2", "p": "1/2", "q": "3/4"}
@@ -353,9 +341,6 @@ def test_mistakes_are_named(name: str, parameters: dict[str, str], message: str)
     with pytest.raises(InputError) as refused:
         mechanism_of(name, parameters)
     assert message in str(refused.value)
-
-
-# -- filters of words -------------------------------------------------------------------------------------------------
 
 
 MECHANISM = Rappor(32, 3, 5, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
@@ -426,9 +411,6 @@ def test_the_secret_is_not_shown_and_has_its_length() -> None:
     assert "thirty" not in repr(device)
     with pytest.raises(InputError, match="secret: found 5 bytes; 32 random ones are needed"):
         Respondent(MEMOISED, "q", b"short")
-
-
-# -- texts of reports -------------------------------------------------------------------------------------------------
 
 
 HALF = Fraction(1, 2)
@@ -515,9 +497,6 @@ def test_cohorts_that_are_none(cohort: str) -> None:
     decoded = SMALL.decode(["80", "zz", "40", "04"], ["0", cohort, cohort, "11"])
     assert decoded.faults.tolist() == [0, CHARACTER, COHORT, 0]
     assert decoded.reports.tolist() == [[0, 1, 0, 0, 0, 0, 0], [11, 0, 0, 0, 0, 0, 1]]
-
-
-# -- random whole numbers ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bound", [2, 3, 5, 7, 100, 255, 256])
