@@ -32,18 +32,6 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_example(tmp_path_factory.mktemp("example") / "state", people=200_000, seed=11)
 
 
-def test_spine(example: Path) -> None:
-    """5 counties of very different size, 250 tracts, 800 block groups, 25,000 blocks; codes nest by prefixes."""
-    table = pq.read_table(example.parent / "blocks.parquet")
-    spine = spine_from_prefixes(table["block"].to_numpy().astype(np.str_), LEVELS)
-    assert [len(level) for level in spine.levels] == [1, 5, 250, 800, 25_000]
-    assert spine.to_table().equals(table)
-    assert set(spine.levels[0].geocodes) == {"99"}
-    assert all(code.isdecimal() for code in spine.levels[3].geocodes)
-    blocks_of_county = np.diff(spine.leaf_offsets(1))
-    assert blocks_of_county.max() > 5 * blocks_of_county.min()
-
-
 def test_spec_and_records_fit(example: Path) -> None:
     """The spec reads the records without a word, and says what the records are."""
     spec = load_spec(example)

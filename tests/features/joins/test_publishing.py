@@ -14,15 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from oracles.households import drawn_town
 from oracles.joined_homes import town_joins
 from releases.homes import write_homes
 from releases.made_case import made_case
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES, write_one_town
-from releases.small import request_of
 
 from auditor.check.households import Limit, RecordFile, check_households
 from auditor.check.release import check_release
@@ -35,7 +32,7 @@ from features.joins.mathematics.assignment import assigned_spans
 from features.joins.mathematics.membership import NO_MOST
 from features.joins.publishing import AssignedHouseholds, JoinedRecords, publish_joined_records, write_joined_microdata
 from geography.spine import Spine
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -165,20 +162,6 @@ def test_each_person_has_the_number_of_the_row_of_its_household(tmp_path: Path, 
     # But for the new columns these are the microdata without joins.
     write_microdata(tmp_path / "plain", folder / "staging", "block", GEOCODES, PERSONS, persons)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "plain"), people.drop(columns="household"))
-
-
-@settings(deadline=None, max_examples=15)
-@given(cuts=st.lists(st.integers(0, N), max_size=4).map(sorted))
-def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
-    monkeypatch.setattr("features.joins.publishing.rows_per_group", lambda _columns: 13)
-    monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 5)
-    cut, whole = _write(tmp_path / "cut", cuts=cuts), _write(tmp_path / "whole")
-    for name in ("persons.parquet", "household.parquet"):
-        assert (cut / name).read_bytes() == (whole / name).read_bytes()
-    groups = pq.ParquetFile(whole / "persons.parquet").metadata
-    assert [groups.row_group(g).num_rows for g in range(groups.num_row_groups - 1)] == [13] * (
-        groups.num_row_groups - 1
-    )
 
 
 N_BLOCKS = 30
@@ -449,18 +432,6 @@ def test_without_a_join_there_are_no_households_to_tabulate_by(tmp_path: Path) -
     path.write_text(text[: text.index("[[join]]")])
     with pytest.raises(SpecError, match=r"household_tables.age_by_size.companion: missing; .* joined companions, none"):
         load_spec(path)
-
-
-def test_two_columns_of_one_name_are_refused_before_anything_is_spent(tmp_path: Path) -> None:
-    changes = (
-        ('children = ["yes", "no"]', 'children = ["geocode", "no"]'),
-        ('children = "yes" } ]', 'children = "geocode" } ]'),
-        ('present = { children = "yes" }', 'present = { children = "geocode" }'),
-        ("\n[companions.homes]", '\n[household_tables]\nx = { households = "children" }\n\n[companions.homes]'),
-    )
-    path = write_homes(tmp_path / "in", *changes)
-    with pytest.raises(InputError, match=r"tables.x: 'geocode' cannot be the label"):
-        request_of(path, tmp_path / "out")
 
 
 def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:

@@ -106,23 +106,6 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(tmp_path: Path) -> None
     assert found["used"] == survey.truth.sum()
 
 
-def test_the_plan_compares_with_true_records(survey: Survey, tmp_path: Path) -> None:
-    """With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    by_level = {row.level: row for row in plan_release(survey.spec, 1).local}
-    (universe,) = load_spec(survey.spec).universes()
-    for row in by_level.values():
-        expected = float(row.reports * survey_of(universe).collected.unit_variance * 3 / 4) ** 0.5
-        assert row.local == pytest.approx(expected, rel=0.01)
-    assert by_level["county"].local > 4 * by_level["county"].central
-    assert by_level["county"].needed == by_level["block"].needed > by_level["block"].needed_centrally
-    shutil.copytree(survey.spec.parent, tmp_path / "survey")
-    spec = tmp_path / "survey" / survey.spec.name
-    spec.write_text(spec.read_text().replace("respondents = 20\n", ""))
-    with pytest.raises(InputError, match=r"collect\.respondents: missing"):
-        plan_release(spec, 1)
-
-
 KEY = bytes(range(32))
 ROWS = [
     ("A1", "03", "id-ann"),
@@ -203,18 +186,6 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve:
     assert found[0].totals.sum(axis=0).tolist() != [int(first.get(f"{n:02d}", 0)) for n in range(12)]
     other = count_reports(source, twelve, spine, bytes(32))
     assert not np.array_equal(found[0].totals, other.totals)
-
-
-def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -> None:
-    examples = Path(__file__).resolve().parents[3] / "examples"
-    runpy.run_path(str(examples / "survey_reports.py"))["main"](tmp_path / "survey_files")
-    (tmp_path / "examples").mkdir()
-    spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
-    (universe,) = spec.universes()
-    found = count_reports(universe.require_input(), survey_of(universe).collected, read_spine(spec.geography), KEY)
-    assert 95_000 < found.reports.sum() < 105_000
-    assert set(found.unused.values()) == {0}
-    assert (found.totals.sum(axis=1) == found.reports).all()
 
 
 DRAWING_KEY = b"a key of the tests, thirty-two b"
@@ -317,3 +288,15 @@ def test_a_ratio_of_one_bit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     (finding,) = failed()
     assert finding.check == "bound"
     assert "the ratio stated is 1.85" in finding.detail
+
+
+def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -> None:
+    examples = Path(__file__).resolve().parents[3] / "examples"
+    runpy.run_path(str(examples / "survey_reports.py"))["main"](tmp_path / "survey_files")
+    (tmp_path / "examples").mkdir()
+    spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
+    (universe,) = spec.universes()
+    found = count_reports(universe.require_input(), survey_of(universe).collected, read_spine(spec.geography), KEY)
+    assert 95_000 < found.reports.sum() < 105_000
+    assert set(found.unused.values()) == {0}
+    assert (found.totals.sum(axis=1) == found.reports).all()

@@ -22,14 +22,12 @@ from features.marginals.transport import (
     ExpectedCells,
     Shrinkage,
     TwoWayTables,
-    centred,
     nearest,
     project_columns,
     round_columns,
     round_tables,
 )
 from features.marginals.whole import ExactTable, First, Seed, whole_numbers
-from features.marginals.zeros import possible_cells
 from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.arrays import IntArray
@@ -139,14 +137,6 @@ def test_guesses_are_the_models_expectation(attributes: Clique, cliques: tuple[C
     people = population(1, cliques)
     found = guess(people.tree, [people.table(bag, 2) for bag in people.tree.bags], attributes)
     np.testing.assert_allclose(found, _expected_by_enumeration(people, attributes), atol=1e-9)
-
-
-def test_a_guess_that_would_take_a_large_table_is_refused() -> None:
-    tree = junction_tree(AttributeSizes(tuple("abcdef"), (10,) * 6), [(number, number + 1) for number in range(5)])
-    tables = [np.ones((1, 100), dtype=np.int64) for _ in tree.bags]
-    guess(tree, tables, (0, 5), most_cells=10_000)
-    with pytest.raises(InputError, match=r"a guess would go through a table of 1,000 cells; at most 999 are allowed"):
-        guess(tree, tables, (0, 5), most_cells=999)
 
 
 DOMAIN = AttributeSizes(("a", "b", "c"), (2, 3, 2))
@@ -394,43 +384,6 @@ def test_cells_that_are_impossible_in_an_area_are_empty_there() -> None:
         _released(people, measured(people, 8, 25.0), first=First(possible=wrong))
 
 
-def _by_enumeration(tree: JunctionTree, zeros: dict[Clique, NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
-    """Of each bag the cells that some record has, by going through all records."""
-    domain = tree.domain
-    out = [np.zeros(domain.size(bag), dtype=bool) for bag in tree.bags]
-
-    def cell(record: tuple[int, ...], clique: Clique) -> int:
-        return int(np.ravel_multi_index([record[a] for a in clique], domain.shape(clique)))
-
-    for record in product(*map(range, domain.sizes)):
-        if all(can[cell(record, clique)] for clique, can in zeros.items()):
-            for bag, can in zip(tree.bags, out, strict=True):
-                can[cell(record, bag)] = True
-    return out
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_zeros_are_carried_to_all_cliques_as_enumeration_of_all_records_says(seed: int) -> None:
-    people = population(seed)
-    rng = np.random.default_rng(seed)
-    cliques: list[Clique] = [(0, 1), (1, 2, 3), (3, 4), (2,)]
-    zeros = {clique: rng.random(people.tree.domain.size(clique)) < 0.6 for clique in cliques}
-    expected = _by_enumeration(people.tree, zeros)
-    if not any(can.any() for can in expected):
-        with pytest.raises(InputError, match="no record is possible"):
-            possible_cells(people.tree, zeros)
-        return
-    for found, can in zip(possible_cells(people.tree, zeros), expected, strict=True):
-        np.testing.assert_array_equal(found, can)
-    released = _released(people, measured(people, seed, 100.0), zeros=zeros)
-    _check(people, released)
-    for tables in released:
-        for table, can in zip(tables, expected, strict=True):
-            assert not table[:, ~can].any()
-    with pytest.raises(InputError, match="zeros of a x e: no clique has all of these attributes"):
-        possible_cells(people.tree, {(0, 4): np.ones(6, dtype=bool)})
-
-
 def _tables(seed: int, shape: tuple[int, int, int], most: int = 20) -> TwoWayTables:
     """Random ones, some rows and columns of which are empty; estimates are the truth with much noise."""
     rng = np.random.default_rng(seed)
@@ -563,20 +516,6 @@ def test_what_is_drawn_varies_as_the_truth_and_neither_the_mean_nor_the_measurem
     assert float(np.std(drawn - m)) == pytest.approx(of_truth, rel=0.03)
     assert float(np.std(shrinkage.mean(cells)[0] - m)) < 0.98 * of_truth
     assert float(np.std(cells.estimate - m)) > 1.03 * of_truth
-
-
-def test_where_sums_are_held_draws_vary_as_the_truth_once_they_are_held() -> None:
-    """Parts of 3 of 100: the deviations have two dimensions, and so has the noise that is left."""
-    rng = np.random.default_rng(5)
-    n = 30_000
-    away = rng.normal(0.0, 9.0, (n, 3, 1))
-    away -= away.mean(axis=1, keepdims=True)
-    y, free = centred(away + np.sqrt(NOISE) * rng.normal(size=away.shape), np.ones(away.shape, bool), of_rows=False)
-    m = np.full(away.shape, 100 / 3)
-    cells = ExpectedCells(m, m + y, np.full(away.shape, NOISE), free)
-    drawn, _ = Shrinkage.of([cells]).drawn(cells, [one.reshape(away.shape) for one in _uniform(away.size)])
-    held = drawn - drawn.mean(axis=1, keepdims=True)
-    assert float(held.std()) == pytest.approx(float(away.std()), rel=0.03)
 
 
 def test_records_of_a_leaf_are_the_same_whichever_leaves_are_drawn_with_it() -> None:

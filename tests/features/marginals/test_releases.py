@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.browser import chromium, opened
-from releases.command import printed
 from releases.made_case import made_case
 from releases.policy import runs_its_own_scripts_alone
 from releases.small import run
-from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, DECLARED, LEVELS, leaves, manifest_of, write_wide
+from releases.wide import ATTRIBUTES, CHARGED, CLIQUES, LEVELS, leaves, manifest_of, write_wide
 
 import pipeline.confidential.measure
 import pipeline.confidential.steps
@@ -31,7 +29,6 @@ from auditor.form import read_form
 from auditor.program import audit
 from auditor.statements import parts_problems
 from features.marginals.cliques import AttributeSizes, junction_tree
-from features.marginals.shown import MarginalsView, marginals_view
 from features.marginals.zeros import are_carried, carried
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
 from pipeline.execution.progress import Silent
@@ -40,7 +37,7 @@ from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec
 
 
 @pytest.fixture
@@ -174,12 +171,6 @@ def test_a_table_across_cliques_is_refused_with_the_clique_that_it_needs(declare
     needed = r"the clique age x car \(8 cells\) would be needed"
     with pytest.raises(InputError, match=needed):
         release.query("age * car")
-    with pytest.raises(InputError, match=needed):
-        printed("query", declared, "age", "--where", "car=no", "--at", "county")
-    with pytest.raises(InputError, match="'colour' is not an attribute of the release; it has age, sex"):
-        release.query("colour")
-    with pytest.raises(InputError, match=r"no table .age.; the tables are school\.work, age\.sex\.school"):
-        release.table("age", "county")
     pd.testing.assert_frame_equal(
         release.table("tenure.rooms", "tract"), release.companion("tenure-rooms").table("tenure.rooms", "tract")
     )
@@ -294,43 +285,10 @@ def test_universes_that_say_other_things_of_the_records_are_found_by_both(
     assert any(told in one for one in check_release(root)), check_release(root)
 
 
-#: A ring, which is filled in.
-RING = 'cliques = [["age", "sex"], ["sex", "work"], ["work", "car"], ["car", "age"], ["school"], ["tenure", "rooms"]]'
-
-
 @pytest.fixture
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a release with two attributes that have labels."""
     return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
-
-
-@pytest.fixture
-def view(tmp_path: Path) -> Callable[..., MarginalsView]:
-    """The section of a spec with other cliques."""
-
-    def of(cliques: str) -> MarginalsView:
-        spec = load_spec(write_wide(tmp_path / "in", (DECLARED, cliques)))
-        facts: Any = SimpleNamespace(spec=spec, universes=spec.universes())
-        stated = next(part.marginals for part in spec.of_features if hasattr(part, "marginals"))
-        found = marginals_view(stated, facts)
-        assert found is not None
-        return found
-
-    return of
-
-
-def test_what_is_filled_in_is_no_measurement(view: Callable[..., MarginalsView]) -> None:
-    """Pairs within a table that is only estimated are told apart from measured ones and from guesses."""
-    found = view(f"{RING}\nfill = true")
-    assert [table.measured for table in found.tables] == [True] * 6 + [False] * 2
-    alone = [table.number for table in found.tables if not table.measured]
-    age, sex, work, car = (list(ATTRIBUTES).index(name) for name in ("age", "sex", "work", "car"))
-    sides = [(age, sex), (sex, work), (work, car), (car, age)]
-    assert [found.pairs[a][b].measured for a, b in sides] == [True] * 4  # type: ignore[union-attr]
-    across = [found.pairs[a][b] for a, b in ((age, work), (sex, car))]
-    assert sorted((pair.measured, pair.tables) for pair in across if pair) == [(False, ()), (False, tuple(alone))]
-    assert (found.n_pairs, found.n_measured, found.n_guessed) == (21, 5, 15)
-    assert len(found.needed) == 15
 
 
 @pytest.mark.slow

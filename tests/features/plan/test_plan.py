@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 import scipy.linalg
 import scipy.optimize
-from project.documents import PROJECT
 from releases.command import printed
 from releases.made_case import made_case
 from releases.small import write_town
@@ -200,23 +199,6 @@ code = "tract"
     assert after.geography.regroup.file == tmp_path / "town" / "areas.csv"
     assert after.report.polygons["tract"].file == tmp_path / "town" / "tracts.geojson"
     assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
-
-
-def test_a_preset_is_written_out(tmp_path: Path) -> None:
-    """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
-    text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
-    spec = tmp_path / "pl94.toml"
-    spec.write_text(text.replace("../../shared/data/ri_pl94_units.parquet", "blocks.csv"))
-    blocks = ["440010301001000", "440010301001001", "440010301002000"]
-    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(blocks) + "\n")
-    target = tmp_path / "better.toml"
-    invoke(spec, "--rho", "2.5", "--weights", "tract: hhinstlevels = 1; county: hispanic = 1", "--write", target)
-    (universe,) = load_spec(target).universes()
-    assert universe.budget == Fraction(5, 2)
-    assert universe.preset == "pl94-2020-us"
-    shares = {one.query.name: one.share for one in universe.strategy.level("tract").queries}
-    assert len(shares) == 11
-    assert shares["hhinstlevels"] > Fraction(1, 2)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import PURE, ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
+from releases.asked import ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
 from releases.command import printed
 from releases.small import run as run_release
 from releases.small import write_town
@@ -245,17 +245,6 @@ def test_another_schema_or_spine_is_refused_before_anything_is_spent(
         root = ask(spec, "count by tract, sex")
         with pytest.raises(InputError, match=message):
             combine_answer(RunDirectory(root), released)
-
-
-def test_pure_budgets_are_combined_by_their_own_variance(tmp_path: Path, released: Path) -> None:
-    spec = write_workers(tmp_path, DETAILED, PURE)
-    with ledger_of(tmp_path, framework="pure"):
-        root = ask(spec, "count by tract", None, epsilon="1/2")
-        stated = combine_answer(RunDirectory(root), released)
-    found = Answer(root).combined
-    ratio = np.exp(-0.25)  # b = 4
-    assert found["answer:error"].iloc[0] == pytest.approx(np.sqrt(2 * ratio) / (1 - ratio), rel=1e-5)
-    assert stated.agreement.agree
 
 
 def test_a_release_of_another_dataset_is_refused(spec: Path, released: Path) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.browser import Opened, opened
-from releases.command import printed
 from releases.made_case import made_case
 from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, true_counts, write_series_town
@@ -23,7 +22,7 @@ from releases.small import run_period
 import features.years.chain
 from features.years.confidential import SeriesRecords
 from features.years.design import Design
-from features.years.revision import DIRECTION_SUFFIX, Revision, periods_of, revised, series_at
+from features.years.revision import DIRECTION_SUFFIX, Revision, revised, series_at
 from features.years.vintage import PAGE, write_revision
 from geography.errors import InputError
 from pipeline.errors import ReleaseError
@@ -136,27 +135,6 @@ def test_a_revision_says_what_it_changes_against_the_one_before(own_series: Made
     (first / "revision.json").write_text("[]")
     with pytest.raises(ReleaseError, match="missing or damaged"):
         write_revision(history, tmp_path / "out")
-
-
-def test_what_no_history_is_made_of_is_refused(own_series: MadeSeries, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"such as 2031\.\.2033"):
-        periods_of("2031")
-    assert periods_of("2031-Q1..2031-Q3") == ("2031-Q1", "2031-Q3")
-    with pytest.raises(InputError, match="found none; the folder of one series is needed"):
-        series_at(tmp_path)
-    for change, message in (
-        ("2031..2034", "period 2034: there are releases of 2031, 2032, 2033"),
-        ("2031..2031", "found period 2031 twice"),
-    ):
-        with pytest.raises(InputError, match=message):
-            printed("query", own_series.release("2033"), "total", "--at", "county", "--change", change)
-    shutil.rmtree(own_series.release("2031"))
-    with pytest.raises(InputError, match="there is no release of 2031, and one of 2033"):
-        series_at(own_series.release("2033"))
-    spec = write_series_town(tmp_path / "in", ('"born * sex" = "1/2"', '"sex" = "1/2"'))
-    run_period(spec, tmp_path / "sums", "2031", tmp_path / "in" / "persons-2031.csv")
-    with pytest.raises(InputError, match="needs queries there that determine every cell"):
-        revised(series_at(tmp_path / "sums"))
 
 
 HOMES = 25

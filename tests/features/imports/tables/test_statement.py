@@ -157,10 +157,7 @@ def test_equal_names_in_two_counties_are_two_areas(tmp_path: Path) -> None:
     [
         ({"count": "n", "records": True}, "what counts is to be stated by one of"),
         ({"geography": None}, "--geography COLUMN.* is needed"),
-        (
-            {"geography": "county,ward"},
-            "no column 'ward', which the statement names; the columns are county, town, sex",
-        ),
+        ({"geography": "county,ward"}, "no column 'ward', which the statement names; the columns are county"),
         ({"only": ("sex == x",)}, "--only: no row has 'x' in column 'sex'; its values are f, m"),
         ({"only": ("kind == x",)}, "no column 'kind'"),
         ({"only": ("sex",)}, "--only 'sex': found 'sex'; COLUMN == VALUE"),
@@ -241,17 +238,8 @@ def command(*words: object) -> tuple[int, str]:
 def test_a_recipe_is_run_again(tmp_path: Path) -> None:
     """What was stated stands in it, without the numbers that prove it; it is read by anybody, edited and run again."""
     persons().to_csv(tmp_path / "p.csv", index=False)
-    options = (
-        "--geography",
-        "county,town",
-        "--records",
-        "--attributes",
-        "sex=sex",
-        "--only",
-        "age != 0",
-        "--name",
-        "a",
-    )
+    stated = "--geography county,town --records --attributes sex=sex --name a --only"
+    options = (*stated.split(), "age != 0")
     n = int((persons()["age"] != 0).sum())
     proof = ("--expect-records", n, "--expect-areas", 4)
     assert command(tmp_path / "p.csv", "--out", tmp_path / "one", *options, *proof)[0] == 0
@@ -365,15 +353,9 @@ def test_the_values_are_those_of_the_list_whoever_is_in_the_records(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            LIST.replace(', "missing"', ""),
-            r"attributes\.works: .*, line 4, column 'job': found nothing, which the list does not",
-        ),
+        (LIST.replace(', "missing"', ""), r"attributes\.works: .*, line 4, column 'job': found nothing, which"),
         (LIST.replace('"no", ', ""), r"found 'no', which the list does not have; add it to the list, say with codes"),
-        (
-            LIST.replace('"ages five-year"', '"ages"'),
-            r"found 'ages'; a list of values is needed, or one of ages single",
-        ),
+        (LIST.replace('"ages five-year"', '"ages"'), r"found 'ages'; a list of values is needed, or one of"),
         (LIST.replace('"job"', '"jobs"'), r"attributes\.works: the table has no column 'jobs'; its columns are county"),
         ("[attribute]", r"it has no \[attributes\]; allowed are \[attributes\] and \[households\]"),
         (LIST.replace("column =", "colum ="), r"found the key 'colum'; allowed are values, column, codes"),
@@ -385,15 +367,6 @@ def test_what_is_wrong_with_a_list_is_said(text: str, message: str, tmp_path: Pa
     with pytest.raises(InputError, match=message):
         by_list(tmp_path, text)
     assert not (tmp_path / "in").exists()
-
-
-def test_codes_are_mapped_and_stock_lists_can_be_longer(tmp_path: Path) -> None:
-    text = '[attributes]\nsex = { values = ["sex", "missing"], codes = { x = "missing", y = "male" } }'
-    spec = by_list(tmp_path, text, sex=["x", "y", "2", None])
-    (universe,) = spec.universes()
-    assert universe.schema.attributes[0].values == ("female", "male", "missing")
-    counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
-    assert counts.sum(axis=0).tolist() == [1, 1, 2]
 
 
 STATED: dict[str, Any] = {

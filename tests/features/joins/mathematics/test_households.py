@@ -17,7 +17,7 @@ from oracles.joined_homes import broken, compositions, membership, town_joins
 from oracles.random_problems import random_problem
 
 from features.joins.mathematics import assignment
-from features.joins.mathematics.assignment import AssignmentError, assign, assigned_spans
+from features.joins.mathematics.assignment import AssignmentError, assign
 from features.joins.mathematics.composition import LEAST_VARIANCE, Composition, counted_of, implied_by, joined_bounds
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -101,21 +101,6 @@ def test_the_same_seed_gives_the_same_households_and_another_seed_others(monkeyp
         dense[:100] = 0
     rest = assign(joins, sp.csr_array(emptied[0]), sp.csr_array(emptied[1]), 7)
     assert np.array_equal(whole[int(persons[:100].sum()) :], rest)
-
-
-def test_a_span_has_no_more_persons_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for a leaf that has more by itself; spans join up, and every leaf is in one."""
-    joins = town_joins()
-    persons, households = drawn_town(50, 9)
-    monkeypatch.setattr(assignment, "PERSONS_AT_ONCE", 40)
-    monkeypatch.setattr(assignment, "LEAVES_AT_ONCE", 7)
-    spans = list(assigned_spans(joins, persons, households, 7))
-    assert sum(leaves for leaves, _ in spans) == 50
-    assert all(leaves <= 7 for leaves, _ in spans)
-    assert all(leaves == 1 or len(numbers) <= 40 for leaves, numbers in spans)
-    assert len(spans) > 10
-    number = np.concatenate([numbers for _, numbers in spans])
-    assert broken(joins, persons, households, number) == []
 
 
 def test_who_lives_where_does_not_follow_the_order_of_cells() -> None:
