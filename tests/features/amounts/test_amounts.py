@@ -84,20 +84,6 @@ def test_what_does_not_fit_is_refused_with_its_key(tmp_path: Path, old: str, new
     assert sentence in str(refused.value)
 
 
-def test_a_spec_with_an_amount_resolves_to_the_same_from_its_public_form(tmp_path: Path) -> None:
-    spec = load_spec(write_wages(tmp_path))
-    again = ReleaseSpec.from_public_dict(spec.public_dict())
-    own, wages = spec.universes()
-    (amount,) = wages.measure.amounts
-    assert (amount.first, amount.last, wages.reach, own.reach) == (0, 50, 50, 1)
-    assert wages.unit_budget == Fraction(2) / 50**2
-    assert [one.privacy_fingerprint() for one in again.universes()] == [
-        own.privacy_fingerprint(),
-        wages.privacy_fingerprint(),
-    ]
-    assert again.universes()[1].measure == wages.measure
-
-
 def test_an_amount_may_be_below_0_where_the_release_counts_the_same_answers(tmp_path: Path) -> None:
     below = ('["0", "500"]', '["-300", "400"]')
     wages = load_spec(write_wages(tmp_path, below)).universes()[1]
@@ -351,13 +337,6 @@ def test_what_is_clipped_of_units_with_several_records_is_refused(
     with pytest.raises(SpecError) as refused:
         load_spec(write_wages(tmp_path, OVER, *changes)).universes()
     assert sentence in str(refused.value)
-
-
-def test_the_second_program_takes_the_units_of_the_release_for_what_is_clipped(release: Path, tmp_path: Path) -> None:
-    """A manifest that says of units what was made for single records, as no spec can."""
-    copy = Path(shutil.copytree(release, tmp_path / release.name))
-    resealed(copy, lambda content: content["spec"]["privacy"].update(at_most=2))
-    assert read_form(read_manifest(RunDirectory(copy).manifest).spec).universes[1].together == 2
 
 
 def layout_and_fingerprint(folder: Path, *changes: tuple[str, str]) -> tuple[str, str]:

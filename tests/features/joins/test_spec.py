@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -89,17 +88,6 @@ def only(*joins: str, base: str = BASE) -> Join:
     return join
 
 
-def test_size_is_exact_for_closed_labels_and_up_to_most_for_the_open_one() -> None:
-    join = only(SIZE)
-    assert (join.name, join.companion, join.others) == ("homes size", "homes", False)
-    assert (join.persons.terms, join.households.terms) == (("place",), ("size",))
-    assert join.inside.tolist() == [True, False, False]
-    assert join.least.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0]]
-    assert join.most.tolist() == [[1, 2, 9], [0, 0, 0], [0, 0, 0]]
-    assert join.expected.tolist() == [[1.0, 2.0, 3.5], [0.0] * 3, [0.0] * 3]
-    assert [array.dtype.name for array in (join.least, join.most, join.inside)] == ["int64", "int64", "bool"]
-
-
 @pytest.mark.parametrize(
     ("text", "most", "expected"),
     [
@@ -117,34 +105,6 @@ def test_size_of_everybody(text: str, most: int, expected: float) -> None:
     assert join.expected.tolist() == [[1.0, 2.0, expected]]
 
 
-def test_a_householder_is_a_member_with_its_values() -> None:
-    join = only(WHERE + 'householder = { sex = "head_sex", age = "head_age" }\n')
-    assert join.persons.terms == ("age", "sex", "place")
-    assert join.households.terms == ("head_age", "head_sex")
-    households = join.households.answer_labels()
-    for row, label in enumerate(join.persons.answer_labels()):
-        age, sex, place = label.split(" * ")
-        assert join.inside[row] == (place == "household")
-        equal = [int(place == "household" and f"{age} * {sex}" == kind) for kind in households]
-        assert join.least[row].tolist() == equal
-        assert join.most[row].tolist() == [NO_MOST if place == "household" else 0] * 4
-        assert np.isnan(join.expected[row]).all() if place == "household" else not join.expected[row].any()
-    assert join.least.sum() == 4
-
-
-@pytest.mark.parametrize("members", ['{ child = "child" }', '{ age = "0-17" }', '{ old = ["young"] }'])
-def test_present_is_at_least_one_or_none(members: str) -> None:
-    join = only(WHERE + f'present = {{ children = ["one", "more"] }}\nmembers = {members}\n')
-    (row,) = np.flatnonzero(join.inside)
-    assert join.name == "homes children"
-    assert join.persons.answer_labels()[row] in ("child * household", "0-17 * household", "young * household")
-    assert join.least[row].tolist() == [0, 1, 1]
-    assert join.most[row].tolist() == [0, NO_MOST, NO_MOST]
-    assert np.isnan(join.expected[row]).all()
-    assert not join.least[~join.inside].any()
-    assert not join.most[~join.inside].any()
-
-
 def test_a_table_states_each_number() -> None:
     join = only(TABLE + ROWS)
     keys = spec_of(TABLE + ROWS).part(JoinsKeys)
@@ -159,18 +119,6 @@ def test_a_table_states_each_number() -> None:
     assert np.isnan(join.expected[household]).all()
     assert join.expected[dorm].tolist() == [0.0] * 9
     assert not join.least.sum(axis=1)[~join.inside].any()
-
-
-def test_joins_come_back_from_the_public_spec() -> None:
-    spec = spec_of(SIZE + 'mean = "4.25"\n', HEAD, CHILDREN, zeros=NO_LONE_CHILD)
-    for stated in (spec, spec_of(TABLE + ROWS)):
-        content = json.loads(json.dumps(stated.public_dict(), sort_keys=True))
-        again = ReleaseSpec.from_public_dict(content)
-        assert again.public_dict() == stated.public_dict()
-        for own, other in zip(stated_joins(stated).joins, stated_joins(again).joins, strict=True):
-            assert (own.name, own.companion, own.others) == (other.name, other.companion, other.others)
-            for name in ("inside", "least", "most", "expected"):
-                assert np.array_equal(getattr(own, name), getattr(other, name), equal_nan=name == "expected")
 
 
 def test_noise_does_not_depend_on_joins() -> None:

@@ -408,17 +408,6 @@ def test_an_amount_is_an_attribute_whose_values_are_its_bins() -> None:
     assert Bins.of("wages", ["0 .. 0", " 1..9999"]).values == ("0..0", "1..9999")
 
 
-def test_a_published_spec_has_the_bins_and_is_refused_with_others() -> None:
-    content = _binned_spec().public_dict()
-    again = ReleaseSpec.from_public_dict(json.loads(json.dumps(content)))
-    assert again.public_dict() == content
-    assert again.universes()[0].record_numbers == _binned_spec().universes()[0].record_numbers
-    for name, bins in (("wages", ["0..0", "1..9"]), ("pay", BINS["wages"])):
-        content["marginals"]["amounts"] = [[name, bins]]
-        with pytest.raises(SpecError, match=rf"amounts.{name}: these bins are not the values of the attribute"):
-            ReleaseSpec.from_public_dict(content)
-
-
 def _wrong(column: str, wrong: Mapping[int, object]) -> pd.DataFrame:
     """The records with something else in some rows, numbered from 1."""
     table = with_amounts()

@@ -21,11 +21,9 @@ from releases.small import QUICK, run, write_town
 
 from features.report.moments import Reported
 from features.report.table_numbers import MarginSummary
-from features.report.workers import table_moments, tables_by_level
 from geography.spine import Spine
 from pipeline.cost import memory
 from pipeline.cost.memory import memory_of
-from pipeline.estimation.expectation import Expectation
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Numerals
 from pipeline.reading.release import Release, open_release, reader_of
@@ -33,7 +31,6 @@ from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.layout import RunDirectory
 from pipeline.release.reliability import UNKNOWN, classes_of, tenths
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from postprocess.linear.pairs import rows_of
 
 
 def test_the_page_holds_every_number_and_says_which_are_exact_and_which_unknown(town: Path) -> None:
@@ -66,29 +63,6 @@ def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
     assert cells[7] == str(int(error.max()))
 
 
-SPEC = """
-name = "words"
-privacy = {{ rho = "{rho}", key = "insecure-test:1" }}
-geography = {{ file = "people.csv", column = "block", levels = {{ county = 1, block = 3 }} }}
-schema.attributes = {{ group = ["a", "b"] }}
-input = {{ file = "people.csv", form = "wide", geocode = "block", cells = [ {{ counts = "{{group}}" }} ] }}
-strategy = {{ queries = {{ total = "1/2", group = "1/2" }}, levels = {{ county = "1/2", block = "1/2" }} }}
-tables = {{ {tables} }}
-publish = {{ replicates = 4, microdata = false }}
-postprocess = {{ solver = "batched" }}
-"""
-
-
-def released(folder: Path, rho: str, tables: str, counties: str) -> Release:
-    """Blocks of 600 on average, 300 in each group."""
-    folder.mkdir(exist_ok=True)
-    blocks = [f"{county}{number:02d}" for county in counties for number in range(12)]
-    counts = np.random.default_rng(2).poisson(300, (len(blocks), 2))
-    pd.DataFrame(counts, columns=["a", "b"]).assign(block=blocks).to_csv(folder / "people.csv", index=False)
-    (folder / "release.toml").write_text(SPEC.format(rho=rho, tables=tables), encoding="utf-8")
-    return open_release(run(folder / "release.toml", folder / "out"))
-
-
 def tiles(release: Release) -> list[tuple[int, str]]:
     """The number and the text of each tile."""
     (part,) = re.findall(r'<ul class="tiles">(.*?)</ul>', release.report.read_text("utf-8"), re.DOTALL)
@@ -100,17 +74,6 @@ def interval(text: str) -> tuple[int, int]:
     """The ends that a tile says."""
     (ends,) = re.findall(r"; 90 % interval: ([0-9,]+) to ([0-9,]+)$", text)
     return int(ends[0].replace(",", "")), int(ends[1].replace(",", ""))
-
-
-@pytest.mark.parametrize("tables", ['total = "total", group = "group"', 'group = "group"'])
-def test_the_interval_is_that_of_the_number_published_or_not(tables: str, tmp_path: Path) -> None:
-    """One area at the top: of the table of totals, and without one of a query."""
-    release = released(tmp_path, "1", tables, "A")
-    row = release.query("total").at("county").iloc[0]
-    number, text = tiles(release)[0]
-    assert number == row["total"]
-    assert interval(text) == (row["total:low90"], row["total:high90"])
-    assert row["total:low90"] < number
 
 
 def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> None:
@@ -218,20 +181,6 @@ def stated(
 def reported(spec: ReleaseSpec, spine: Spine) -> Reported:
     (universe,) = spec.universes()
     return Reported.of(universe, spine, margins=spec.publish.margins)
-
-
-def test_factors_are_those_that_the_report_works_out(tmp_path: Path) -> None:
-    spec, spine = stated(tmp_path, {"total": ALL, "halves": '["tract"]', "detailed": '["county", "block"]'}, 5)
-    (universe,) = spec.universes()
-    expectation = Expectation.of(universe, spine, [], "full")
-    planned = expectation.planned()
-    sizes = []
-    for level, table in tables_by_level(universe, spine):
-        moments = table_moments(expectation, planned, level, table)
-        shape = (len(rows_of(expectation.basis, table.query)), expectation.basis.n_asymmetric)
-        assert moments.shared.shape[-2:] == shape or not moments.shared.size
-        sizes.append(moments.shared.size + moments.nested.size)
-    assert reported(spec, spine).widest == max(sizes)
 
 
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
