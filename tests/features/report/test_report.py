@@ -96,8 +96,8 @@ def test_of_several_areas_at_the_top_and_of_exact_numbers(tmp_path: Path) -> Non
 
 #: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
 WORDS = (
-    "county tract block total sex detail detailed grown status units Adults Sexo Condado habitantes edad Office of Towns "
-    "counts town example CC BY The people first note is too building students dorm abril de"
+    "county tract block total sex detail detailed grown status units Adults Sexo Condado habitantes edad Office of "
+    "Towns counts town example CC BY The people first note is too building students dorm abril de"
 )
 
 
