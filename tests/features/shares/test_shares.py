@@ -206,60 +206,6 @@ def test_simulated_intervals_alone_would_miss_them(
     assert kept.equals(other)  # answers that are not shared keep theirs
 
 
-SPEC = """name = "x"
-[privacy]
-rho = "1"
-[geography]
-file = "areas.csv"
-levels = ["state", "block"]
-[schema.attributes]
-sex = ["a", "b"]
-[strategy]
-queries = { total = "1" }
-levels = { state = "1/2", block = "1/2" }
-[postprocess.shares.homes]
-file = "homes.csv"
-level = "block"
-"""
-
-
-@pytest.mark.parametrize(
-    ("keys", "lines"),
-    [
-        (
-            'levels = ["state", "street"]\nquery = "sex"\ncolumns = { c = "homes" }',
-            [
-                "homes.levels: found 'state'; the file's numbers, of level 'block', tell the shares of 'block'",
-                "homes.levels: 'street' is not a level; the levels are state, block",
-                "homes.columns: 'c' is not an answer of 'sex'; allowed are a, b",
-            ],
-        ),
-        ("", ["homes.column: found neither of column and columns; one of the two is needed"]),
-        (
-            'column = "homes"\n[postprocess.shares.HOMES]\nfile = "homes.csv"\nlevel = "state"\n'
-            'columns = { total = "homes" }',
-            [
-                "HOMES: differs from 'homes' in capital letters only; names must differ by more",
-                "HOMES.level: found 'state', the top level, which has no siblings; name one below it",
-            ],
-        ),
-        (
-            'colum = "homes"',
-            [
-                "homes.colum: unknown key; did you mean 'column'? allowed here are file, level, levels, geocode, "
-                "query, column, columns"
-            ],
-        ),
-    ],
-)
-def test_each_mistake_has_its_message(keys: str, lines: list[str]) -> None:
-    with pytest.raises(SpecError) as error:
-        parse_spec(SPEC + keys)
-    assert str(error.value).splitlines() == [f"spec: postprocess.shares.{line}" for line in lines]
-
-
-plan_release = feature_module("features.plan.release_plan").plan_release
-HOMES = [10, 20, 30, 60]
 PLAN = """
 name = "plan"
 [privacy]
@@ -283,6 +229,45 @@ level = "block"
 geocode = "block"
 column = "homes"
 """
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines"),
+    [
+        (
+            'levels = ["tract", "street"]\nquery = "sex"\ncolumns = { c = "homes" }',
+            [
+                "homes.levels: found 'tract'; the file's numbers, of level 'block', tell the shares of 'block'",
+                "homes.levels: 'street' is not a level; the levels are tract, block",
+                "homes.columns: 'c' is not an answer of 'sex'; allowed are male, female",
+            ],
+        ),
+        ("", ["homes.column: found neither of column and columns; one of the two is needed"]),
+        (
+            'column = "homes"\n[postprocess.shares.HOMES]\nfile = "homes.csv"\nlevel = "tract"\n'
+            'columns = { total = "homes" }',
+            [
+                "HOMES: differs from 'homes' in capital letters only; names must differ by more",
+                "HOMES.level: found 'tract', the top level, which has no siblings; name one below it",
+            ],
+        ),
+        (
+            'colum = "homes"',
+            [
+                "homes.colum: unknown key; did you mean 'column'? allowed here are file, level, levels, geocode, "
+                "query, column, columns"
+            ],
+        ),
+    ],
+)
+def test_each_mistake_has_its_message(keys: str, lines: list[str]) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(PLAN.replace('column = "homes"\n', "") + keys)
+    assert str(error.value).splitlines() == [f"spec: postprocess.shares.{line}" for line in lines]
+
+
+plan_release = feature_module("features.plan.release_plan").plan_release
+HOMES = [10, 20, 30, 60]
 
 
 @pytest.fixture
