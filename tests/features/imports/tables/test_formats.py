@@ -312,8 +312,8 @@ def _latin_1(folder: Path, rows: list[list[object]]) -> tuple[Path, dict[str, An
         ["", "männlich", "weiblich"],
         ["DG", 9, 9],
     ]
-    text = "\n".join(";".join(map(str, row)) for row in [*above, *rows, ["_____"], ["(C)opyright Ämter"]])
-    (folder / "a.csv").write_bytes(text.encode("cp1252"))
+    text = "\n".join(";".join(map(str, row)) for row in [*above, *rows])
+    (folder / "a.csv").write_bytes(f"{text}\n_____\n(C)opyright Ämter\n".encode("cp1252"))
     return folder / "a.csv", {
         "geography": "column_1", "levels": "land=2,kreis=5", "header": "3", "last": 10, "only": ("column_1 != DG",),
         "wide": "{Geschlecht:männlich|weiblich}",
