@@ -68,6 +68,7 @@ _UNIT = 'unit = "10"\n'
         ('{ rho = "2" }', '{ rho = "2", unit = "p", at_most = 3 }', "its units are the release's own; leave it out"),
         (_UNIT, _UNIT + 'ends = "total"\n', "companions.wages.ends: found 'total', and no units"),
         (_UNIT, _UNIT + 'ends = "unit"\n', "companions.wages.ends"),
+        (_UNIT, _UNIT + 'tables.sex = { query = "sex", cumulative = true }\n', "sex.cumulative: only for counts"),
         ('{ rho = "2" }', '{ rho = "2", dataset = "other" }', "privacy.dataset: found 'other', and 'none'"),
         ('{ sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q', '{ sex = ["m", "f"] }\nstrategy.q',
          "has other values of it"),

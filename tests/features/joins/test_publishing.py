@@ -239,26 +239,6 @@ def test_what_the_release_writes_is_right(public: Path) -> None:
     assert problems(public, stated_limits(others=True)[:0]) != []  # without a join nobody lives in households
 
 
-def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> None:
-    """A child and the only householder: members agree, compositions do not."""
-    people = pd.read_parquet(public / "persons.parquet")
-    child = int(np.flatnonzero(people["household"].notna() & people["age"].isin(["baby", "teen"]))[0])
-    block = people["geocode"] == people["geocode"][child]
-    others = block & (people["role"] == "holder") & (people["household"] != people["household"][child])
-    holder = int(np.flatnonzero(others)[0])
-
-    def exchange(frame: pd.DataFrame) -> pd.DataFrame:
-        numbers = frame["household"].copy()
-        frame.loc[child, "household"], frame.loc[holder, "household"] = numbers[holder], numbers[child]
-        return frame
-
-    changed(public / "persons.parquet", exchange)
-    found = problems(public)
-    assert found
-    assert all("the join 'holder'" in problem or "the join 'child'" in problem for problem in found)
-    assert any("1 too many" in problem for problem in found)
-
-
 def _first_home(frame: pd.DataFrame, value: int | None) -> pd.DataFrame:
     frame.loc[frame["household"].first_valid_index(), "household"] = value
     return frame

@@ -16,8 +16,9 @@ from oracles.series_numbers import square_root
 from auditor.reading.findings import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
 from features.years.best import best, best_gram, weights
-from features.years.design import bound, independent, reach, triangular, worst_pairs
+from features.years.design import Design, bound, independent, reach, triangular, worst_pairs
 from features.years.series import StatedTerms, found
+from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours, noise_for
 
 RHO = Fraction(1)
@@ -65,6 +66,14 @@ def test_no_design_is_better() -> None:
     reached = float(np.trace(weight @ np.linalg.inv(gram)))
     assert least <= reached * (1 + 1e-9)
     assert reached < 1.005 * least
+
+
+@pytest.mark.parametrize(
+    ("rows", "spells"), [((), 1), (((1,), (1,)), 1), (((0,),), 1), (((1,), (0, -1)), 1), (((1,),), 0)]
+)
+def test_what_is_no_design_is_refused(rows: tuple[tuple[int, ...], ...], spells: int) -> None:
+    with pytest.raises(InputError, match="series"):
+        Design(rows, spells, "change-one")
 
 
 def random_gram(periods: int, seed: int) -> NDArray[np.int64]:

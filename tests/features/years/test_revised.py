@@ -6,9 +6,11 @@ import hashlib
 import json
 import math
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -393,3 +395,14 @@ def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
 
 def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
     runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
+
+
+def test_public_shares_are_refused(made: tuple[Path, Path, Revision]) -> None:
+    """Of whichever release."""
+    for number in (0, 1):
+        releases = list(series_at(made[1]))
+        stated = replace(releases[number].spec.universes()[0], facts=(cast("Any", "shares"),))
+        spec = cast("Any", SimpleNamespace(universes=lambda stated=stated: (stated,)))
+        releases[number] = replace(releases[number], spec=spec)
+        with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
+            revised(releases)

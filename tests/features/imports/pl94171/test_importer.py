@@ -248,6 +248,17 @@ def test_blocks_and_records_that_are_missing(files_2020: Path, tmp_path: Path) -
     assert fails(folder, tmp_path / "out").startswith("zzgeo2020.pl: no record of summary level 750 (block)")
 
 
+def test_folders_without_the_files(files_2020: Path, tmp_path: Path) -> None:
+    """What is missing, or too much, is named."""
+    folder = set_field(files_2020, tmp_path / "a", "zz000032020.pl", 1, 0, "PLST")
+    (folder / "yygeo2020.pl").write_bytes(b"")
+    assert "files of several summary files were found (yy 2020, zz 2020)" in fails(folder, tmp_path / "out")
+    (folder / "yygeo2020.pl").unlink()
+    (folder / "zz000022020.pl").unlink()
+    assert "zz000022020.pl is missing" in fails(folder, tmp_path / "out")
+    assert "does not exist" in fails(tmp_path / "nowhere", tmp_path / "out")
+
+
 def test_nothing_is_written_over(files_2020: Path, tmp_path: Path) -> None:
     """A folder with something in it is left alone; what holds counts is for its owner only."""
     import_pl94171(files_2020, tmp_path / "out")
