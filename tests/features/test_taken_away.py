@@ -38,20 +38,11 @@ def test_every_folder_is_listed_and_has_a_page() -> None:
 #: Tests outside of these features still import them.
 _USED_BY_TESTS = {"example", "exports", "imports"}
 #: Has names of a feature for Python users, which are not there without its folder.
-_NAMES = {
-    "local": {"spinewise/collect.py"},
-    "plan": {"spinewise/plans.py"},
-    "questions": {"spinewise/questions.py"},
-}
+_NAMES = {"local": {"spinewise/collect.py"}, "plan": {"spinewise/plans.py"}, "questions": {"spinewise/questions.py"}}
 #: Of these names, those that `spinewise` itself has.
 _OF_SPINEWISE = {"plan": {"ReleasePlan", "plan"}, "questions": {"Dataset", "Question", "open_dataset"}}
-
-
 #: Its benchmarks, beside bench_NAME.
-_BENCHMARKS = {
-    "joins": ("bench_households",),
-    "questions": ("bench_amounts",),
-}
+_BENCHMARKS = {"joins": ("bench_households",), "questions": ("bench_amounts",)}
 #: What its tests share that is not in their folder.
 _HELPERS = {"joins": ("tests/oracles/joined_homes.py",), "marginals": ("tests/oracles/clique_population.py",)}
 
@@ -317,19 +308,3 @@ def test_types_and_tests_of_the_core_pass_without_any_of_them(tmp_path: Path, ty
             command, cwd=without, env=variables, capture_output=True, text=True, timeout=1200, check=False
         )
         assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("feature", [one for one in FEATURES if one.name in _NAMES], ids=lambda feature: feature.name)
-def test_types_of_what_has_its_names_pass_without_it(tmp_path: Path, feature: Feature, types_cache: Path) -> None:
-    pytest.importorskip("mypy")
-    without = _copy_without([feature], tmp_path / "copy")
-    shutil.copy(PROJECT / "pyproject.toml", without)
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(types_cache), *sorted(_NAMES[feature.name])]
-    done = subprocess.run(command, cwd=without, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stdout
-    (file,) = (without / name for name in _NAMES[feature.name])
-    file.write_text(file.read_text("utf-8").replace("  # type: ignore[import-not-found, unused-ignore]", ""))
-    assert (
-        "import-not-found" in subprocess.run(command, cwd=without, capture_output=True, text=True, check=False).stdout
-    )

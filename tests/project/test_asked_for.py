@@ -54,7 +54,7 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
 SHOWN = {
     "RAPPOR of listed words": (
         "features/local/test_collected.py::test_totals_are_least_squares_and_add_up",
-        "features/local/test_words.py::test_intervals_hold_the_truth_and_the_rest_has_wider_ones",
+        "features/local/test_collected.py::test_intervals_hold_the_truth_and_the_rest_has_wider_ones",
     ),
     "parallel composition": (
         "pipeline/privacy/accounting/test_enumerated.py::test_one_person_costs_what_the_joint_statement_says",

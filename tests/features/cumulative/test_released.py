@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from matrix.content import content_of, is_form
 from numpy.typing import NDArray
 from releases.hashed import every_file_hashed_first
 from releases.made_case import made_case
@@ -22,7 +21,7 @@ from releases.small import SPEC as TOWN
 from releases.small import run
 from releases.wide import SPEC as WIDE
 
-from auditor.check.release import check_release, examine
+from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
@@ -61,22 +60,6 @@ def test_readers_have_them_wherever_they_ask_for_these_numbers(town: Path) -> No
         release.table("age", "block", cumulative=True)
 
 
-def test_all_else_is_as_without_them(town: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Measurements, histograms and tables: nothing but running sums and their tables, and what lists them, is new."""
-    plain = made_case(tmp_path_factory, "town") / "out" / "town"
-    found, without = content_of(town / "public"), content_of(plain / "public")
-    new = {name.rpartition("/")[0] for name in found if name not in without and name.endswith(": rows")}
-    assert new == {
-        *(f"{kind}/{name}" for kind in ("cumulative", "tables") for name in ("age", "both", "sexes")),
-        *(f"companions/units/{kind}/s" for kind in ("cumulative", "tables")),
-    }
-    moved = [name for name in without if not is_form(name) and found.get(name) != without[name]]
-    by_default = ("companions/units/tables/", "companions/units/estimates/")
-    assert all(name.startswith(by_default) for name in moved)
-    assert not any(name in found for name in moved)
-
-
-# -- the second program -----------------------------------------------------------------------------------------------
 def _changed(path: Path, change: Callable[[pd.DataFrame], None]) -> None:
     """Write a file with other numbers, and the header that it had."""
     table = pq.read_table(path)
@@ -124,16 +107,6 @@ def test_the_second_program_finds_what_is_wrong(
     assert sentence in told
 
 
-def test_a_file_that_no_spec_gives_is_found(town: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "public", tmp_path / "public")
-    folder = tmp_path / "public" / "cumulative"
-    shutil.copytree(folder / "age", folder / "sex")
-    told = examine(tmp_path).problems
-    assert len(told) == 2
-    assert all("does not follow from the spec" in one for one in told)
-
-
-# -- tables of many numbers -------------------------------------------------------------------------------------------
 class _Wide:
     """An interval for every number that says which number it is of: from so many less to its number more."""
 
@@ -167,7 +140,6 @@ def test_tables_with_many_numbers_are_written_part_by_part(tmp_path: Path) -> No
     assert np.array_equal(found.highs - expected, np.where(first, 1.0, 2.0) * np.ones((700, 1)))
 
 
-# -- coverage ---------------------------------------------------------------------------------------------------------
 AGES = ("0_4", "5_14", "15_24", "25_44", "45_64", "65_84", "85_plus")
 SPEC = """
 name = "ages"
@@ -251,9 +223,6 @@ def test_intervals_hold_the_truth_in_nine_of_ten_cases(tmp_path: Path) -> None:
     assert 0.8 <= np.mean(own["county"]) <= 1.0
 
 
-# -- the spec ---------------------------------------------------------------------------------------------------------
-
-
 #: Attributes that have an order, or none.
 SCHEMA = """
 [schema.attributes]
@@ -287,53 +256,6 @@ def table(stated: str) -> Table:
     """The table `people` of a spec that states it so."""
     (found,) = parse_spec(f"{BEGIN}{SCHEMA}\n[tables.people]\n{stated}\n").universes()[0].tables
     return found
-
-
-@pytest.mark.parametrize(
-    ("stated", "term", "labels"),
-    [
-        ('query = "age"\ncumulative = true', "age", ["up to 0_4", "up to 5_9", "up to 10_14", "up to 15_plus"]),
-        ('query = "school"\ncumulative = true', "school", ["up to before", "up to at", "up to after"]),
-        ('query = "sex * one"\ncumulative = true', "sex", ["up to f * all", "up to m * all"]),
-        ('query = "school * sex"\ncumulative = "school"', "school", None),
-        ('query = "sex * income"\ncumulative = "income"', "income", None),
-        ('query = "sex"\ncumulative = "sex"', "sex", ["up to f", "up to m"]),
-    ],
-)  # fmt: skip
-def test_numbers_are_those_up_to_each_value(stated: str, term: str, labels: list[str] | None) -> None:
-    """The queries of a table are of the cells up to a value, by brute force over all cells."""
-    found = table(stated)
-    fact = cumulated_in(found)
-    assert fact is not None
-    assert fact.term == term
-    query = fact.query(found)
-    if labels is not None:
-        assert list(query.answer_labels()) == labels
-    assert query.size == found.query.size
-    counts = np.random.default_rng(1).integers(0, 50, (3, len(query.cell_answer)))
-    answers = np.stack([np.bincount(found.query.cell_answer, row, query.size) for row in counts]).astype(int)
-    labels_of = found.query.labels_of(term)
-    order = {label: number for number, label in enumerate(dict.fromkeys(labels_of))}
-    rest = [found.query.labels_of(one) for one in found.query.terms if one != term]
-    others = [tuple(str(labels[answer]) for labels in rest) for answer in range(query.size)]
-    for one, columns in fact.answers_in_file(found):
-        cut = np.stack([np.bincount(one.cell_answer, row, one.size) for row in counts]).astype(int)
-        assert (columns >= 0).sum() == query.size // len(order)
-        for answer, column in enumerate(columns.tolist()):
-            if column >= 0:
-                up_to = [
-                    a for a in range(query.size)
-                    if others[a] == others[column] and order[labels_of[a]] <= order[labels_of[column]]
-                ]  # fmt: skip
-                assert np.array_equal(cut[:, answer], answers[:, up_to].sum(axis=1))
-    assert not {one.name for one in fact.tabulated(found)} & {"people"}
-
-
-@pytest.mark.parametrize("stated", ["cumulative = false", ""])
-def test_nothing_is_cumulated_where_it_is_not_asked_for(stated: str) -> None:
-    found = table(f'query = "age"\n{stated}')
-    assert cumulated_in(found) is None
-    assert found.facts == ()
 
 
 @pytest.mark.parametrize(
@@ -388,22 +310,6 @@ def test_numbers_in_order_are_taken_however_they_are_written() -> None:
         turned = json.dumps(labels[::-1], ensure_ascii=False)
         with pytest.raises(SpecError, match="are in no order"):
             parse_spec(BEGIN + f"[schema.attributes]\nvalue = {turned}\n" + people)
-
-
-def test_amounts_are_not_cumulated() -> None:
-    wages = """
-[companions.wages]
-amount = "wage"
-between = ["0", "100"]
-unit = "1"
-schema = { attributes = { age = ["child", "adult", "old"] } }
-privacy = { rho = "1" }
-strategy = { queries = { age = "1" }, levels = { county = "1/4", tract = "1/4", block = "1/2" } }
-tables = { age = { query = "age", cumulative = true } }
-"""
-    pytest.importorskip("features.amounts")
-    with pytest.raises(SpecError, match=r"companions\.wages\.tables\.age\.cumulative: only for counts"):
-        parse_spec(TOWN + wages)
 
 
 def test_tables_that_are_estimated_together_are_not_cumulated() -> None:

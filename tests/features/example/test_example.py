@@ -1,24 +1,28 @@
-"""The example, its households and its register over years: whole, fitting together, the same bytes each time."""
+"""The example, its households, register and population: whole, fitting together, as uneven as a real state."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from features.example.example import LEVELS, block_codes, settle, write_example
-from features.example.population import SCHEMA
+from features.example.population import SCHEMA, populate
 from features.example.years import BORN, write_years
 from features.example.years import LEVELS as LEVELS_OF_YEARS
-from features.registry import part_of
-from geography.build import spine_from_prefixes
+from geography.build import spine_from_prefixes, spine_from_table
+from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
-from pipeline.inputs.names import read_names
+from pipeline.model.record_source import RecordSource
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.spec.release_spec import load_spec
 
@@ -26,18 +30,6 @@ from pipeline.spec.release_spec import load_spec
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_example(tmp_path_factory.mktemp("example") / "state", people=200_000, seed=11)
-
-
-def test_spine(example: Path) -> None:
-    """5 counties of very different size, 250 tracts, 800 block groups, 25,000 blocks; codes nest by prefixes."""
-    table = pq.read_table(example.parent / "blocks.parquet")
-    spine = spine_from_prefixes(table["block"].to_numpy().astype(np.str_), LEVELS)
-    assert [len(level) for level in spine.levels] == [1, 5, 250, 800, 25_000]
-    assert spine.to_table().equals(table)
-    assert set(spine.levels[0].geocodes) == {"99"}
-    assert all(code.isdecimal() for code in spine.levels[3].geocodes)
-    blocks_of_county = np.diff(spine.leaf_offsets(1))
-    assert blocks_of_county.max() > 5 * blocks_of_county.min()
 
 
 def test_spec_and_records_fit(example: Path) -> None:
@@ -69,41 +61,6 @@ def test_same_bytes(tmp_path: Path) -> None:
     assert one["release.toml"] == other["release.toml"]
 
 
-def test_block_codes_are_unique_and_whole_for_every_seed() -> None:
-    """No tract has ten block groups, no group a thousand blocks."""
-    for seed in range(3):
-        codes = block_codes(seed).tolist()
-        assert (len(set(codes)), set(map(len, codes))) == (25_000, {15})
-
-
-def test_what_cannot_be_written_is_told_and_nothing_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "release.toml").write_text("mine")
-    for place, people, seed, told in (
-        (tmp_path, 10, 1, r"holds release\.toml already; give one that is new or empty"),
-        (tmp_path / "release.toml" / "state", 10, 1, "the example cannot be written there"),
-        (tmp_path / "state", 0, 1, "found 0; "),
-        (tmp_path / "state", 10, -1, "found -1; "),
-    ):
-        with pytest.raises(InputError, match=told):
-            write_example(place, people=people, seed=seed)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("release.toml", "mine")]
-
-
-def test_the_spec_states_what_its_description_says(example: Path) -> None:
-    """The budget, the shares, and made-up names of which no two of one level are alike."""
-    spec = load_spec(example)
-    (universe,) = spec.universes()
-    levels = {level.level: str(level.share) for level in universe.strategy.levels}
-    assert levels == {"state": "1/5", "county": "3/20", "tract": "3/20", "block_group": "1/4", "block": "1/4"}
-    for level in universe.strategy.levels:
-        shares = {measured.query.name: str(measured.share) for measured in level.queries}
-        assert shares == {"total": "3/10", "votingage": "1/10", "race": "3/10", "detailed": "3/10"}
-    assert (universe.framework, str(universe.budget), universe.neighbours) == ("zcdp", "64/25", "change-one")
-    names = read_names(spec.geography, read_spine(spec.geography))
-    found = {level: of.in_language() for level, of in names.items()}
-    assert {level: len(set(texts)) for level, texts in found.items()} == {"state": 1, "county": 5, "tract": 250}
-
-
 PEOPLE = np.random.default_rng(1).poisson(40, 3_000) * (np.random.default_rng(2).random(3_000) < 0.8)
 
 
@@ -126,28 +83,6 @@ def test_everybody_lives_somewhere_and_households_have_their_members() -> None:
     children = np.bincount(leaf_of_members[found.age[members] == 0], minlength=len(PEOPLE))
     assert ((children > 0) == (families > 0)).all()
     assert not found.children[found.size == 0].any()
-
-
-def test_it_looks_like_a_population() -> None:
-    found = settle(np.full(5_000, 200), 3)
-    sizes = np.bincount(found.size, minlength=7) / len(found.size)
-    assert sizes == pytest.approx([0.282, 0.345, 0.151, 0.125, 0.058, 0.023, 0.016], abs=0.01)
-    assert np.bincount(found.age) / len(found.age) == pytest.approx([0.22, 0.26, 0.34, 0.18], abs=0.05)
-    assert 0.005 < found.residence.mean() < 0.04
-    assert 0.2 < found.children.mean() < 0.35
-
-
-def test_the_files_and_the_spec_fit_each_other(tmp_path: Path) -> None:
-    spec = load_spec(write_example(tmp_path / "demo", people=10_000, seed=4, households=True))
-    assert [join.name for join in part_of("joins", "keys").stated_joins(spec).joins] == [
-        "households size",
-        "households householder",
-        "households children",
-    ]
-    persons, households = (pd.read_parquet(tmp_path / "demo" / f"{name}.parquet") for name in ("persons", "households"))
-    assert len(persons) == 10_000
-    assert set(persons.columns) == {"block", "residence", "age", "sex"}
-    assert set(households.columns) == {"block", "size", "head", "children"}
 
 
 YEARS = (2031, 2032, 2033, 2034)
@@ -196,3 +131,101 @@ def test_equal_seeds_give_equal_bytes_and_nothing_is_replaced(register: Path, tm
         write_years(tmp_path / "none", 0)
     one = write_years(tmp_path / "one", 1, people=100)
     assert load_spec(one).universes()[0].series is not None
+
+
+@pytest.fixture(scope="module")
+def spine() -> Spine:
+    return spine_from_prefixes(block_codes(1), LEVELS)
+
+
+@pytest.fixture(scope="module")
+def counts(spine: Spine) -> sp.csr_array:
+    return populate(spine, 1_000_000, 7)
+
+
+@pytest.fixture(scope="module")
+def even_counts(spine: Spine) -> sp.csr_array:
+    """The same number of people spread evenly: what every test of shape must tell from a real population."""
+    share = np.full(SCHEMA.n_cells, 1 / SCHEMA.n_cells)
+    return sp.csr_array(np.random.default_rng(1).multinomial(1_000_000 // spine.n_leaves, share, spine.n_leaves))
+
+
+def sizes(counts: sp.csr_array) -> NDArray[np.int64]:
+    """People of each geounit that has any."""
+    people = np.asarray(counts.sum(axis=1))
+    return people[people > 0]
+
+
+def dissimilarity(counts: sp.csr_array, group: int) -> float:
+    """Dissimilarity index of a race and white: the share of it that would have to move to be spread alike."""
+    race = counts.toarray().reshape(-1, 2, 8).sum(axis=1)
+    return float(np.abs(race[:, group] / race[:, group].sum() - race[:, 1] / race[:, 1].sum()).sum() / 2)
+
+
+def share_of_minors(counts: sp.csr_array) -> NDArray[np.float64]:
+    """Of each leaf with at least 20 people."""
+    people = counts.sum(axis=1)
+    share: NDArray[np.float64] = counts[:, :8].sum(axis=1)[people >= 20] / people[people >= 20]
+    return share
+
+
+SHAPES: dict[str, tuple[Callable[[Spine, sp.csr_array], float], float, float]] = {
+    # Name: (the figure, its least and largest allowed value). Rhode Island 2010: 0.30; 36; 187; 411; 2,492; 0.64, 0.59;
+    # 0.70, 0.71; 4.35; 0.097.
+    "share of empty blocks": (lambda _, c: float((c.sum(axis=1) == 0).mean()), 0.27, 0.37),
+    "median block": (lambda _, c: float(np.median(sizes(c))), 28, 39),
+    "95th percentile of blocks": (lambda _, c: float(np.quantile(sizes(c), 0.95)), 150, 250),
+    "99th percentile of blocks": (lambda _, c: float(np.quantile(sizes(c), 0.99)), 320, 560),
+    "95th percentile of block groups": (lambda s, c: float(np.quantile(sizes(roll_up(s, c)[3]), 0.95)), 1900, 2800),
+    "hispanic, tracts": (lambda s, c: dissimilarity(roll_up(s, c)[2], 0), 0.42, 0.72),
+    "black, tracts": (lambda s, c: dissimilarity(roll_up(s, c)[2], 2), 0.42, 0.72),
+    "hispanic, blocks": (lambda _, c: dissimilarity(c, 0), 0.60, 0.82),
+    "black, blocks": (lambda _, c: dissimilarity(c, 2), 0.60, 0.82),
+    "nonzero cells of an inhabited block": (lambda _, c: c.nnz / sizes(c).size, 4.0, 5.2),
+    "spread of the share of minors": (lambda _, c: float(np.std(share_of_minors(c))), 0.08, 0.13),
+}
+
+
+def test_each_shape_is_near_the_real_ones_and_an_even_population_has_none(
+    spine: Spine, counts: sp.csr_array, even_counts: sp.csr_array
+) -> None:
+    for name, (figure, least, largest) in SHAPES.items():
+        assert least <= figure(spine, counts) <= largest, name
+        assert not least <= figure(spine, even_counts) <= largest, name
+
+
+def test_limits_fit_the_real_state(shared_data: Path) -> None:
+    """The limits of the test above hold the real Rhode Island too: they were not made for the generator."""
+    path = shared_data / "ri_2010_blocks.parquet"
+    real_spine = spine_from_prefixes(pq.read_table(path, columns=["block"])["block"].to_numpy().astype(np.str_), LEVELS)
+    source = RecordSource(
+        file=path,
+        form="wide",
+        geocode="block",
+        values={"race": {"hisp": "hispanic", "two": "two_or_more"}},
+        cells=(
+            {"counts": "vap_{race}", "votingage": "18plus"},
+            {"counts": "pop_{race} - vap_{race}", "votingage": "under18"},
+        ),
+    )
+    real = tabulate(source, SCHEMA, real_spine)
+    for name, (figure, least, largest) in SHAPES.items():
+        assert least <= figure(real_spine, real) <= largest, name
+
+
+@pytest.mark.parametrize("people", [1, 1000])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"leaf": ["a"]},
+        {"top": ["x", "x", "y"], "leaf": ["a", "b", "c"]},
+        {"one": ["x"], "two": ["y"], "three": ["z"], "four": ["u"], "five": ["v"], "six": ["w"], "seven": ["s"]},
+    ],
+)
+def test_any_spine(columns: dict[str, list[str]], people: int) -> None:
+    """One level or seven, one leaf or one person: everybody has a place; equal seeds give equal people."""
+    small = spine_from_table(pa.table(columns), list(columns))
+    for seed in range(5):
+        found = populate(small, people, seed)
+        assert found.sum() == people
+        assert (found != populate(small, people, seed)).nnz == 0

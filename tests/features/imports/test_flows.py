@@ -171,8 +171,6 @@ def test_what_is_refused(changes: dict[str, Any], message: str, tmp_path: Path) 
     assert not (tmp_path / "out").exists()
 
 
-# -- flows between the tracts of a state, beside InfTDA ---------------------------------------------------------------
-
 #: Levels of the 406,052 jobs of LODES 2019 by tract of home and tract of work.
 DISTRICTS = {"state": 2, "county": 5, "district": 8, "tract": 11}
 #: Of the release, and of InfTDA (PETS 2025), which adds noise to the pairs of areas of each level, and fits those below

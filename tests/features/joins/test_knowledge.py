@@ -1,27 +1,37 @@
-"""Persons and households of one release agree in every geounit, whatever the noise; what intervals know of it."""
+"""Persons and households of one release agree, whatever the noise; intervals; records that break a join."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 from releases.command import needs
+from releases.homes import SPEC, write_homes
 from releases.households import broken, write_quarter
 from releases.made_case import made_case
 from releases.mutant import resealed
+from releases.small import request_of, run
 
-from pipeline.errors import RefusedError
+from features.joins.confidential import JoinChecks
+from features.joins.link import Households
+from flows.checks.validation import validate
+from pipeline.confidential import measure
+from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 LEVELS = ("city", "tract", "block")
 
@@ -62,26 +72,6 @@ def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Pat
     assert "public/manifest.json: households is not what the spec gives" in problems
 
 
-@pytest.mark.slow
-def test_members_counted_among_persons_make_sizes_better(tmp_path: Path) -> None:
-    """The same keys and measurements, with joins and without: mean absolute error of households by size, in blocks."""
-    errors: dict[bool, list[float]] = {True: [], False: []}
-    for key in range(1, 7):
-        spec = write_quarter(tmp_path / str(key), key=key, tracts=8, rho="1")
-        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
-        records = pq.read_table(tmp_path / str(key) / "households.parquet")
-        true = records.group_by(["block", "size"]).aggregate([([], "count_all")])
-        truth = {(row["block"], row["size"]): row["count_all"] for row in true.to_pylist()}
-        for joined in (True, False):
-            spec.write_text(text if joined else text[: text.index("[[join]]")].replace('"quarter"', '"apart"'))
-            root = released(spec, tmp_path / str(key) / "out")
-            table = pq.read_table(root / "public/companions/households/histograms/block.parquet")
-            sizes = table.group_by(["geocode", "size"]).aggregate([("count", "sum")]).to_pylist()
-            counts = {(row["geocode"], row["size"]): row["count_sum"] for row in sizes}
-            errors[joined].append(float(np.mean([abs(counts.get(k, 0) - truth.get(k, 0)) for k in counts | truth])))
-    assert np.mean(errors[True]) < 0.97 * np.mean(errors[False]), errors
-
-
 def test_more_households_than_the_exact_population_is_found_before_anything_is_spent(tmp_path: Path) -> None:
     spec = write_quarter(tmp_path, per_block=2.0)
     text = spec.read_text().replace("[input]", '[invariants]\ncity = ["total"]\n[input]', 1)
@@ -101,20 +91,6 @@ def test_more_households_than_the_exact_population_is_found_before_anything_is_s
     assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
     assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
     assert not list((tmp_path / "out").rglob("measurements"))
-
-
-@pytest.mark.slow
-def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None:
-    """Totals of households are known better than from their own measurements alone, and the margins say so."""
-    spec = write_quarter(tmp_path, tracts=10, blocks=8, per_block=25.0, rho="1/4")
-    text = spec.read_text().replace("replicates = 4", "replicates = 12")
-    widths = []
-    for stated in (text, text[: text.index("[[join]]")].replace('"quarter"', '"apart"')):
-        spec.write_text(stated)
-        root = released(spec, tmp_path / "out")
-        table = pq.read_table(root / "public/companions/households/tables/total/block.parquet").to_pandas()
-        widths.append((table["total:high90"] - table["total:low90"]).mean())
-    assert widths[0] < 0.9 * widths[1], widths
 
 
 @pytest.mark.slow
@@ -142,10 +118,7 @@ def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
     assert broken(root, [level for level in LEVELS if f'{level} = "1/' in text]) == []
 
 
-# -- how wide intervals are -------------------------------------------------------------------------------------------
-
-
-SPEC = """
+OPEN_SIZES = """
 name = "town"
 [privacy]
 rho = "1"
@@ -219,7 +192,7 @@ def write_town(folder: Path, *, tracts: int, blocks: int) -> np.ndarray:
 def test_totals_have_wider_intervals_where_many_households_are_of_an_open_size(tmp_path: Path) -> None:
     """Persons tell how many households there are where each has a known size, and little where most are of "5+"."""
     homes = write_town(tmp_path, tracts=12, blocks=14)
-    (tmp_path / "town.toml").write_text(SPEC, encoding="utf-8")
+    (tmp_path / "town.toml").write_text(OPEN_SIZES, encoding="utf-8")
     root = run_release(check_request(Request(tmp_path / "town.toml", tmp_path / "out", None, 1, i_know=True)), Silent())
     table = pq.read_table(root / "public/companions/homes/tables/total/block.parquet").to_pandas()
     place = table["geocode"].str.extract(r"t(\d+)b(\d+)").astype(int).to_numpy()
@@ -231,3 +204,96 @@ def test_totals_have_wider_intervals_where_many_households_are_of_an_open_size(t
     for kind in (is_open, ~is_open):
         # 1.645 standard errors of either kind, and what whole numbers add.
         assert 1.4 < half[kind].mean() / np.sqrt(np.mean(error[kind] ** 2)) < 2.0
+
+
+def histograms(persons: dict[str, int], homes: dict[str, int], n: int = 3) -> tuple[sp.csr_array, sp.csr_array]:
+    """Of either universe counts of cells, by label, in the second of `n` geounits; the others are empty."""
+    found = []
+    for universe, counts in zip(parse_spec(SPEC).universes(), (persons, homes), strict=True):
+        cells = np.zeros((n, universe.schema.n_cells), dtype=np.int64)
+        for label, count in counts.items():
+            cells[1, universe.schema.cell_labels().index(label)] = count
+        found.append(sp.csr_array(cells))
+    first, second = found
+    return first, second
+
+
+def said_of(spec: ReleaseSpec, persons: dict[str, int], homes: dict[str, int]) -> list[str]:
+    """What a run says of these counts."""
+    (link,) = (one for one in spec.links() if isinstance(one, Households))
+    pairs = partial(measure._answer_pairs, *histograms(persons, homes))
+    return JoinChecks().broken(link, pairs, "block", CODES)
+
+
+CODES = np.array(["A0101", "A0102", "A0103"])
+COUPLE = {"2 * adult * no": 3}
+
+
+def told(join: str, found: str, implied: str) -> str:
+    """What is said of the second geounit."""
+    place = "the records break it in 1 geounit of level 'block', first in A0102"
+    return f"join 'homes {join}': {place}: {found}, where its households imply {implied}"
+
+
+@pytest.mark.parametrize("held", [1, 1 << 22])
+@pytest.mark.parametrize(
+    ("persons", "homes", "others", "says"),
+    [
+        ({"adult * household": 6}, COUPLE, False, []),
+        ({"adult * household": 6, "adult * quarters": 50}, COUPLE, False, []),
+        ({"adult * household": 8}, {"4+ * adult * no": 1}, False, []),
+        ({"adult * household": 7}, COUPLE, False, [("size", "7 persons in 'household'", "6 to 6")]),
+        (
+            {"adult * household": 2, "old * household": 4}, COUPLE, False,
+            [("householder", "2 persons in 'adult * household'", "3 or more")],
+        ),
+        (
+            {"adult * household": 5, "child * household": 1}, COUPLE, False,
+            [("children", "1 person in 'child * household'", "0 to 0")],
+        ),
+        ({"adult * household": 9}, COUPLE, True, []),
+        ({"adult * household": 5}, COUPLE, True, [("size", "5 persons in 'household'", "6 or more")]),
+    ],
+)  # fmt: skip
+def test_what_breaks_a_join_is_told(
+    persons: dict[str, int],
+    homes: dict[str, int],
+    others: bool,
+    says: list[tuple[str, str, str]],
+    held: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where others count too, only that there are too few."""
+    monkeypatch.setattr(measure, "ANSWERS_AT_ONCE", held)
+    text = SPEC.replace('companion = "homes"\n', 'companion = "homes"\nothers = true\n') if others else SPEC
+    assert said_of(parse_spec(text), persons, homes) == [told(*one) for one in says]
+
+
+def test_a_run_tells_the_agency_alone(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path)
+    records = pd.read_csv(tmp_path / "persons.csv", dtype=str)
+    home = records[(records["residence"] == "household")].sort_values("block").iloc[0]
+    gone = (records["block"] == home["block"]) & (records["residence"] == "household")
+    records[~gone].to_csv(tmp_path / "persons.csv", index=False)
+    directory = RunDirectory(run(spec, tmp_path / "out"))
+    told = directory.warnings.read_text()
+    assert told.count("\n") == 3
+    assert f"join 'homes size': the records break it in 1 geounit of level 'block', first in {home['block']}: 0" in told
+    assert directory.warnings.is_relative_to(directory.root / "restricted")
+    assert not any("break it" in path.read_text(errors="ignore") for path in directory.public.rglob("*.json"))
+
+
+#: A householder told apart by two attributes, beside sizes and children, limits sets of groups that are no product.
+CHANGES = (
+    ('residence = ["household", "quarters"]', 'residence = ["household", "quarters"]\nsex = ["f", "m"]'),
+    ('head = ["adult", "old"], children', 'head = ["adult", "old"], head_sex = ["f", "m"], children'),
+    ('householder = { age = "head" }', 'householder = { age = "head", sex = "head_sex" }'),
+)
+
+
+def test_limits_that_no_query_can_state_are_refused(tmp_path: Path) -> None:
+    spec = write_homes(tmp_path / "spec", *CHANGES)
+    with pytest.raises(InputError, match=r"joins: the households limit a set of groups .* that no query can state"):
+        request_of(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert any("that no query can state" in finding.text for finding in validate(None, spec).findings)

@@ -1,11 +1,12 @@
-"""The microdata of joined universes: both files of one step, every join kept, and each fault in them found."""
+"""Microdata, average sizes and tables of joined universes: every join kept, and each fault in them found."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,14 +14,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from oracles.households import drawn_town
 from oracles.joined_homes import town_joins
+from releases.homes import write_homes
+from releases.made_case import made_case
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES, write_one_town
 
 from auditor.check.households import Limit, RecordFile, check_households
+from auditor.check.release import check_release
 from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.files import Files
 from auditor.reading.findings import Findings, FormError
@@ -37,6 +39,7 @@ from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Attribute, Schema
 from pipeline.publishing.steps import linked_records
+from pipeline.reading.release import Release, open_release
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import write_microdata
@@ -66,18 +69,6 @@ def households_of(job: Job) -> list[Households]:
     return [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
 
 
-def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) -> None:
-    """Nor does another run; only the public seed does."""
-    job = _job(tmp_path)
-    persons, _ = _released(job)
-    written = []
-    (link,) = households_of(job)
-    for joins in (link.joins, link.joins[::-1]):
-        publish_joined_records(job, [replace(link, joins=joins)], persons)
-        written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
-    assert written[0] == written[1]
-
-
 def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:
     job = _job(tmp_path)
     persons, _ = _released(job)
@@ -104,9 +95,6 @@ def test_an_attribute_called_like_a_column_of_the_key_is_refused_by_the_spec(
     spec = write_one_town(tmp_path, *changes)
     with pytest.raises(SpecError, match=f"{key}: with .* the microdata have a column of that name"):
         load_spec(spec)
-
-
-# -- the two files by themselves --------------------------------------------------------------------------------------
 
 
 PERSONS = Schema((Attribute("age", ("child", "adult")), Attribute("lives", ("home", "dorm"))))
@@ -174,42 +162,6 @@ def test_each_person_has_the_number_of_the_row_of_its_household(tmp_path: Path, 
     # But for the new columns these are the microdata without joins.
     write_microdata(tmp_path / "plain", folder / "staging", "block", GEOCODES, PERSONS, persons)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "plain"), people.drop(columns="household"))
-
-
-@settings(deadline=None, max_examples=15)
-@given(cuts=st.lists(st.integers(0, N), max_size=4).map(sorted))
-def test_the_bytes_do_not_depend_on_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: list[int]) -> None:
-    monkeypatch.setattr("features.joins.publishing.rows_per_group", lambda _columns: 13)
-    monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 5)
-    cut, whole = _write(tmp_path / "cut", cuts=cuts), _write(tmp_path / "whole")
-    for name in ("persons.parquet", "household.parquet"):
-        assert (cut / name).read_bytes() == (whole / name).read_bytes()
-    groups = pq.ParquetFile(whole / "persons.parquet").metadata
-    assert [groups.row_group(g).num_rows for g in range(groups.num_row_groups - 1)] == [13] * (
-        groups.num_row_groups - 1
-    )
-
-
-def test_several_companions_have_a_column_each(tmp_path: Path) -> None:
-    folder = _write(tmp_path, names=("household_a", "household_b"))
-    people = pd.read_parquet(folder / "persons.parquet")
-    assert list(people.columns)[3:] == ["household_a", "household_b"]
-    assert people["household_a"].equals(people["household_b"])
-
-
-def test_assignments_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
-    persons, homes, assigned = _population()
-    (tmp_path / "staging").mkdir()
-    for wrong in ([*assigned[:-1], np.append(assigned[-1], 0)], [assigned[0][1:], *assigned[1:]]):
-        home = AssignedHouseholds(JoinedRecords(tmp_path / "h", HOMES, homes), "household", _parts(wrong, [2]))
-        with pytest.raises(ValueError, match=r"leaves \d+ to \d+: \d+ persons, \d+ assigned"):
-            write_joined_microdata(
-                JoinedRecords(tmp_path / "p", PERSONS, persons), [home], tmp_path / "staging", "block", GEOCODES
-            )
-    assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
-
-
-# -- the second program finds what is wrong in them -------------------------------------------------------------------
 
 
 N_BLOCKS = 30
@@ -287,26 +239,6 @@ def test_what_the_release_writes_is_right(public: Path) -> None:
     assert problems(public, stated_limits(others=True)[:0]) != []  # without a join nobody lives in households
 
 
-def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> None:
-    """A child and the only householder: members agree, compositions do not."""
-    people = pd.read_parquet(public / "persons.parquet")
-    child = int(np.flatnonzero(people["household"].notna() & people["age"].isin(["baby", "teen"]))[0])
-    block = people["geocode"] == people["geocode"][child]
-    others = block & (people["role"] == "holder") & (people["household"] != people["household"][child])
-    holder = int(np.flatnonzero(others)[0])
-
-    def exchange(frame: pd.DataFrame) -> pd.DataFrame:
-        numbers = frame["household"].copy()
-        frame.loc[child, "household"], frame.loc[holder, "household"] = numbers[holder], numbers[child]
-        return frame
-
-    changed(public / "persons.parquet", exchange)
-    found = problems(public)
-    assert found
-    assert all("the join 'holder'" in problem or "the join 'child'" in problem for problem in found)
-    assert any("1 too many" in problem for problem in found)
-
-
 def _first_home(frame: pd.DataFrame, value: int | None) -> pd.DataFrame:
     frame.loc[frame["household"].first_valid_index(), "household"] = value
     return frame
@@ -352,12 +284,148 @@ def test_every_kind_of_fault_is_named(public: Path, fault: str) -> None:
     assert any(said in problem for problem in found), found
 
 
-def test_where_others_count_too_nobody_needs_a_household(public: Path) -> None:
-    def nobody(frame: pd.DataFrame) -> pd.DataFrame:
-        frame.loc[0, "household"] = None
-        return frame
+TABLES = """
+[household_tables]
+age_by_size = { persons = "age", households = "size" }
+head = { households = "head * children", levels = ["county", "block"] }
 
-    changed(public / "persons.parquet", nobody)
-    missing = "such persons live in a household"
-    assert any(missing in problem for problem in problems(public))
-    assert not any(missing in problem for problem in problems(public, stated_limits(others=True)))
+[companions.homes]"""
+LEVELS = ("county", "tract", "block")
+
+
+@pytest.fixture
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of the matrix that has both tables, joint draws, and averages."""
+    return made_case(tmp_path_factory, "drawn") / "out" / "homes"
+
+
+@pytest.fixture
+def release(released: Path) -> Release:
+    return open_release(released)
+
+
+def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:
+    """Each end solves its equation, or is the limit of 1 or of 8 members; most solve it."""
+    solved = 0
+    for level in LEVELS:
+        sizes = release.household_sizes(level)
+        some = (sizes["households"] > 0).to_numpy()
+        p, h, low, high = sizes[["persons", "households", "average:low90", "average:high90"]][some].to_numpy(float).T
+        persons = release.table("residence", level)[["household" + end for end in ("", ":low90", ":high90")]]
+        homes = release.companion("homes").table("total", level)[["total" + end for end in ("", ":low90", ":high90")]]
+        (fewer_p, more_p), (fewer_h, more_h) = (_reaches(each.to_numpy(float)[some]) for each in (persons, homes))
+        for end, limit, of_p, of_h in ((low, 1, fewer_p, more_h), (high, 8, more_p, np.minimum(fewer_h, h))):
+            gap = (p - end * h) ** 2 - of_p**2 - (end * of_h) ** 2
+            solves = np.abs(gap) <= 1e-9 * np.maximum(p**2, 1)
+            assert (solves | ((end == limit) & (gap <= 0))).all()
+            solved += int(solves.sum())
+    assert solved > 20
+
+
+def _reaches(numbers: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How far counts `(n, 3)` with their whole ends reach down and up, as numbers without steps."""
+    fewer, more = numbers[:, 0] - numbers[:, 1], numbers[:, 2] - numbers[:, 0]
+    return fewer + 0.5 * (fewer > 0), more + 0.5 * (more > 0)
+
+
+Change = Callable[[Any], None]
+
+
+def _moved(frame: Any) -> None:
+    """A child of a household of two is said to live in one of three."""
+    row = int(np.flatnonzero(frame["child * 2"] > 0)[0])
+    frame.loc[row, ["child * 2", "child * 3"]] += [-1, 1]
+
+
+def _larger(frame: Any) -> None:
+    frame.loc[frame["households"].idxmax(), "average"] += 0.01
+
+
+def _narrower(frame: Any) -> None:
+    row = frame["households"].idxmax()
+    frame.loc[row, "average:low90"] += 0.001
+    ends = frame.loc[row, ["average:low90", "average:high90"]].astype(float)
+    frame.loc[row, "average:moe90"] = (ends - frame.loc[row, "average"]).abs().max()
+
+
+def _no_width(frame: Any) -> None:
+    for name in ("average:low90", "average:high90"):
+        frame[name] = frame["average"]
+    frame["average:moe90"] = frame["average"] * 0
+
+
+def _a_number_for_nobody(frame: Any) -> None:
+    frame.loc[frame["households"] == 0, "average"] = 1.0
+
+
+def _one_more(frame: Any) -> None:
+    frame.loc[frame["households"].idxmax(), "persons"] += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "found"),
+    [
+        ("household_tables/age_by_size/tract", _moved, "1 too many (the persons of such households in the microdata)"),
+        ("household_tables/age_by_size/block", _moved, "1 too few (the persons of such households in the microdata)"),
+        ("household_sizes/homes/block", _larger, "found the average"),
+        ("household_sizes/homes/tract", _narrower, "does not follow from the intervals of the tables"),
+        ("household_sizes/homes/county", _no_width, "does not follow from the intervals of the tables"),
+        ("household_sizes/homes/block", _a_number_for_nobody, "found the average 1.0 of 0 persons in 0 households"),
+        ("household_sizes/homes/block", _one_more, "1 too many (the histogram)"),
+    ],
+)
+def test_the_checker_finds_a_wrong_number_by_itself(
+    released: Path, tmp_path: Path, name: str, change: Change, found: str
+) -> None:
+    copy = Path(shutil.copytree(released, tmp_path / "town"))
+    path = copy / "public" / f"{name}.parquet"
+    frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
+    change(frame)
+    frame.to_parquet(path, index=False)
+    problems = check_release(copy)
+    assert any(found in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ('x = { persons = "height", households = "size" }', "household_tables.x.persons: 'height'"),
+        ('x = { households = "rooms" }', "household_tables.x.households: 'rooms'"),
+        ('x = { households = "size", companion = "shops" }', "household_tables.x.companion: "),
+        ('x = { households = "size", levels = ["street"] }', "household_tables.x.levels: "),
+        ('x = { households = "size", levels = [] }', "household_tables.x.levels: no level is named"),
+        ('Total = { households = "size" }', "household_tables.Total: tables.total has this name"),
+        ('size = { households = "size" }', "household_tables.size: companions.homes.tables.size has this name"),
+        ("x = { }", "household_tables.x.households: "),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(tmp_path: Path, table: str, message: str) -> None:
+    path = write_homes(tmp_path, ("\n[companions.homes]", f"\n[household_tables]\n{table}\n\n[companions.homes]"))
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert message in str(caught.value)
+
+
+def test_without_a_join_there_are_no_households_to_tabulate_by(tmp_path: Path) -> None:
+    path = write_homes(tmp_path, ("\n[companions.homes]", TABLES))
+    text = path.read_text()
+    path.write_text(text[: text.index("[[join]]")])
+    with pytest.raises(SpecError, match=r"household_tables.age_by_size.companion: missing; .* joined companions, none"):
+        load_spec(path)
+
+
+def test_areas_of_ones_own_have_an_average_too(release: Release) -> None:
+    sizes = release.household_sizes("tract")
+    areas = {"two": ["A01", "A02"], "one": ["A03"], "nobody": _empty_blocks(release)}
+    found = release.household_sizes_over(areas)
+    two: dict[str, Any] = dict(zip(found.columns, found.to_numpy()[0].tolist(), strict=True))
+    assert two["persons"] == sizes.loc[["A01", "A02"], "persons"].sum()
+    assert two["average"] == two["persons"] / two["households"]
+    assert 1 <= two["average:low90"] < two["average"] < two["average:high90"] <= 8
+    assert found.to_numpy()[1].tolist() == sizes[sizes.index == "A03"].to_numpy()[0].tolist()
+    assert found.isna().to_numpy()[2].tolist() == [False, False, True, True, True, True]
+
+
+def _empty_blocks(release: Release) -> list[str]:
+    sizes = release.household_sizes("block")
+    return [str(code) for code in sizes.index[sizes["households"] == 0]]

@@ -1,22 +1,22 @@
-"""What a [[join]] means, number by number, what is refused, and how large a household can be."""
+"""What a [[join]] means, number by number, what is refused, and how large a household can be; against enumeration."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import tomllib
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from auditor.form import read_form
-from features.joins.keys import JoinsKeys, stated_joins
+from features.joins.keys import JoinKinds, JoinsKeys, stated_joins
 from features.joins.link import Join, largest_household
 from features.joins.mathematics.membership import NO_MOST
 from pipeline.errors import SpecError
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.publishing.promises import MEMBERS
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 BASE = """
 name = "one"
@@ -88,17 +88,6 @@ def only(*joins: str, base: str = BASE) -> Join:
     return join
 
 
-def test_size_is_exact_for_closed_labels_and_up_to_most_for_the_open_one() -> None:
-    join = only(SIZE)
-    assert (join.name, join.companion, join.others) == ("homes size", "homes", False)
-    assert (join.persons.terms, join.households.terms) == (("place",), ("size",))
-    assert join.inside.tolist() == [True, False, False]
-    assert join.least.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0]]
-    assert join.most.tolist() == [[1, 2, 9], [0, 0, 0], [0, 0, 0]]
-    assert join.expected.tolist() == [[1.0, 2.0, 3.5], [0.0] * 3, [0.0] * 3]
-    assert [array.dtype.name for array in (join.least, join.most, join.inside)] == ["int64", "int64", "bool"]
-
-
 @pytest.mark.parametrize(
     ("text", "most", "expected"),
     [
@@ -114,65 +103,6 @@ def test_size_of_everybody(text: str, most: int, expected: float) -> None:
     assert join.inside.tolist() == [True]
     assert join.most.tolist() == [[1, 2, most]]
     assert join.expected.tolist() == [[1.0, 2.0, expected]]
-
-
-def test_the_values_of_a_group_name_its_recode() -> None:
-    join = only('companion = "homes"\nwhere = { place = ["prison", "dorm"] }\nsize = "size"\nmost = 9\n')
-    assert join.persons.terms == ("housed",)
-    assert join.inside.tolist() == [False, True]
-    join = only('companion = "homes"\nwhere = { housed = "in" }\nsize = "size"\nmost = 9\n')
-    assert join.persons.terms == ("housed",)
-    assert join.inside.tolist() == [True, False]
-
-
-def test_a_householder_is_a_member_with_its_values() -> None:
-    join = only(WHERE + 'householder = { sex = "head_sex", age = "head_age" }\n')
-    assert join.persons.terms == ("age", "sex", "place")
-    assert join.households.terms == ("head_age", "head_sex")
-    households = join.households.answer_labels()
-    for row, label in enumerate(join.persons.answer_labels()):
-        age, sex, place = label.split(" * ")
-        assert join.inside[row] == (place == "household")
-        equal = [int(place == "household" and f"{age} * {sex}" == kind) for kind in households]
-        assert join.least[row].tolist() == equal
-        assert join.most[row].tolist() == [NO_MOST if place == "household" else 0] * 4
-        assert np.isnan(join.expected[row]).all() if place == "household" else not join.expected[row].any()
-    assert join.least.sum() == 4
-
-
-def test_householders_alone_are_counted_exactly() -> None:
-    where = 'companion = "homes"\nwhere = { place = "household", role = "head" }\n'
-    join = only(where + 'householder = { age = "head_age" }\nexactly = true\n')
-    assert join.persons.terms == ("age", "place", "role")
-    rows = dict(zip(join.persons.answer_labels(), range(join.persons.size), strict=True))
-    expected = np.zeros((join.persons.size, 2))
-    expected[rows["18-64 * household * head"], 0] = expected[rows["65+ * household * head"], 1] = 1
-    assert np.array_equal(join.least, expected)
-    assert np.array_equal(join.most, expected)
-    assert np.array_equal(join.expected, expected)
-    assert {label for label, row in rows.items() if join.inside[row]} == {
-        f"{age} * household * head" for age in ("0-17", "18-64", "65+")
-    }
-
-
-@pytest.mark.parametrize("members", ['{ child = "child" }', '{ age = "0-17" }', '{ old = ["young"] }'])
-def test_present_is_at_least_one_or_none(members: str) -> None:
-    join = only(WHERE + f'present = {{ children = ["one", "more"] }}\nmembers = {members}\n')
-    (row,) = np.flatnonzero(join.inside)
-    assert join.name == "homes children"
-    assert join.persons.answer_labels()[row] in ("child * household", "0-17 * household", "young * household")
-    assert join.least[row].tolist() == [0, 1, 1]
-    assert join.most[row].tolist() == [0, NO_MOST, NO_MOST]
-    assert np.isnan(join.expected[row]).all()
-    assert not join.least[~join.inside].any()
-    assert not join.most[~join.inside].any()
-
-
-def test_present_finds_the_recode_of_a_group_of_values() -> None:
-    join = only(WHERE + 'present = { children = "no" }\nmembers = { age = ["65+", "18-64"] }\n')
-    assert join.persons.terms == ("child", "place")
-    assert [join.persons.answer_labels()[row] for row in np.flatnonzero(join.inside)] == ["adult * household"]
-    assert join.least[join.inside].tolist() == [[1, 0, 0]]
 
 
 def test_a_table_states_each_number() -> None:
@@ -191,34 +121,11 @@ def test_a_table_states_each_number() -> None:
     assert not join.least.sum(axis=1)[~join.inside].any()
 
 
-def test_joins_come_back_from_the_public_spec() -> None:
-    spec = spec_of(SIZE + 'mean = "4.25"\n', HEAD, CHILDREN, zeros=NO_LONE_CHILD)
-    for stated in (spec, spec_of(TABLE + ROWS)):
-        content = json.loads(json.dumps(stated.public_dict(), sort_keys=True))
-        again = ReleaseSpec.from_public_dict(content)
-        assert again.public_dict() == stated.public_dict()
-        for own, other in zip(stated_joins(stated).joins, stated_joins(again).joins, strict=True):
-            assert (own.name, own.companion, own.others) == (other.name, other.companion, other.others)
-            for name in ("inside", "least", "most", "expected"):
-                assert np.array_equal(getattr(own, name), getattr(other, name), equal_nan=name == "expected")
-
-
-def test_the_json_schema_knows_joins() -> None:
-    validator = pytest.importorskip("jsonschema").Draft202012Validator(json.loads(json.dumps(spec_json_schema())))
-    for joins in ((SIZE + 'mean = "4.25"\n', HEAD + "exactly = true\n", CHILDREN), (TABLE + ROWS,)):
-        text = BASE.replace("ZEROS", "") + "".join(f"[[join]]\n{join}" for join in joins)
-        validator.validate(tomllib.loads(text))
-        assert not validator.is_valid(tomllib.loads(text.replace('companion = "homes"', "companion = 1")))
-
-
 def test_noise_does_not_depend_on_joins() -> None:
     fingerprints = [
         [universe.privacy_fingerprint() for universe in spec.universes()] for spec in (spec_of(), spec_of(SIZE, HEAD))
     ]
     assert fingerprints[0] == fingerprints[1]
-
-
-# -- what no release could keep ---------------------------------------------------------------------------------------
 
 
 def problems(*joins: str, zeros: str = "", more: str = "", base: str = BASE) -> list[str]:
@@ -287,13 +194,6 @@ def test_each_mistake_has_its_message(join: str, says: tuple[str, ...]) -> None:
         assert line.startswith(beginning.replace("@", "join[0]"))
 
 
-def test_several_open_sizes() -> None:
-    base = BASE.replace('"2", "3+"', '"2+", "3+"')
-    assert problems(SIZE, base=base) == ["join[0].size: 'size' has several open labels, 2+, 3+; one is allowed"]
-    base = BASE.replace('"2", "3+"', '"2", "3"')
-    assert problems(SIZE, base=base) == ["join[0].most: 'size' has no open label such as \"7+\"; leave it out"]
-
-
 def test_queries_that_cross_are_refused() -> None:
     old = WHERE + 'present = { head_age = "65+" }\nmembers = { old = "old" }\n'
     (said,) = problems(CHILDREN, old)
@@ -307,18 +207,6 @@ def test_joins_with_one_companion_are_about_the_same_people() -> None:
     assert said.startswith("join[1]: is about other persons than join[0]")
     (said,) = problems(SIZE, HEAD + "others = true\n")
     assert said.startswith("join[1].others: found true, and false in join[0]")
-
-
-def test_few_groups_are_told_apart() -> None:
-    ages = ", ".join(f'"{age}"' for age in range(11))
-    base = BASE.replace('age = ["0-17", "18-64", "65+"]', f"age = [{ages}]").replace(
-        'head_age = ["18-64", "65+"]', f"head_age = [{ages}]"
-    )
-    base = base[: base.index("[schema.recodes.child]")] + base[base.index("[schema.recodes.housed]") :]
-    assert problems(SIZE, HEAD, base=base) == [
-        "join[1]: its query on persons, 'place * age', divides those in households into 11 groups; at most 10 are "
-        "allowed, so use recodes with fewer"
-    ]
 
 
 def test_nothing_below_the_top_may_fix_the_persons_in_households() -> None:
@@ -348,23 +236,10 @@ def test_a_kind_that_no_members_fit_is_reported_as_it_is_to_be_declared() -> Non
     assert len(stated_joins(spec_of(SIZE, HEAD, CHILDREN, zeros=NO_LONE_CHILD)).joins) == 3
 
 
-def test_more_in_a_group_than_in_the_household() -> None:
-    table = 'companion = "homes"\npersons = "child * place"\nhouseholds = "children"\n'
-    table += '[join.table."child * household"]\nno = 0\none = 1\nmore = [2, 12]\n'
-    (said,) = problems(SIZE, table)
-    assert "with size = 1 and children = more would need 2 members in 'household', where at most 1 can be" in said
-    (said,) = problems(SIZE, table.replace("more = [2, 12]", "more = [10, 12]"))
-    assert "children = more would need 10 members" in said
-    assert 'structural_zeros: { children = "more" }' in said
-
-
 def test_an_impossible_group_of_persons_has_no_members() -> None:
     base = BASE.replace("[privacy]", 'structural_zeros = [ { age = "0-17", place = "household" } ]\n[privacy]')
     (said,) = problems(CHILDREN, base=base)
     assert "children = one or more would need 1 member in 'child * household', where at most 0 can be" in said
-
-
-# -- the largest household --------------------------------------------------------------------------------------------
 
 
 def largest(joins: Sequence[Join], up_to: int) -> int:
@@ -419,8 +294,65 @@ def test_where_any_number_is_allowed_the_statement_is_for_seven_or_the_least(joi
     assert read_form(found.public_dict()).households == {"homes": members}
 
 
-def test_open_sizes_without_a_limit_are_of_their_least_members() -> None:
-    base = WHERE + 'size = "size"\nothers = true\n'
-    found = spec_of(base)
-    assert read_form(found.public_dict()).households == {"homes": 7}
-    assert largest_household(stated_joins(found).joins, "homes", 2) == 3
+PERSONS = Schema(
+    (Attribute("age", ("0-17", "18-64", "65+")), Attribute("place", ("household", "dorm"))),
+    (Recode("child", "age", (("child", ("0-17",)), ("adult", ("18-64", "65+")))),),
+)
+HOUSEHOLDS = Schema((Attribute("size", ("1", "2", "3+")), Attribute("head", ("a", "b")), Attribute("kids", ("0", "1"))))
+#: Persons' query of each join, and the households'.
+QUERIES = (("place", "size"), ("age * place", "head"), ("child * place", "kids"))
+
+
+def joins(rng: np.random.Generator) -> tuple[Join, ...]:
+    """Limits drawn at random, for persons in households."""
+    drawn = []
+    for own, theirs in QUERIES:
+        persons, households = Query.parse(own, PERSONS), Query.parse(theirs, HOUSEHOLDS)
+        inside = persons.labels_of("place") == "household"
+        least = np.where(inside[:, None], rng.integers(0, 3, (persons.size, households.size)), 0)
+        most = np.where(inside[:, None], least + rng.integers(0, 3, least.shape), 0)
+        drawn.append(
+            Join(own, persons, households, least, most, inside, False, least.astype(np.float64), companion="homes")
+        )
+    return tuple(drawn)
+
+
+def families(kinds: JoinKinds) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """`(n_kinds,)`: whether some family of up to 12 members of each age fits, held against the joins one by one."""
+    ages, labels = PERSONS.attribute("age").values, PERSONS.cell_labels()
+    cells = [labels.index(f"{age} * household") for age in ages]
+    fits = np.zeros(len(kinds.answers), dtype=np.bool_)
+    for family in itertools.product(range(13), repeat=len(ages)):
+        right = ~fits
+        for number, join in enumerate(kinds.joins):
+            counts = np.bincount(join.persons.cell_answer[cells], weights=family, minlength=join.persons.size)
+            within = (join.least <= counts[:, None]) & (counts[:, None] <= join.most)
+            right &= within[join.inside][:, kinds.answers[:, number]].all(axis=0)
+        fits |= right
+    return fits
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_unfit_kinds_are_those_that_enumeration_finds(seed: int) -> None:
+    possible = np.zeros(PERSONS.n_cells, dtype=np.bool_), np.zeros(HOUSEHOLDS.n_cells, dtype=np.bool_)
+    kinds = JoinKinds.of(joins(np.random.default_rng(seed)), *possible)
+    assert len(kinds.answers) == HOUSEHOLDS.n_cells
+    unfit = {found.kind for found in kinds.unfit()}
+    assert unfit == set(np.flatnonzero(~families(kinds)).tolist())
+    assert len(unfit) > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_boxes_hold_the_kinds_and_no_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    possible = np.zeros(PERSONS.n_cells, dtype=np.bool_), rng.random(HOUSEHOLDS.n_cells) < 0.2
+    kinds = JoinKinds.of(joins(rng), *possible)
+    wanted = np.flatnonzero(rng.random(len(kinds.answers)) < 0.5)
+    held: set[int] = set()
+    for box, first in kinds.boxes(wanted.tolist()):
+        inside = np.ones(len(kinds.answers), dtype=np.bool_)
+        for term, labels in box.items():
+            inside &= np.isin(kinds.labels[term], labels)
+        assert inside[first]
+        held |= set(np.flatnonzero(inside).tolist())
+    assert held == set(wanted.tolist())

@@ -1,14 +1,17 @@
-"""A release from randomised reports: what it states, its errors of sums, and which reports are counted."""
+"""A release from randomised reports: its errors of sums, which reports are counted, and faulty randomisers."""
 
 from __future__ import annotations
 
 import json
 import runpy
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +23,11 @@ from releases.survey import Survey, write_survey
 from releases.survey_of_words import write_words
 from scipy.stats import chisquare
 
+from features.local.collect import listed, rappor
+from features.local.collect import mechanism as stated
+from features.local.collect.bits import events
 from features.local.collect.listed import ListedMechanism
+from features.local.collect.mechanism import epsilon_of
 from features.local.collect.respondent import mechanism_of
 from features.local.collected import CollectedAnswers
 from features.local.confidential import Deduplicator, count_reports
@@ -33,8 +40,6 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
-from pipeline.release.receipts import NOTHING_TO_CHARGE
 from pipeline.spec.release_spec import load_spec
 
 
@@ -48,18 +53,6 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Its release."""
     return RunDirectory(made_case(tmp_path_factory, "survey") / "out" / "survey")
-
-
-def test_the_statement_says_what_holds_and_that_nothing_is_charged(released: RunDirectory) -> None:
-    manifest = read_manifest(released.manifest)
-    (statement,) = manifest.privacy
-    assert (statement.framework, statement.budget, statement.noise) == ("local", "1", ())
-    assert "no report is more than 2.7182818" in statement.words
-    assert manifest.charging == NOTHING_TO_CHARGE
-    assert manifest.status == "official"
-    assert [one.epsilon for one in manifest.accounts[0].groups] == ["2", "3", "4", "5"]
-    assert not released.accuracy.exists()
-    assert not (released.restricted / "histograms").exists()
 
 
 def test_there_is_no_noise_to_audit(released: RunDirectory) -> None:
@@ -113,26 +106,6 @@ def test_bad_reports_stop_the_run_or_are_counted_as_said(tmp_path: Path) -> None
     assert found["used"] == survey.truth.sum()
 
 
-def test_the_plan_compares_with_true_records(survey: Survey, tmp_path: Path) -> None:
-    """With the totals known, n reports have the variance n s (1 - 1/k) in each of k numbers."""
-    plan_release = feature_module("features.plan.release_plan").plan_release
-    by_level = {row.level: row for row in plan_release(survey.spec, 1).local}
-    (universe,) = load_spec(survey.spec).universes()
-    for row in by_level.values():
-        expected = float(row.reports * survey_of(universe).collected.unit_variance * 3 / 4) ** 0.5
-        assert row.local == pytest.approx(expected, rel=0.01)
-    assert by_level["county"].local > 4 * by_level["county"].central
-    assert by_level["county"].needed == by_level["block"].needed > by_level["block"].needed_centrally
-    shutil.copytree(survey.spec.parent, tmp_path / "survey")
-    spec = tmp_path / "survey" / survey.spec.name
-    spec.write_text(spec.read_text().replace("respondents = 20\n", ""))
-    with pytest.raises(InputError, match=r"collect\.respondents: missing"):
-        plan_release(spec, 1)
-
-
-# -- reports that cannot be used --------------------------------------------------------------------------------------
-
-
 KEY = bytes(range(32))
 ROWS = [
     ("A1", "03", "id-ann"),
@@ -165,23 +138,6 @@ def twelve() -> CollectedAnswers:
 def written(path: Path) -> RecordSource:
     pd.DataFrame(ROWS, columns=["block", "report", "who"]).to_csv(path, index=False)
     return RecordSource(path, "reports", "block", columns={"respondent": "who"}, bad_reports="refuse")
-
-
-def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
-    found = count_reports(written(tmp_path / "r.csv"), twelve, spine, KEY)
-    expected = np.zeros((3, 12), dtype=np.int64)
-    expected[0, 3] = expected[0, 11] = expected[1, 7] = 1
-    assert np.array_equal(found.totals, expected)
-    assert found.reports.tolist() == [2, 1, 0]
-    assert found.unused == {
-        "geocode that is not a leaf": 2,
-        "wrong length": 1,
-        "wrong character": 1,
-        "not a report of the mechanism": 1,
-        "missing respondent": 1,
-        "second report of a respondent": 1,
-    }
-    assert found.reports.sum() + sum(found.unused.values()) == len(ROWS)
 
 
 def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
@@ -230,21 +186,6 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve:
     assert found[0].totals.sum(axis=0).tolist() != [int(first.get(f"{n:02d}", 0)) for n in range(12)]
     other = count_reports(source, twelve, spine, bytes(32))
     assert not np.array_equal(found[0].totals, other.totals)
-
-
-def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -> None:
-    examples = Path(__file__).resolve().parents[3] / "examples"
-    runpy.run_path(str(examples / "survey_reports.py"))["main"](tmp_path / "survey_files")
-    (tmp_path / "examples").mkdir()
-    spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
-    (universe,) = spec.universes()
-    found = count_reports(universe.require_input(), survey_of(universe).collected, read_spine(spec.geography), KEY)
-    assert 95_000 < found.reports.sum() < 105_000
-    assert set(found.unused.values()) == {0}
-    assert (found.totals.sum(axis=1) == found.reports).all()
-
-
-# -- one of several reports of a respondent ---------------------------------------------------------------------------
 
 
 DRAWING_KEY = b"a key of the tests, thirty-two b"
@@ -301,3 +242,61 @@ def test_the_order_does_not_matter() -> None:
     assert len({drawn(f"p{number}", sent) for number in range(30)}) == 3
     # Parts are not run together: what one respondent sent is not what another did.
     assert Deduplicator(DRAWING_KEY)._number("a", "bc") != Deduplicator(DRAWING_KEY)._number("ab", "c")
+
+
+def randomiser_findings(seed: int) -> Iterator[Any]:
+    """The audit's findings."""
+    found: Iterator[Any] = feature_module("features.audit.installed").randomiser_findings(seed)
+    return found
+
+
+def failed() -> list[Any]:
+    return [finding for finding in randomiser_findings(1) if not finding.passed]
+
+
+def test_the_installed_randomisers_pass() -> None:
+    findings = list(randomiser_findings(1))
+    assert [finding.subject for finding in findings if not finding.passed] == []
+    assert [finding.check for finding in findings] == ["probabilities", "bound"] * 4
+    assert all("5 % off" in finding.detail for finding in findings if finding.check == "probabilities")
+
+
+@pytest.mark.parametrize("module", [listed, rappor])
+def test_events_that_are_too_likely_are_noticed(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By 1 %: a fault that none of the arms is."""
+
+    def likelier(likely: Any, one: Fraction, other: Fraction, source: Any) -> Any:
+        return events(likely, one, other * Fraction(101, 100), source)
+
+    monkeypatch.setattr(module, "events", likelier)
+    name = {listed: "unary_encoding", rappor: "rappor"}[module]
+    assert [(finding.check, finding.subject.split(",")[0]) for finding in failed()] == [("probabilities", name)]
+
+
+def test_an_epsilon_that_is_rounded_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounded = "features.local.collect.mechanism.epsilon_of"
+    monkeypatch.setattr(rounded, lambda ratio: epsilon_of(ratio) - Decimal("1e-10"))
+    findings = failed()
+    assert [finding.check for finding in findings] == ["bound"] * 4
+    assert all("is less than the logarithm of the ratio" in finding.detail for finding in findings)
+
+
+def test_a_ratio_of_one_bit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The seeded fault: the bit of the other value is forgotten."""
+    fault = property(lambda self: stated.Bound(Fraction(1, 2) / self.q))
+    monkeypatch.setattr(listed.OptimisedUnaryEncoding, "bound", fault)
+    (finding,) = failed()
+    assert finding.check == "bound"
+    assert "the ratio stated is 1.85" in finding.detail
+
+
+def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -> None:
+    examples = Path(__file__).resolve().parents[3] / "examples"
+    runpy.run_path(str(examples / "survey_reports.py"))["main"](tmp_path / "survey_files")
+    (tmp_path / "examples").mkdir()
+    spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
+    (universe,) = spec.universes()
+    found = count_reports(universe.require_input(), survey_of(universe).collected, read_spine(spec.geography), KEY)
+    assert 95_000 < found.reports.sum() < 105_000
+    assert set(found.unused.values()) == {0}
+    assert (found.totals.sum(axis=1) == found.reports).all()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from releases.command import printed
 from releases.small import request_of
 
 from features.plan.release_plan import plan_release
@@ -88,34 +86,6 @@ def test_on_one_level_it_is_what_persons_and_sizes_say_together(tmp_path: Path) 
     assert row.households_apart == pytest.approx((7 * w) ** 0.5, rel=1e-9)
     assert row.households == pytest.approx((7 * w - (28 * w) ** 2 / (140 * w + v)) ** 0.5, rel=1e-9)
     assert row.geounits == 20
-
-
-def test_sizes_without_one_number_of_members_tell_nothing_at_the_top(tmp_path: Path) -> None:
-    opened = THREE | {"SIZES": '"1", "2", "3", "4", "5+"'}
-    city, tract, _ = plan_release(_written(tmp_path, opened, "most = 9\n"), 1).joined
-    assert city.households == pytest.approx(city.households_apart)
-    assert tract.households is not None
-    assert tract.households_apart is not None
-    assert tract.households < 0.9 * tract.households_apart
-
-
-def test_what_nothing_is_measured_of_is_not_foretold(tmp_path: Path) -> None:
-    path = _written(
-        tmp_path, THREE | {"TABLES": "tables.x = 'residence'", "queries = { residence": "queries = { total"}
-    )
-    for row in plan_release(path, 1).joined:
-        assert row.persons is None
-        assert row.households == pytest.approx(row.households_apart, rel=1e-6)
-
-
-def test_it_says_where_averages_are_published(tmp_path: Path) -> None:
-    path = _written(tmp_path, THREE)
-    assert "Average household size of homes: published for city, tract, block." in printed("plan", path, "--details")
-    path = _written(tmp_path, THREE | {"TABLES": 'tables.x = { query = "residence", levels = ["tract"] }'})
-    assert "published for tract; for city, block no table has the persons" in printed("plan", path, "--details")
-    data = json.loads(printed("plan", path, "--json"))
-    assert data["average_household_sizes"] == {"homes": ["tract"]}
-    assert [row["level"] for row in data["joined"]] == ["city", "tract", "block"]
 
 
 @pytest.mark.slow

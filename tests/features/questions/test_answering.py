@@ -117,18 +117,6 @@ def test_noise_depends_on_how_the_records_are_read(spec: Path, ledger: Path, tex
         assert public_files(first)["measurements.csv"] != public_files(second)["measurements.csv"]
 
 
-def test_what_does_not_say_how_the_records_are_read_leaves_the_noise(spec: Path, ledger: Path) -> None:
-    """An attribute that the question does not look at, and a default that is said: the same answer for nothing."""
-    key = key_at(spec.parent / "key")
-    first = ask(spec, "count by sex", key=key, name="first")
-    cost, stated = spent(ledger), spec.read_text("utf-8")
-    read = 'geocode = "area"\nseparator = ","\ncolumns = { sex = "sex" }\nvalues = { age = { "" = "65+" } }'
-    spec.write_text(stated.replace('geocode = "area"', read), "utf-8")
-    second = ask(spec, "count by sex", key=key, name="second")
-    assert spent(ledger) == cost
-    assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
-
-
 def test_other_records_are_refused_under_the_same_name_or_key_and_charged_under_others(
     spec: Path, ledger: Path
 ) -> None:

@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import PURE, ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
+from releases.asked import ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
 from releases.command import printed
-from releases.small import QUICK, write_town
 from releases.small import run as run_release
+from releases.small import write_town
 
-from features.questions.explaining import Published, explain_question, why_not
+from features.questions.explaining import explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
 from pipeline.questions.released.combined import read_combination
-from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.questions.combining import combine_answer, is_combined, release_of
@@ -248,17 +247,6 @@ def test_another_schema_or_spine_is_refused_before_anything_is_spent(
             combine_answer(RunDirectory(root), released)
 
 
-def test_pure_budgets_are_combined_by_their_own_variance(tmp_path: Path, released: Path) -> None:
-    spec = write_workers(tmp_path, DETAILED, PURE)
-    with ledger_of(tmp_path, framework="pure"):
-        root = ask(spec, "count by tract", None, epsilon="1/2")
-        stated = combine_answer(RunDirectory(root), released)
-    found = Answer(root).combined
-    ratio = np.exp(-0.25)  # b = 4
-    assert found["answer:error"].iloc[0] == pytest.approx(np.sqrt(2 * ratio) / (1 - ratio), rel=1e-5)
-    assert stated.agreement.agree
-
-
 def test_a_release_of_another_dataset_is_refused(spec: Path, released: Path) -> None:
     asked = AskedOnce.of(read_answer(RunDirectory(ask(spec, "count by tract"))))
     opened = open_finished(released, check_hashes=False)
@@ -297,41 +285,3 @@ def test_what_a_release_knows_exactly_stays_so(town: Path, tmp_path: Path, monke
     (folder,) = (spec.parent / "answers").glob("count-block-*")
     note = read_combination(RunDirectory(folder)).note
     assert "that the release knows exactly are as there" in note
-
-
-@pytest.fixture
-def asked_town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The town's, now with a dataset; no records."""
-    place = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
-    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
-    asked_town = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"', 'dataset = "people"'))
-    (asked_town.parent / "persons.csv").unlink()
-    return asked_town
-
-
-def published_of(asked_town: Path, town: Path, text: str, rho: str = "1/200") -> Published | None:
-    return explain_question(checked(asked_town, text, rho), town).published
-
-
-def test_the_release_answers_with_its_own_intervals(asked_town: Path, town: Path) -> None:
-    found = published_of(asked_town, town, "count by tract, sex where age in adult, old")
-    assert found is not None
-    frame = open_release(town).query("sex").where(age=["adult", "old"]).at("tract")
-    widths = [(frame[f"{sex}:high90"] - frame[f"{sex}:low90"]) / 2 for sex in ("f", "m")]
-    inexact = np.concatenate(widths)
-    assert found.half_width == pytest.approx(np.median(inexact[inexact > 0]))
-    assert found.enough
-
-
-def test_what_the_release_does_not_have_it_does_not_answer(asked_town: Path, town: Path, tmp_path: Path) -> None:
-    more = published_of(asked_town, town, "count by tract, sex", "5")
-    assert more is not None
-    assert not more.enough, "a question that buys more is not called answered"
-    assert published_of(asked_town, town, "count") is None  # the spine has two tops
-    income = checked(asked_town, "mean income by tract", between=("0", "9"), unit="1")
-    assert explain_question(income, town).published is None
-    with pytest.raises(InputError):
-        published_of(asked_town, tmp_path / "none", "count by tract")

@@ -1,8 +1,11 @@
-"""Medians, quantiles, clips, most common values and thresholds: charged, verified, drawn again, near the truth."""
+"""Medians, quantiles, clips and most common values, near the truth; releases whose amounts end where one was chosen."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -11,12 +14,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.asked import PURE, TOTAL, UNITS, ask, checked, drawn_again, forge, ledger_of, spent, truth, write_workers
-from releases.clipped import CLIP, ENDS, chosen, wages
+from releases.clipped import CLIP, ENDS, chosen, wages, with_amount
+from releases.mutant import resealed
+from releases.small import run
 
+import pipeline.confidential.charge as charge
 import pipeline.records.columns as columns
-from auditor.ledger import chain_problems, priced, read_ledger
+from auditor.check.release import check_release
+from auditor.ledger import chain_problems, ledger_findings, priced, read_ledger
+from auditor.program import audit
+from auditor.reading.findings import Found
+from auditor.release import Release as SecondRelease
+from auditor.statements import noise_problems
 from features.questions.explaining import explain_question
-from pipeline.errors import InputError
+from pipeline.errors import InputError, SpecError
+from pipeline.execution.progress import Silent
 from pipeline.model.schema import ClippedAttribute
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.ledger.ledger import Ledger
@@ -25,6 +37,9 @@ from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
+from pipeline.runs.request import Request, check_request
+from pipeline.runs.verify import verify_release
+from pipeline.spec.release_spec import load_spec
 
 
 @pytest.fixture
@@ -75,13 +90,11 @@ def test_the_auditor_computes_the_cost_of_a_choice_again(framework: Framework, t
     chooser, noise = ("permute_and_flip", "discrete_laplace") if pure else ("exponential", "discrete_gaussian")
     assert [event["mechanism"] for event in charges] == [chooser, noise] * 3
     assert chain_problems(ledger, events) == []
-    for charge in charges:
-        assert priced(charge, framework) == Fraction(charge["cost"])
-        other = charge | {
-            "scale": str(Fraction(charge["scale"]) * (2 if charge["mechanism"] == chooser else Fraction(1, 2)))
-        }
-        more = 4 if charge["mechanism"] == "exponential" else 2
-        assert priced(other, framework) == more * Fraction(charge["cost"])
+    for one in charges:
+        assert priced(one, framework) == Fraction(one["cost"])
+        other = one | {"scale": str(Fraction(one["scale"]) * (2 if one["mechanism"] == chooser else Fraction(1, 2)))}
+        more = 4 if one["mechanism"] == "exponential" else 2
+        assert priced(other, framework) == more * Fraction(one["cost"])
 
     def other_mechanism(stated: dict[str, Any]) -> None:
         stated["parts"][0]["mechanism"] = "exponential" if pure else "permute_and_flip"
@@ -104,17 +117,6 @@ def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:
     assert len(measured) == 6
     (part,) = explain_question(checked(spec, "most common 2 age by county", "1/4")).parts
     assert ((answer["count:high90"] - answer["count:low90"]).astype(str) == str(2 * int(part.half_width))).all()
-
-
-def test_groups_above_a_threshold(spec: Path) -> None:
-    root = ask(spec, "count by tract, age having count >= 60", "1/4")
-    answer = pd.read_csv(root / "public" / "answer.csv")
-    measured = pd.read_csv(root / "public" / "measurements.csv")
-    assert (answer["count"] >= 60).all()
-    assert len(answer) == (measured["count"] >= 60).sum() < len(measured) == 30
-    assert "A group of 63 or more is left out" in read_answer(RunDirectory(root)).note
-    assert "an empty group is listed" in str(explain_question(checked(spec, "count by tract having count >= 2")))
-    assert verify_answer(RunDirectory(root)) == []
 
 
 def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: Path) -> None:
@@ -157,17 +159,6 @@ def test_a_clip_is_the_right_end_charged_once_and_drawn_again(of_clips: Path) ->
     assert "the least of them that at most 1/50 of the records are above" in told
 
 
-def test_without_a_number_as_few_are_above_as_the_budget_lets_be_told(of_clips: Path) -> None:
-    manifest = read_answer(RunDirectory(ask(of_clips, CLIP.partition(" above")[0], "1/4")))
-    part, pay = manifest.parts[0], wages(of_clips)
-    assert isinstance(part, RankStated)
-    # rho 7/32 = 2 e^2 / 8 with e = 0.935; 2 ln(4 / 0.1) / e = 7.9.
-    assert (part.beyond, part.quantile) == (8, "1")
-    end = chosen(RunDirectory(of_clips.parent / "answers" / manifest.answer).root)
-    assert (pay > end).sum() < 16
-    assert "the least of them that at most 8 records are above" in manifest.note
-
-
 def test_several_records_a_person_cost_more_and_ends_of_totals_are_refused(tmp_path: Path) -> None:
     unit = (UNITS[0], UNITS[1].replace("2", "3"))
     of_clips = write_workers(tmp_path / "units", unit)
@@ -182,36 +173,6 @@ def test_several_records_a_person_cost_more_and_ends_of_totals_are_refused(tmp_p
         pytest.raises(InputError, match="found 'wages'; its ends are those of a unit's total"),
     ):
         checked(of_clips, CLIP)
-
-
-def test_other_ends_than_the_question_has_do_not_verify(of_clips: Path) -> None:
-    root = ask(of_clips, CLIP, "1/4")
-    kept = (root / "public" / "answer.json").read_text("utf-8")
-
-    def problem(**stated: object) -> str:
-        (root / "public" / "answer.json").write_text(kept, "utf-8")
-        return " ".join(forge(root, lambda manifest: _put(manifest, stated)))
-
-    assert problem() == ""
-    listed = [str(10 * end) for end in ENDS]
-    assert "ends: stated is 100000, 200000" in problem(**{"ends.listed": listed})
-    assert "ends: stated is 10000, 20000, 40000, 80000, 160000, 320000" in problem(
-        **{"ends.listed": [*map(str, ENDS), "320000"]}
-    )
-    assert "amount of the clip: stated is tips" in problem(**{"ends.name": "tips"})
-    assert "number: stated is 1/40" in problem(number="1/40")
-    assert "clip: 5 ends from number -1 on are stated" in problem(**{"parts.0.first": -1})
-    assert "among is needed here" in problem(question="clip among 1, 2")
-    assert "statistic: stated is clip" in problem(question="count")
-
-
-def _put(manifest: dict[str, Any], stated: dict[str, object]) -> None:
-    for place, value in stated.items():
-        *above, last = place.split(".")
-        at: Any = manifest
-        for name in above:
-            at = at[int(name) if name.isdigit() else name]
-        at[last] = value
 
 
 #: With rho = 1/2 the noise on a count has sigma^2 = 2.
@@ -257,13 +218,180 @@ def test_the_count_above_the_clip_is_near_the_truth_and_costs_as_any_count(
     )
 
 
-def test_below_the_clip_and_beside_other_conditions(tmp_path: Path) -> None:
-    two_thousand = write_workers(tmp_path / "low", ('between = ["0", "60000"]', 'between = ["10000", "60000"]'), n=2000)
-    two_thousand.write_text(two_thousand.read_text("utf-8").replace('missing = "0"', 'missing = "10000"'), "utf-8")
-    with ledger_of(two_thousand.parent):
-        root = ask(two_thousand, "count where wages < 10000 and age >= 18", RHO)
-        true = truth(two_thousand)
-        below = int(((true["pay"] < 10_000) & (true["age"] != "0-17")).sum())
-        assert abs(pd.read_csv(root / "public" / "answer.csv")["count"][0] - below) < FAR
-        with pytest.raises(InputError, match="amounts beyond 60000 count as 60000: <= decides nothing here"):
-            checked(two_thousand, "count where wages <= 60000")
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """The spec of questions, and an answer that chose a clip; tests write another spec beside it."""
+    spec = write_workers(tmp_path_factory.mktemp("asked"), n=1500)
+    with ledger_of(spec.parent, budget="3"):
+        yield spec, ask(spec, CLIP, "1/4")
+
+
+def charged_to_a_lost_ledger(folder: Path) -> tuple[Path, Path, Path]:
+    """The spec, an answer that chose a clip, and where the ledger was that it was charged to."""
+    spec = write_workers(folder, n=1500)
+    with ledger_of(folder, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+    place.unlink()
+    shutil.rmtree(folder / "state")
+    return spec, root, place
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("answers/NAME", "answers/other", "cannot be read (No such file or directory); a clip is chosen first"),
+        ('["0", {', '[{ answer = "x" }, {', "an answer can be the upper end alone"),
+        ("{ answer =", "{ answers =", "allowed is"),
+        ('unit = "500"', 'unit = "700"', "both whole multiples of a unit"),
+        ('unit = "500"', 'unit = "500"\nchosen = { answer = "x" }', "stands in published specs alone"),
+        ('between = ["0"', 'between = ["x"', "companions.wages.between"),
+        ('dataset = "workers"', 'dataset = "others"', "privacy.dataset"),
+    ],
+)
+def test_what_cannot_be_an_end_is_refused(asked: tuple[Path, Path], old: str, new: str, sentence: str) -> None:
+    spec, root = asked
+    path = with_amount(spec, root.name, (old.replace("NAME", root.name), new.replace("NAME", root.name)))
+    with pytest.raises(SpecError) as refused:
+        load_spec(path)
+    assert sentence in str(refused.value)
+
+
+def test_a_chosen_end_is_of_each_record_and_none_of_a_units_total(tmp_path: Path) -> None:
+    """A clip of single amounts, 40,000, says nothing of what a unit with two of them may have together."""
+    spec = write_workers(tmp_path, UNITS, n=1500)
+    with ledger_of(tmp_path, budget="3"):
+        root = ask(spec, CLIP.replace("1/50", "30"), "1/4")
+        path = with_amount(spec, root.name)
+        assert load_spec(path).universes()[1].reach == chosen(root) // 500
+        total = path.read_text("utf-8").replace('unit = "500"', 'unit = "500"\nends = "total"')
+        path.write_text(total, "utf-8")
+        with pytest.raises(SpecError, match=r"companions\.wages\.ends: found 'total', and between has an end"):
+            load_spec(path)
+        path.write_text(total.replace(f'{{ answer = "answers/{root.name}" }}', '"60000"'), "utf-8")
+        assert load_spec(path).universes()[1].reach == 120
+
+
+def test_answers_that_are_no_clip_or_were_changed_are_refused(asked: tuple[Path, Path], tmp_path: Path) -> None:
+    spec = write_workers(tmp_path, n=1500)
+    with pytest.raises(SpecError, match="found the answer of a count; that of a clip is needed"):
+        load_spec(with_amount(spec, ask(spec, "count by county").name))
+    root = Path(shutil.copytree(asked[1], tmp_path / "answers" / asked[1].name))
+    path = with_amount(spec, root.name)
+    request = Request(path, spec.parent / "out", None, 1)
+    assert check_request(request).universes[1].measure.amounts
+    table = root / "public" / "measurements.csv"
+    table.write_text(table.read_text("utf-8").replace(",", ",1"), "utf-8")
+    with pytest.raises(SpecError, match=r"companions\.wages\.between: the answer .* does not verify"):
+        check_request(request)
+    answer = root / "public" / "answer.csv"
+    answer.write_text(answer.read_text("utf-8").replace("0000", "000"), "utf-8")
+    with pytest.raises(SpecError, match=r"answer\.csv beside it was changed"):
+        load_spec(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ((('dataset = "workers"\n[geo', 'dataset = "workers"\nneighbours = "add-remove"\n[geo'),), "neighbours"),
+        (
+            (
+                ('name = "work"\n', 'name = "work"\nrecords_per_person = 2\n'),
+                ('missing = "0"\n[comp', 'missing = "0"\nrecords_per_person = 2\n[comp'),
+            ),
+            "records of a person: found 1, and 2 of the release",
+        ),
+        (
+            (
+                ('name = "work"\n[privacy]\nrho =', 'name = "work"\n[privacy]\nframework = "pure"\nepsilon ='),
+                ("[companions.wages.privacy]\nrho =", "[companions.wages.privacy]\nepsilon ="),
+            ),
+            "framework: found zcdp, and pure of the release",
+        ),
+    ],
+)
+def test_an_answer_of_another_promise_is_refused(
+    asked: tuple[Path, Path], changes: tuple[tuple[str, str], ...], sentence: str
+) -> None:
+    path = with_amount(asked[0], asked[1].name)
+    text = path.read_text("utf-8")
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    with pytest.raises(SpecError, match=rf"companions\.wages\.between: the answer .*/answers/.*{sentence}"):
+        check_request(Request(path, path.parent / "out", None, 1))
+
+
+def test_a_release_whose_end_was_charged_elsewhere_is_refused_and_named_by_ledger_verify_and_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new ledger with a dataset of the same name has no entry of what the clip cost.
+
+    Planted: a run that does not compare ledgers; then a manifest that says the clip was charged to the release's.
+    """
+    spec, root, place = charged_to_a_lost_ledger(tmp_path)
+    with ledger_of(tmp_path, budget="3"):
+        with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
+            run(with_amount(spec, root.name), tmp_path / "out")
+        assert spent(place) == 0
+        monkeypatch.setattr(charge, "_refuse_chosen_elsewhere", lambda *_: None)
+        released = RunDirectory(run(with_amount(spec, root.name), tmp_path / "out"))
+        ledger = known(place)
+        first, second = named(released, ledger), named(released, None)
+        assert first == second
+        assert "companions.wages.between: the answer" in first[0]
+        assert "that chose the upper end was charged to the ledger" in first[0]
+        assert [one.check for one in audit(released.root, ledger=str(place)) if not one.passed] == ["ledger"]
+
+        resealed(released.root, lambda manifest: said(manifest).update(ledger=ledger.id))
+        assert named(released, None) == []
+        (problem,) = named(released, ledger)
+        assert "the ledger has no charge to 'workers' for the question that chose the upper end, 'clip wages" in problem
+        found = [one for one in second_program(released, place) if not one.passed]
+        assert [one.subject for one in found] == ["chosen ends"]
+        assert "was never charged for the question" in found[0].detail
+
+
+def known(place: Path) -> KnownLedger:
+    """The ledger as `ledger verify` reads it."""
+    with Ledger.open(str(place), state=place.parent / "state") as opened:
+        return KnownLedger(opened.id, opened.events())
+
+
+def named(released: RunDirectory, ledger: KnownLedger | None) -> list[str]:
+    """What `ledger verify` finds of a release."""
+    return list(compare_receipts(find_manifests([released.root]), ledger).problems)
+
+
+def said(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of the end that was chosen."""
+    return dict(manifest["spec"]["companions"])["wages"]["chosen"]
+
+
+def second_program(released: RunDirectory, place: Path) -> list[Found]:
+    """What the second program finds of the ledger."""
+    return list(ledger_findings(SecondRelease(released.root), None, read_ledger(str(place))))
+
+
+def test_a_release_whose_amount_ends_there_holds_for_all_who_look(tmp_path: Path) -> None:
+    """verify, check and the second program, without the answer; the ledger has the cost of both, the words say so."""
+    spec = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+        end, before = chosen(root), spent(place)
+        released = RunDirectory(run(with_amount(spec, root.name), tmp_path / "out"))
+        assert spent(place) == before + 1
+        shutil.rmtree(root)
+        assert verify_release(released, 1, Silent()) == []
+        assert check_release(released.root) == []
+        assert [one for one in audit(released.root, ledger=str(place)) if not one.passed] == []
+        assert named(released, known(place)) == named(released, None) == []
+    manifest = json.loads(released.manifest.read_bytes())
+    (audited,) = (one for one in SecondRelease(released.root).form.universes if one.name == "wages")
+    (stated,) = (one for one in manifest["privacy"] if one["universe"] == "wages")
+    words = f'except for the upper end {end}: it was chosen by the question "{CLIP}" (answer {root.name}), whose cost'
+    assert words in stated["words"]
+    assert noise_problems(audited, stated) == []
+    for old, new in ((", except for the upper end", ". And"), ("above 1/50", "above 1/40")):
+        assert noise_problems(audited, {**stated, "words": stated["words"].replace(old, new)})
+    assert noise_problems(replace(audited, chosen=""), stated)

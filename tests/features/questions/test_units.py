@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from releases.asked import SPEC, TOTAL, UNITS, ask, checked, ledger_of, spent, truth, write_workers
 
@@ -120,11 +119,7 @@ def test_a_dataset_of_units_is_charged_for_nothing_that_protects_records_alone(t
 
 
 LEAVES = np.arange(2)
-
-
 SCHEMA = Schema((Attribute("sex", ("f", "m")),))
-
-
 AT_MOST = 2
 
 
@@ -153,7 +148,6 @@ QUESTIONS = [
     resolved("count by block, sex"),
     resolved("sum pay by sex", total=False),
 ]
-
 
 #: Records of somebody else, who stays.
 OTHERS = [(1, 0), (1, 1), (1, 1)]
@@ -228,60 +222,6 @@ def test_all_records_of_a_unit_are_in_its_total_but_not_in_a_mean() -> None:
 def test_what_cannot_be_asked_is_refused(text: str, said: str) -> None:
     with pytest.raises(QuestionError, match=said):
         resolved(text)
-
-
-LONG = ('form = "microdata"', 'form = "long"\ncount = "n"')
-
-
-def write_long(folder: Path, *, twice: bool = False, add: bool = False, shift: bool = False) -> Path:
-    """The workers counted by area, age and sex; `shift`: and by a column beyond the schema."""
-    form = (LONG[0], LONG[1] + ('\nrepeated = "add"' if add else ""))
-    spec = write_workers(folder, form)
-    people = pd.read_csv(folder / "workers.csv", dtype={"area": str})
-    keys = ["area", "age", "sex", *(["shift"] if shift else [])]
-    cells = people.groupby(keys).agg(n=("pay", "size"), pay=("pay", "first")).reset_index()
-    if not shift:
-        cells["shift"] = "day"
-    if twice:
-        cells = pd.concat([cells, cells.iloc[:1]])
-    cells.to_csv(folder / "workers.csv", index=False)
-    return spec
-
-
-def test_a_cell_that_stands_twice_is_refused_as_in_a_run(tmp_path: Path) -> None:
-    """Or where a column beyond the schema tells rows apart."""
-    for name in ("once", "twice", "shift"):
-        spec = write_long(tmp_path / name, twice=name == "twice", shift=name == "shift")
-        with ledger_of(spec.parent):
-            if name == "once":
-                ask(spec, "count by sex")
-                continue
-            with pytest.raises(RefusedError) as error:
-                ask(spec, "count by shift")
-        assert "a cell that an earlier row has" in error.value.details.read_text("utf-8")
-
-
-def test_rows_are_added_up_where_the_spec_says_so(tmp_path: Path) -> None:
-    spec = write_long(tmp_path, add=True, shift=True)
-    with ledger_of(tmp_path, budget="9"):
-        root = ask(spec, "count by shift", "5")
-    answer = pd.read_csv(root / "public" / "answer.csv").set_index("shift")["count"]
-    assert abs(answer.sum() - 400) <= 6
-
-
-def test_columns_beyond_the_schema_have_their_values_though_others_are_coded(tmp_path: Path) -> None:
-    spec = write_workers(tmp_path, ('form = "microdata"', 'form = "microdata"\ncoded = true'))
-    people = pd.read_csv(tmp_path / "workers.csv", dtype={"area": str})
-    people["age"] = people["age"].map({"0-17": 0, "18-64": 1, "65+": 2})
-    people["sex"] = people["sex"].map({"f": 0, "m": 1})
-    people.to_csv(tmp_path / "workers.csv", index=False)
-    with ledger_of(tmp_path, budget="9"):
-        root = ask(spec, "count by sex, shift", "5")
-    answer = pd.read_csv(root / "public" / "answer.csv")
-    true = people.assign(sex=people["sex"].map({0: "f", 1: "m"})).groupby(["sex", "shift"]).size().reset_index(name="n")
-    both = answer.merge(true)
-    assert len(both) == 4
-    assert ((both["count"] - both["n"]).abs() <= 4).all()
 
 
 @pytest.mark.parametrize(

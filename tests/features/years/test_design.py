@@ -16,16 +16,7 @@ from oracles.series_numbers import square_root
 from auditor.reading.findings import FormError
 from auditor.series import Series, _bounds, distance_problems, read_series
 from features.years.best import best, best_gram, weights
-from features.years.design import (
-    Design,
-    bound,
-    history_bound,
-    independent,
-    largest,
-    reach,
-    triangular,
-    worst_pairs,
-)
+from features.years.design import Design, bound, independent, reach, triangular, worst_pairs
 from features.years.series import StatedTerms, found
 from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, NEIGHBOURS, Neighbours, noise_for
@@ -51,16 +42,6 @@ def test_best_costs_the_budget_and_no_more(neighbours: Neighbours) -> None:
     for spells, cost in design.costs().items():
         assert cost.exact
         assert cost.value == Fraction(distances[min(spells, 4) - 1], distances[1])
-
-
-def test_best_is_better_than_the_square_root_and_than_independent_years() -> None:
-    """In years and in changes, over ten years, with the same cost."""
-    of = [best(10, 2, "change-one"), triangular(square_root(10), 2, "change-one"), independent(10, 2, "change-one")]
-    (year, change), (root_year, root_change), (own_year, own_change) = (design.errors(RHO) for design in of)
-    assert year < 0.85 * root_year < 0.85 * own_year
-    assert change < 0.97 * root_change < 0.65 * own_change
-    assert year / own_year == pytest.approx(0.797, abs=0.005)
-    assert change / own_change == pytest.approx(0.597, abs=0.005)
 
 
 def test_no_design_is_better() -> None:
@@ -95,19 +76,6 @@ def test_what_is_no_design_is_refused(rows: tuple[tuple[int, ...], ...], spells:
         Design(rows, spells, "change-one")
 
 
-def test_budgets_and_lengths_that_are_none_are_refused() -> None:
-    with pytest.raises(InputError, match="found rho = 0"):
-        independent(2, 1, "change-one").noise(Fraction(0))
-    with pytest.raises(InputError, match="found 21; from 1 to 20"):
-        best(21, 1, "change-one")
-    for gram, spells in (([[1, 2]], 1), ([[1, 2], [3, 1]], 1), ([[1.0]], 1), ([[1]], 0)):
-        with pytest.raises(ValueError, match=r"Gram|spells"):
-            reach(np.array(gram), spells, "change-one")
-
-
-# -- the farthest pairs of histories ----------------------------------------------------------------------------------
-
-
 def random_gram(periods: int, seed: int) -> NDArray[np.int64]:
     """Of a lower triangular matrix of whole numbers; of even seeds most off the diagonal are below 0."""
     rng = np.random.default_rng(seed)
@@ -137,65 +105,6 @@ def test_forgetting_shared_answers_understates() -> None:
     assert trap[0] == 2 * reach(gram, 1, "add-remove").value
     assert all(more > less for more, less in zip(sound, trap, strict=True))
     assert sound[1] / trap[1] > 1.25
-
-
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_independent_noise_costs_the_sum_whatever_the_spells(neighbours: Neighbours) -> None:
-    gram = independent(6, 1, neighbours).gram
-    moved = {"change-one": 2, "add-remove": 1}[neighbours]
-    for spells in (1, 2):
-        assert reach(gram, spells, neighbours).value == 6 * moved
-        assert bound(gram, spells, neighbours) == 6 * moved
-
-
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
-def test_worst_pairs_are_pairs(neighbours: Neighbours) -> None:
-    """Their moments give their distances, the first is the reach, and numbers on the diagonal are at most 2."""
-    gram = random_gram(5, 11)
-    worst = worst_pairs(gram, 2, neighbours, 7)
-    assert worst.values[0] == largest(gram, 2, neighbours)
-    assert (np.diff(worst.values) <= 0).all()
-    assert np.array_equal(np.einsum("st,nst->n", gram, worst.moments), worst.values)
-    assert np.diagonal(worst.moments, axis1=1, axis2=2).max() <= {"change-one": 2, "add-remove": 1}[neighbours]
-
-
-@pytest.mark.parametrize("seed", [12, 14, 16])
-def test_bound_by_floats_is_the_exact_one(seed: int) -> None:
-    """For G without positive numbers off the diagonal; and the spells that it names reach it."""
-    rng = np.random.default_rng(seed)
-    gram = -rng.integers(0, 5, (7, 7))
-    gram = gram + gram.T
-    np.fill_diagonal(gram, 0)
-    gram += np.diag(-gram.sum(axis=1) + rng.integers(0, 9, 7))
-    for neighbours in NEIGHBOURS:
-        for spells in (1, 2, 4):
-            value, spans, theta = history_bound(gram.astype(float), spells, neighbours)
-            assert value == pytest.approx(float(bound(gram, spells, neighbours)))
-            assert len(spans) <= spells
-            own = sum(gram[a:b, a:b].sum() for a, b in spans)
-            less = sum(gram.sum(axis=1)[a:b].sum() for a, b in spans)
-            if neighbours == "change-one":
-                assert value == pytest.approx(4 * (own - theta * less) + 2 * theta**2 * gram.sum())
-            else:
-                assert value == own
-
-
-def test_a_long_series_has_a_bound() -> None:
-    """Forty periods: not all pairs are gone through, and the bound is at least what some of them cost."""
-    design = triangular(square_root(40), 2, "change-one")
-    found = design.reach
-    assert not found.exact
-    matrix = design.matrix.astype(float)
-    rng = np.random.default_rng(1)
-    worst = 0.0
-    for _ in range(300):
-        first, second = sorted(rng.integers(1, 40, 2))
-        moved = np.zeros((2, 40))
-        moved[0, :first], moved[1, first:] = 1, 1
-        other = np.zeros((2, 40))
-        other[1, :second], other[0, second:] = 1, 1
-        worst = max(worst, float((np.square((moved - other) @ matrix.T)).sum()))
-    assert worst <= float(found.value) < 2 * worst
 
 
 ROWS = ((8,), (-2, 8), (1, -1, 8))

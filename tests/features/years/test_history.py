@@ -27,7 +27,6 @@ from features.years.history import (
     intervals,
     whole_histories,
 )
-from geography.errors import InputError
 from geography.spine import Level, Spine
 
 Floats = NDArray[np.float64]
@@ -249,9 +248,6 @@ def test_whole_numbers_keep_sums_that_were_measured_well() -> None:
     assert off < wrong
 
 
-# -- numbers of periods and changes -----------------------------------------------------------------------------------
-
-
 AREAS, VARIANCE, TOTAL = 4000, 3e5, np.ones(2)
 
 
@@ -299,15 +295,3 @@ def test_directions() -> None:
     assert (directions[200:] == -1).mean() == pytest.approx(0.05, abs=0.015)
     some = PeriodNumbers(np.zeros(5, int), np.array([1, 0, -3, -4, -9]), np.array([4, 5, 2, 0, -1]))
     assert [VERDICTS[one + 1] for one in some.directions.tolist()] == ["rose", *["cannot tell"] * 3, "fell"]
-
-
-def test_numbers_of_periods_are_not_below_zero_and_of_periods_that_there_are() -> None:
-    history = LevelHistory(np.full((1, 2, 1), 2.0), np.full((1, 2, 1, 2, 1), 100.0))
-    released = np.full((1, 2, 1), 2)
-    numbers = in_period(released, history, history, np.ones(1), 0)
-    assert (numbers.low.tolist(), numbers.values.tolist()) == ([0], [2])
-    assert numbers.high[0] > 15
-    with pytest.raises(InputError, match="period 3 of a series: it has periods 1 to 2"):
-        in_period(released, history, history, np.ones(1), 2)
-    with pytest.raises(InputError, match="found period 2 twice"):
-        between(released, history, history, np.ones(1), (1, 1))

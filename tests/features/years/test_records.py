@@ -1,18 +1,21 @@
-"""Periods, spells and records of people in a series: against counts person by person, plans, and what they cost."""
+"""Periods, spells and records of people in a series, plans; numbers of periods as they are measured."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
 import pytest
+from oracles.dense import subtree_gls
 from oracles.histories import all_pairs, distances, farthest
+from oracles.random_problems import random_problem
+from oracles.series_numbers import mixed
 from releases.command import printed
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, write_series_town
 from releases.small import run_period
@@ -20,21 +23,23 @@ from releases.small import run_period
 from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
 from features.years.confidential import spell_counts
+from features.years.design import Design, unmixed
 from features.years.plan import series_plan
-from features.years.series import IndependentTerms, Series, Step
+from features.years.series import IndependentTerms, Series, Step, counts_variance
 from flows.checks.validation import validate
 from geography.errors import InputError
 from pipeline.execution.progress import Silent
+from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
+from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
-
-
 RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)
 
 
@@ -84,34 +89,6 @@ def test_validate_counts_spells(tmp_path: Path, independent: bool) -> None:
     more = expected[2] + expected[3]
     assert (f"{more} of {len(lives)} " in said) == (not independent)
     assert not [one for one in validate(files[2], spec).remarks if one.startswith("series")]
-
-
-def test_validate_counts_records_and_a_plan_shows_them(tmp_path: Path) -> None:
-    spec = write_series_town(tmp_path, *RECORDS)
-    files = [tmp_path / f"persons-{year}.csv" for year in YEARS]
-    people = Counter(pd.concat([pd.read_csv(file) for file in files])["person"].tolist())
-    expected = Counter(people.values())
-    (said,) = (one for one in validate(files[2], spec, periods_before=files[:2]).remarks if one.startswith("series"))
-    assert f"so many records: 1: {expected[1]}, 2: {expected[2]}, 3: {expected[3]};" in said
-    assert f"{expected[3]} of {len(people)} " in said
-    plan = series_plan(spec)
-    assert [one.name for one in plan.designs][:2] == ["independent", "records = 2"]
-    whole, few = (one.errors["block", "total"] for one in plan.designs[:2])
-    assert few[0] == pytest.approx(whole[0] * (2 / 3) ** 0.5, rel=1e-2)
-
-
-def test_what_has_no_spells_is_said(tmp_path: Path, town_spec: Path) -> None:
-    spec = write_series_town(tmp_path)
-    units = write_series_town(tmp_path / "units", UNITS)
-    first, second, third = (tmp_path / f"persons-{year}.csv" for year in YEARS)
-    for given, stated, before, message in (
-        (second, spec, [first], "state it as unit in [privacy], with at_most = 1"),
-        (second, spec, [tmp_path / "none.csv"], "none.csv: no such file"),
-        (second, units, [first, second, third, first], "found records of 5 periods; it has 2031 to 2033"),
-        (town_spec.parent, town_spec, [first], "--before: the spec is of one release"),
-    ):
-        (found,) = validate(given, stated, periods_before=before).findings
-        assert message in found.text
 
 
 @pytest.mark.parametrize(("neighbours", "moved"), [("change-one", 2), ("add-remove", 1)])
@@ -193,25 +170,6 @@ def test_periods_and_their_days_are_those_of_pandas(step: Step, year: str) -> No
         assert series.days(period) == (str(other.start_time.date()), str(other.end_time.date()))
 
 
-def test_what_is_no_period_or_series_is_refused() -> None:
-    for period, message in (
-        ("2034", "has 2031 to 2033; what comes after is another series"),
-        ("2030", "has 2031 to 2033"),
-        ("31", "found '31'; a year of series 'padron' is written as 2031"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Series("padron", "2031", "2033").number(period)
-    for name, first, last, step, message in (
-        ("", "2031", "2032", "year", "found no name"),
-        ("one", "2032", "2031", "year", "found 2031 as its last period, before 2032"),
-        ("one", "2031-13", "2032-01", "month", "found '2031-13'; a month of series 'one' is written as 2031-01"),
-        ("one", "2031-02-29", "2031-03-01", "day", "found '2031-02-29', which is no day"),
-        ("one", "2031", "2032", "week", "found 'week'; allowed are year, quarter, month, day"),
-    ):
-        with pytest.raises(InputError, match=message):
-            Series(name, first, last, cast("Step", step))
-
-
 def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
     """Of the spec's own design the mean variance over the periods; of independent ones three times a release's."""
     plan = series_plan(town_series.spec, [1, 3])
@@ -245,13 +203,31 @@ def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
     assert "a history of all periods keeps 2,592 covariances" in shown
 
 
-def test_what_cannot_be_planned_is_refused(tmp_path: Path, town_spec: Path) -> None:
-    spec = write_series_town(tmp_path)
-    with pytest.raises(InputError, match="--spells: found 4; allowed are 1 to 3"):
-        series_plan(spec, [4])
-    with pytest.raises(InputError, match=r"has no \[series\]"):
-        printed("series", "plan", town_spec)
-    days = ("from = 2031\nto = 2033", 'from = "2031-01-01"\nto = "2031-12-31"\nstep = "day"')
-    plan = series_plan(write_series_town(tmp_path / "daily", days, ("spells = 2\n", "")))
-    assert [one.spells for one in plan.designs] == [None]
-    assert "more than 20 periods cannot be mixed" in plan.lines()[-1]
+DESIGN = Design(((64,), (-30, 70), (3, -33, 71), (0, 2, -32, 72)), 2, "change-one")
+KEY = MasterKey.from_text("insecure-test:38")
+
+
+def test_the_estimator_takes_a_period_as_it_is() -> None:
+    """A problem whose measurements are the unmixed numbers of the third period, with their variances: dense algebra."""
+    problem, _ = random_problem(5, n_levels=3)
+    rng = np.random.default_rng(6)
+    levels = []
+    for level, queries in enumerate(problem.measured):
+        changed = []
+        for number, query in enumerate(queries):
+            truths = [rng.integers(0, 40, query.values.shape) for _ in range(3)]
+            noise = DESIGN.noise(Fraction(1, 2 + level + number))
+            streams = [KEY.stream_key(("records", "spine", str(t)), str(level), str(number)) for t in range(3)]
+            drawn = [sampler_for(noise).draw(one, 0, truths[0].size).reshape(truths[0].shape) for one in streams]
+            values = unmixed(DESIGN, [mixed(DESIGN.rows, truths[: t + 1], drawn[t]) for t in range(3)])[2]
+            variance = noise.variance * float(counts_variance(DESIGN.rows, 2))
+            changed.append(replace(query, values=values, variance=variance, others=()))
+        levels.append(tuple(changed))
+    third = replace(problem, measured=tuple(levels), kinds=())
+    basis = basis_of(third)
+    for level, estimate in enumerate(upward_pass(third, basis)):
+        rows = np.arange(len(estimate.classes))
+        means = basis.unfold(estimates_of(third, basis, level, estimate, rows)[0])
+        for i in rows.tolist():
+            dense = subtree_gls(third, level, i)
+            assert np.abs(dense.estimable @ (means[i] - dense.mean)).max() < 1e-8 * (1 + np.abs(dense.mean).max())

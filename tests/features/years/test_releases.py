@@ -81,9 +81,6 @@ def test_releases_state_which_they_follow_and_what_people_lose(town_series: Made
     )
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -224,9 +221,6 @@ def test_true_counts_that_were_replaced_are_noticed(own_series: MadeSeries) -> N
     assert not list(own_series.release("2033").rglob("measurements"))
 
 
-# -- planted faults ---------------------------------------------------------------------------------------------------
-
-
 def test_a_design_that_costs_more_than_it_says_is_noticed(own_series: MadeSeries) -> None:
     """By the next run, before it draws, and by verify: the distance is found again from the design."""
     run = RunDirectory(own_series.release("2031"))
@@ -281,9 +275,6 @@ def test_noise_that_is_used_again_is_noticed(own_series: MadeSeries) -> None:
     with MeasurementWriter.open(path, path.parent, read.header) as writer:
         writer.write(read.geocodes, read.values - z[1] + z[0])
     assert "noise redrawn" in {one.check for one in audit(release) if not one.passed}
-
-
-# -- the ledger -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
-"""A history from the public files of a series: its estimates, what it keeps, and what commands say of it."""
+"""A history from the public files of a series: its estimates, what it keeps, and its page in a real browser."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,20 +15,19 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import pytest
-from releases.command import printed
+from releases.browser import Opened, opened
 from releases.made_case import made_case
+from releases.policy import runs_its_own_scripts_alone
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, true_counts, write_series_town
-from releases.small import public_bytes, run_period
+from releases.small import run_period
 
 import features.years.chain
 from features.years.confidential import SeriesRecords
 from features.years.design import Design
-from features.years.revision import Revision, periods_of, revised, series_at
-from features.years.vintage import write_revision
-from geography.errors import InputError, SpinewiseError
+from features.years.revision import DIRECTION_SUFFIX, Revision, revised, series_at
+from features.years.vintage import PAGE, write_revision
+from geography.errors import InputError
 from pipeline.errors import ReleaseError
-from pipeline.reading.compare import compare
-from pipeline.reading.reader import open_reader
 
 LEVELS = ("county", "tract", "block")
 
@@ -83,46 +82,6 @@ def test_fewer_periods_and_independent_ones_have_a_history_too(
         _, covariance = apart.plain[level].sums(np.ones(4))
         assert np.abs(covariance[:, 0, 1]).max() < 1e-9 * covariance[:, 0, 0].max()
     assert [one is None for one in apart.changes[:2]] == [True, False]
-
-
-def test_commands(town_series: MadeSeries, tmp_path: Path) -> None:
-    """They change nothing of the releases, and a query's numbers of a change are those of the revision."""
-    before = [public_bytes(town_series.release(year)) for year in YEARS]
-    assert "by the number of their spells: 1: 1, 2: 1, 3: 1.62" in printed("series", "show", town_series.out)
-    report = json.loads(printed("series", "show", town_series.release("2032"), "--json"))
-    assert ([one["period"] for one in report["periods"]], report["rho"]) == (list(YEARS), "2")
-    folder = Path(printed("series", "revise", town_series.out, "--out", tmp_path / "a").strip())
-    again = Path(printed("-q", "series", "revise", town_series.out, "--out", tmp_path / "b").strip())
-    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in files)
-    assert [public_bytes(town_series.release(year)) for year in YEARS] == before
-    table = pd.read_parquet(folder / "tables" / "total" / "block.parquet")
-    assert list(table.columns) == ["geocode", "period", "total", "total:low90", "total:high90"]
-    assert len(table) == 3 * 12
-    for out, message in ((tmp_path / "a", ""), (folder / "revision.json", "revision.json: is not a folder")):
-        with pytest.raises(SpinewiseError, match=message):
-            printed("series", "revise", town_series.out, "--out", out)
-    change = ("--at", "tract", "--change", "2031..2033", "--format", "csv")
-    rows = pd.read_csv(io.StringIO(printed("query", town_series.release("2033"), "sex", *change)))
-    kept = pd.read_parquet(folder / "changes" / "sex" / "tract.parquet")
-    last = kept[(kept["from"] == "2031") & (kept["to"] == "2033")]
-    assert rows["f"].tolist() == last["f"].tolist()
-    assert set(rows["f:direction"]) <= {"rose", "fell", "cannot tell"}
-    only = printed("query", town_series.release("2033"), "sex", *change, "--where", "sex=f")
-    counted = pd.read_csv(io.StringIO(only))
-    assert [name for name in counted.columns if ":" not in name] == ["geocode", "f"], "of m nothing is counted"
-    assert counted["f"].tolist() == last["f"].tolist()
-
-
-def test_a_value_that_is_called_as_a_column_of_a_revision_is_refused(tmp_path: Path) -> None:
-    """Else the periods would stand in the place of its counts."""
-    spec = write_series_town(tmp_path / "in", ('sex = ["f", "m"]', 'sex = ["f", "from"]'))
-    records = spec.with_name("persons-2031.csv")
-    pd.read_csv(records).replace({"sex": {"m": "from"}}).to_csv(records, index=False)
-    run_period(spec, tmp_path / "out", "2031", records)
-    with pytest.raises(InputError, match=r"tables\.sex: 'from' cannot be the label of an answer in a revision"):
-        printed("series", "revise", tmp_path / "out", "--out", tmp_path / "revisions")
-    assert not (tmp_path / "revisions").exists()
 
 
 def test_a_revision_says_what_it_changes_against_the_one_before(own_series: MadeSeries, tmp_path: Path) -> None:
@@ -180,36 +139,7 @@ def test_a_revision_says_what_it_changes_against_the_one_before(own_series: Made
         write_revision(history, tmp_path / "out")
 
 
-def test_what_no_history_is_made_of_is_refused(own_series: MadeSeries, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"such as 2031\.\.2033"):
-        periods_of("2031")
-    assert periods_of("2031-Q1..2031-Q3") == ("2031-Q1", "2031-Q3")
-    with pytest.raises(InputError, match="found none; the folder of one series is needed"):
-        series_at(tmp_path)
-    for change, message in (
-        ("2031..2034", "period 2034: there are releases of 2031, 2032, 2033"),
-        ("2031..2031", "found period 2031 twice"),
-    ):
-        with pytest.raises(InputError, match=message):
-            printed("query", own_series.release("2033"), "total", "--at", "county", "--change", change)
-    shutil.rmtree(own_series.release("2031"))
-    with pytest.raises(InputError, match="there is no release of 2031, and one of 2033"):
-        series_at(own_series.release("2033"))
-    spec = write_series_town(tmp_path / "in", ('"born * sex" = "1/2"', '"sex" = "1/2"'))
-    run_period(spec, tmp_path / "sums", "2031", tmp_path / "in" / "persons-2031.csv")
-    with pytest.raises(InputError, match="needs queries there that determine every cell"):
-        revised(series_at(tmp_path / "sums"))
-
-
-def test_two_releases_of_a_series_are_not_said_to_be_independent(town_series: MadeSeries) -> None:
-    both = [open_reader(town_series.release(year)) for year in YEARS[:2]]
-    found = compare(*both)
-    assert found.one_series
-    assert {table.beyond for table in found.tables} == {None}
-
-
 HOMES = 25
-
 
 CHANGES = (
     ('"padron"\n\n[privacy]', '"padron"\nstructural_zeros = [ { born = "since 2000", sex = "x" } ]\n\n[privacy]'),
@@ -263,17 +193,6 @@ def test_numbers_keep_what_the_releases_keep(made: tuple[Path, Path, Revision]) 
         assert np.array_equal(below, history.whole[number])
 
 
-def test_public_shares_are_refused(made: tuple[Path, Path, Revision]) -> None:
-    """Of whichever release."""
-    for number in (0, 1):
-        releases = list(series_at(made[1]))
-        stated = replace(releases[number].spec.universes()[0], facts=(cast("Any", "shares"),))
-        spec = cast("Any", SimpleNamespace(universes=lambda stated=stated: (stated,)))
-        releases[number] = replace(releases[number], spec=spec)
-        with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
-            revised(releases)
-
-
 def test_bounds_that_are_forgotten_are_broken(
     made: tuple[Path, Path, Revision], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,8 +208,6 @@ def test_bounds_that_are_forgotten_are_broken(
 
 
 ZERO = ('{ born = "since 2000", sex = "x" }', '{ born = "before 2000", sex = "x" }')
-
-
 MORE = (' sex = "x" } ]', ' sex = "x" }, { born = "since 2000", sex = "m" } ]')
 
 
@@ -352,3 +269,140 @@ def test_bounds_may_change_and_each_period_keeps_its_own(tmp_path: Path, monkeyp
     values = [history.in_period("tract", men, t).values for t in range(2)]
     assert all((found <= upper * number).all() for upper, found in zip(most, values, strict=True))
     assert (values[1] > 10 * number).any()
+
+
+#: As signs and numbers are shown.
+_MINUS, _TO = "\N{MINUS SIGN}", "\N{EN DASH}"
+
+
+@pytest.fixture(scope="module")
+def revision(town_series: MadeSeries, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_revision(revised(series_at(town_series.out)), tmp_path_factory.mktemp("revision"))
+
+
+def _number(text: str) -> int:
+    return int(text.replace(_MINUS, "-").replace("+", "").replace(",", ""))
+
+
+def _stored(path: Path, *keys: str) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The rows of a file of the revision."""
+    rows: list[dict[str, Any]] = json.loads(str(pd.read_parquet(path).to_json(orient="records")))
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+def _cells(shown: Opened, table: str) -> list[list[str]]:
+    """Each row of a table of the page; what stands below a number is a text of its own."""
+    script = (
+        "(id) => [...document.querySelectorAll(`#${id} tbody tr`)].map(row => [...row.children].flatMap("
+        "cell => [...cell.childNodes].map(one => one.textContent)))"
+    )
+    found: list[list[str]] = shown.page.evaluate(script, table)
+    return found
+
+
+def _choose(shown: Opened, code: str) -> None:
+    shown.page.fill("#search", code)
+    shown.page.wait_for_selector("#found-0")
+    shown.wait("press", "#search", "Enter")
+
+
+def _compare(shown: Opened, revision: Path, table: str, level: str, code: str, label: str) -> set[str]:
+    """Compare what the page says of an area with the files; the verdicts."""
+    numbers = _stored(revision / "tables" / table / f"{level}.parquet", "geocode", "period")
+    changes = _stored(revision / "changes" / table / f"{level}.parquet", "geocode", "from", "to")
+    first, *rest = _cells(shown, "changes")
+    for year, cells in zip(YEARS, (first, *rest), strict=True):
+        stored = numbers[code, year]
+        assert (cells[0], _number(cells[1])) == (year, stored[label])
+        assert list(map(_number, cells[2].split(_TO))) == [stored[label + ":low90"], stored[label + ":high90"]]
+    said = set()
+    for (before, year), cells in zip(pairwise(YEARS), rest, strict=True):
+        stored = changes[code, before, year]
+        low, high = map(_number, cells[4].split(" to "))
+        assert (_number(cells[3]), low, high) == tuple(stored[label + end] for end in ("", ":low90", ":high90"))
+        assert cells[5] == stored[label + DIRECTION_SUFFIX]
+        said.add(cells[5])
+    whole = changes[code, YEARS[0], YEARS[-1]]
+    verdict = shown.page.inner_text("#verdict")
+    words = {"rose": "the number rose by ", "fell": "the number fell by ", "cannot tell": "It cannot be told whether"}
+    assert words[whole[label + DIRECTION_SUFFIX]] in verdict
+    signed = [
+        f"{value:+}".replace("-", _MINUS) if value else "0"
+        for value in (whole[label + ":low90"], whole[label + ":high90"])
+    ]
+    assert f"(90 % interval: {signed[0]} to {signed[1]})" in verdict
+    return said
+
+
+@pytest.mark.slow
+def test_every_number_of_the_page_is_that_of_the_tables(browser: Any, revision: Path) -> None:
+    """Every area and answer, the line and its band too; the parent and the areas within are a press away."""
+    shown = opened(browser, revision / PAGE)
+    said = set()
+    spine = pd.read_parquet(revision / "tables" / "total" / "block.parquet")["geocode"].unique()
+    areas = {
+        "county": sorted({code[:1] for code in spine}),
+        "tract": sorted({code[:3] for code in spine}),
+        "block": list(spine),
+    }
+    for level, codes in areas.items():
+        for code in codes:
+            _choose(shown, code)
+            assert code in shown.page.text_content("#area-title")
+            shown.wait("select_option", "#table", "0")
+            said |= _compare(shown, revision, "total", level, code, "total")
+            if level == "block":
+                assert shown.page.locator("#table option").count() == 1
+                continue
+            for number, sex in enumerate(("f", "m")):
+                shown.wait("select_option", "#table", "1")
+                shown.wait("select_option", "#cell", str(number))
+                said |= _compare(shown, revision, "sex", level, code, sex)
+    assert len(said) > 1, "the town has areas of which nothing can be told, and others"
+    _choose(shown, "A")
+    inside = _cells(shown, "inside")
+    changes = _stored(revision / "changes" / "total" / "tract.parquet", "geocode", "from", "to")
+    for row in inside:
+        stored = changes[row[0], YEARS[0], YEARS[-1]]
+        assert (_number(row[3]), row[5]) == (stored["total"], stored["total" + DIRECTION_SUFFIX])
+    shown.wait("click", "#inside tbody tr:nth-child(2) button")
+    assert "A02" in shown.page.text_content("#area-title")
+    assert shown.page.evaluate("document.activeElement.id") == "area-title"
+    shown.wait("click", "#above button")
+    assert shown.page.text_content("#area-title").endswith(" A")
+    assert shown.complaints == []
+    assert shown.requests == []
+    shown.page.context.close()
+
+
+@pytest.mark.slow
+def test_everybody_can_read_it(browser: Any, revision: Path) -> None:
+    """No rule of axe-core is broken, nothing is wider than a telephone, and paper has the table and no controls."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    for width, dark in ((390, False), (1280, True)):
+        shown = opened(browser, revision / PAGE, width=width, dark=dark)
+        _choose(shown, "B")
+        found = axe.Axe().run(shown.page).response["violations"]
+        assert [f"{one['id']}: {[node['target'] for node in one['nodes']]}" for one in found] == []
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+        shown.page.emulate_media(media="print")
+        assert not shown.page.locator("#search").is_visible()
+        for kept in ("#line", "#changes", "#verdict", "#area-title"):
+            assert shown.page.locator(kept).is_visible()
+        assert shown.complaints == []
+        shown.page.context.close()
+
+
+def test_what_is_put_into_the_page_does_not_run(revision: Path, browser: Any, tmp_path: Path) -> None:
+    runs_its_own_scripts_alone(browser, revision / PAGE, tmp_path)
+
+
+def test_public_shares_are_refused(made: tuple[Path, Path, Revision]) -> None:
+    """Of whichever release."""
+    for number in (0, 1):
+        releases = list(series_at(made[1]))
+        stated = replace(releases[number].spec.universes()[0], facts=(cast("Any", "shares"),))
+        spec = cast("Any", SimpleNamespace(universes=lambda stated=stated: (stated,)))
+        releases[number] = replace(releases[number], spec=spec)
+        with pytest.raises(InputError, match="a history does not know public shares, which these releases have"):
+            revised(releases)

@@ -1,4 +1,4 @@
-"""Files as offices write them: separators, encodings, workbooks, statistics programs, databases; the same people."""
+"""Files and layouts as offices write them: the same people from each; what is no table stops."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import sqlite3
 import sys
 import time
 import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 from releases.imported import open_problems
 
+from features.imports.tables.description import describe_table
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import Statement
 from pipeline.errors import InputError, SpinewiseError
@@ -88,22 +91,6 @@ def test_a_parquet_file_and_an_open_document(tmp_path: Path) -> None:
     assert counts_of(imported(tmp_path / "ods", _ods(tmp_path / "a.ods", "".join(texts)))) == expected()
 
 
-def test_an_encoding_that_is_stated(tmp_path: Path) -> None:
-    """Where the first bytes mislead, the option makes it right; an encoding that the file is not in is refused."""
-    frame = people().replace({"männlich": "muž", "weiblich": "žena"})
-    frame.to_csv(tmp_path / "a.csv", index=False, encoding="cp1250", sep=";")
-    spec = imported(tmp_path / "out", tmp_path / "a.csv", encoding="cp1250", separator=";")
-    assert spec.schema_section.attributes["Geschlecht"] == ("muž", "žena")
-    for wrong, says in (
-        ({"encoding": "utf-8"}, r"a\.csv: the text is not in utf-8; state"),
-        ({"encoding": "klingon"}, "--encoding: found 'klingon'"),
-        ({"separator": "::"}, "--separator: found '::'"),
-    ):
-        with pytest.raises(SpinewiseError, match=says):
-            imported(tmp_path / "b", tmp_path / "a.csv", **wrong)
-    assert not (tmp_path / "b").exists()
-
-
 def test_a_workbook(tmp_path: Path) -> None:
     """The sheet that is named, below its titles; messages name the user's sheet and row."""
     path = tmp_path / "a.xlsx"
@@ -165,8 +152,6 @@ _LAUGHS = "<!DOCTYPE z [<!ENTITY a0 'lol'>" + "".join(
     f"<!ENTITY a{i + 1} '{f'&a{i};' * 10}'>" for i in range(9)
 ) + "]>"  # fmt: skip
 _CELL = '<table:table-cell office:value-type="string"REPEATED><text:p>x</text:p></table:table-cell>'
-
-
 _HEAD = f"<table:table-row>{_CELL.replace('REPEATED', '').replace('>x<', '>Gemeinde<')}</table:table-row>"
 
 
@@ -234,13 +219,6 @@ def test_labels_of_codes(tmp_path: Path) -> None:
     assert [row[:2] for row in counts_of(spec)] == expected()
 
 
-@pytest.mark.parametrize("ending", ["xls", "px", "json", "rds", "xml"])
-def test_formats_that_are_refused_by_name(ending: str, tmp_path: Path) -> None:
-    (tmp_path / f"t.{ending}").write_text("x")
-    with pytest.raises(InputError, match=r"(save|write) "):
-        imported(tmp_path / "out", tmp_path / f"t.{ending}")
-
-
 @pytest.mark.parametrize("name", ["a.sqlite", "a.db", "sqlite:///{folder}/a.sqlite3"])
 def test_sqlite(name: str, tmp_path: Path) -> None:
     """A file of SQLite by its ending or its content, or a URL; nothing is changed in it."""
@@ -302,12 +280,6 @@ def test_databases_that_cannot_be_asked(source: str, query: str | None, says: st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(InputError, match=r'pip install "duckdb>=1.1"'):
-        imported(tmp_path / "out", "duckdb:", query="select 1")
-
-
 def test_a_postgresql_query(tmp_path: Path) -> None:
     """A real server: the same histograms as from the file; the password is nowhere; nothing can be written by it."""
     import sqlalchemy as sa
@@ -330,3 +302,59 @@ def test_a_postgresql_query(tmp_path: Path) -> None:
         pytest.skip(str(error))
     assert counts_of(spec) == counts_of(again) == expected()
     assert "hunter2" not in (tmp_path / "a" / "release.toml").read_text()
+
+
+def _latin_1(folder: Path, rows: list[list[object]]) -> tuple[Path, dict[str, Any]]:
+    """Columns without names under titles, the sum of all areas among these, and notes."""
+    above: list[list[object]] = [
+        ["Tabelle 12411"],
+        ["", "Anzahl", "Anzahl"],
+        ["", "männlich", "weiblich"],
+        ["DG", 9, 9],
+    ]
+    text = "\n".join(";".join(map(str, row)) for row in [*above, *rows])
+    (folder / "a.csv").write_bytes(f"{text}\n_____\n(C)opyright Ämter\n".encode("cp1252"))
+    return folder / "a.csv", {
+        "geography": "column_1", "levels": "land=2,kreis=5", "header": "3", "last": 10, "only": ("column_1 != DG",),
+        "wide": "{Geschlecht:männlich|weiblich}",
+    }  # fmt: skip
+
+
+def _workbook(folder: Path, rows: list[list[object]], merged: Sequence[str]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.worksheets[0].append(row)
+    for span in merged:
+        book.worksheets[0].merge_cells(span)
+    book.save(folder / "a.xlsx")
+    return folder / "a.xlsx"
+
+
+def _merged_heads(folder: Path, rows: list[list[object]]) -> tuple[Path, dict[str, Any]]:
+    heads: list[list[object]] = [["Bevölkerung"], ["Gemeinde", "Personen", None], [None, "männlich", "weiblich"]]
+    path = _workbook(folder, [*heads, *rows], ["A2:A3", "B2:C2"])
+    return path, {"geography": "Gemeinde", "header": "2:3", "wide": "Personen {Geschlecht:männlich|weiblich}"}
+
+
+def _blank_rows_and_formulas(folder: Path, rows: list[list[object]]) -> tuple[Path, dict[str, Any]]:
+    """Sums are formulas whose value nobody stored; a blank row and a sum before each three areas."""
+    parts: list[list[object]] = []
+    for number, region in enumerate(("Nord", "Süd")):
+        parts += [[], [region, 9, 9, "=B5+C5"], *([*row, "=B6+C6"] for row in rows[3 * number : 3 * number + 3])]
+    path = _workbook(folder, [["Tabelle"], ["Gemeinde", "männlich", "weiblich", "alle"], *parts, [], ["Quelle"]], [])
+    stated = {"geography": "Gemeinde", "header": "2", "last": 12, "only": ("Gemeinde not in Nord, Süd",)}
+    return path, {**stated, "wide": "{Geschlecht:männlich|weiblich}"}
+
+
+@pytest.mark.parametrize("write", [_latin_1, _merged_heads, _blank_rows_and_formulas])
+def test_layouts_of_offices_are_read_right(write: Callable[..., tuple[Path, dict[str, Any]]], tmp_path: Path) -> None:
+    """To the last cell; with one person more or fewer than stated it stops; described, it is not touched."""
+    codes = sorted(people()["Gemeinde"].unique())
+    path, stated = write(tmp_path, [[code, *row] for code, row in zip(codes, expected(), strict=True)])
+    stated |= {"records": False, "attributes": None}
+    assert describe_table(Statement(str(path)))[-1].startswith("spinewise import table ")
+    for off, says in ((1, "1 fewer than --expect-records"), (-1, "1 more than --expect-records")):
+        with pytest.raises(SpinewiseError, match=says):
+            imported(tmp_path / "out", path, **stated, expect_records=N + off)
+    assert list(tmp_path.iterdir()) == [path]
+    assert counts_of(imported(tmp_path / "out", path, **stated)) == expected()

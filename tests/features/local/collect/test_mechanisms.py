@@ -1,24 +1,25 @@
-"""Randomisers: bounds, probabilities and variances by enumeration of all that can be drawn, draws, and parameters."""
+"""Randomisers, devices and texts of reports: bounds, probabilities and variances by enumeration of all draws."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from oracles.randomisers import Distribution, distribution, exp_at_least, largest_ratio, moments
+from oracles.randomisers import Distribution, Scripted, distribution, exp_at_least, largest_ratio, moments
 from scipy import stats
 
-from features.local.collect.bits import KeyedBytes, events
+from features.local.collect.bits import KeyedBytes, events, uniform_below
 from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.mechanism import Mechanism, epsilon_of, exp_below
 from features.local.collect.rappor import Rappor, positions
-from features.local.collect.respondent import PARAMETERS, mechanism_of
+from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE
+from features.local.collect.respondent import PARAMETERS, Respondent, mechanism_of
 from pipeline.errors import InputError
 
 #: A mechanism of listed values, and what one report draws: how many numbers, below what.
@@ -136,16 +137,6 @@ def test_the_permanent_response_bounds_all_reports() -> None:
     assert RAPPOR.for_ever.ratio > RAPPOR.ratio
 
 
-def test_two_hashes_bound_as_the_formulas_say() -> None:
-    """Independent bits: the largest ratio is the product of that of each bit in which two filters differ."""
-    mechanism = Rappor(bits=8, hashes=2, cohorts=2, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
-    q, p = Fraction(11, 16), Fraction(9, 16)
-    of_a_bit = {(1, 0): max(q / p, (1 - q) / (1 - p)), (0, 1): max(p / q, (1 - p) / (1 - q))}
-    assert mechanism.ratio == of_a_bit[1, 0] ** 2 * of_a_bit[0, 1] ** 2
-    assert mechanism.for_ever is not None
-    assert mechanism.for_ever.ratio == 3**4
-
-
 def test_several_reports_keep_the_bound_of_their_number() -> None:
     """Of one bit, by enumeration: all sequences of up to 12 reports that share a permanent response."""
     for f, p, q in ((Fraction(1, 2), Fraction(1, 2), Fraction(3, 4)), (Fraction(1, 8), Fraction(0), Fraction(9, 10))):
@@ -170,9 +161,6 @@ def test_several_reports_keep_the_bound_of_their_number() -> None:
     assert RandomisedResponse(Fraction(3, 4), memoised=True).bound_of(3).ratio == 3
 
 
-# -- epsilon is never understated -------------------------------------------------------------------------------------
-
-
 RATIOS = [Fraction(n, d) for n, d in ((3, 1), (3, 2), (9, 1), (81, 1), (1001, 1000), (10**12 + 1, 10**12), (7, 3))]
 
 
@@ -190,14 +178,6 @@ def test_rounding_to_the_nearest_would_be_noticed() -> None:
     """The seeded fault: the logarithm as a float, rounded as usual, understates about half of them."""
     understated = [ratio for ratio in RATIOS if not exp_at_least(Fraction(str(round(math.log(ratio), 10))), ratio)]
     assert len(understated) > 15
-
-
-def test_epsilon_of_whole_numbers_is_plain_text() -> None:
-    assert epsilon_of(Fraction(1)) == 0
-    assert str(epsilon_of(exp_below(Fraction(10)))) == "10"
-    assert epsilon_of(Fraction(3)) == Decimal("1.0986122887")
-    with pytest.raises(ValueError, match="at least 1"):
-        epsilon_of(Fraction(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -226,24 +206,7 @@ def test_mechanisms_of_an_epsilon_keep_it_and_use_it(epsilon: Fraction) -> None:
         assert not exp_at_least(epsilon, beyond.ratio)
 
 
-# -- totals by groups, and variances ----------------------------------------------------------------------------------
-
-
 KEY = b"a key of the tests, thirty-two b"
-
-
-def test_totals_are_sums_of_the_reports_of_each_group() -> None:
-    rng = np.random.default_rng(1)
-    groups = rng.choice([0, 2, 3], 500)
-    unary = OptimisedUnaryEncoding(5, Fraction(1, 4))
-    bits = unary.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
-    direct = DirectEncoding(5, Fraction(1, 2))
-    numbers = direct.randomise(rng.integers(0, 5, 500), KeyedBytes(KEY))
-    for group in range(5):
-        rows = groups == group
-        assert unary.totals(bits, groups, 5)[group].tolist() == bits[rows].sum(axis=0).tolist()
-        expected = [(numbers[rows, 0] == value).sum() for value in range(5)]
-        assert direct.totals(numbers, groups, 5)[group].tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -268,14 +231,6 @@ def test_errors_of_many_reports_are_those_of_theory(mechanism: ListedMechanism) 
     assert np.abs(errors.mean(axis=0)).max() * np.sqrt(areas) < 4
 
 
-def test_shares_are_made_positive_and_add_up() -> None:
-    unary = OptimisedUnaryEncoding(4, Fraction(1, 4))
-    assert np.allclose(
-        unary.unit_variances(np.array([2.0, -1, 2, 0])), unary.unit_variances(np.array([0.5, 0, 0.5, 0]))
-    )
-    assert np.isfinite(unary.unit_variances(np.zeros(4))).all()
-
-
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
 def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> None:
     """Wang et al. 2017, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2, of unary encoding 4 e^eps / (e^eps - 1)^2."""
@@ -286,16 +241,6 @@ def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> N
     assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
     assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
     assert (unary < direct) == (3 * power + 2 < 12)
-
-
-def test_yes_and_no_are_values() -> None:
-    response = RandomisedResponse(Fraction(3, 4))
-    answers = np.arange(50) % 3 == 0
-    same = response.randomise(answers.astype(np.int64), KeyedBytes(KEY))
-    assert np.array_equal(response.randomise(answers, KeyedBytes(KEY)), same)
-
-
-# -- what is drawn has the stated probabilities -----------------------------------------------------------------------
 
 
 #: Least p-value of a right sampler, of a fixed key; and most of one that is 5 % off.
@@ -342,9 +287,6 @@ def test_values_that_are_none_are_refused(mechanism: Mechanism, values: Any) -> 
     assert "3" not in str(refused.value).replace("0 to 2", "")
 
 
-# -- names and parameters ---------------------------------------------------------------------------------------------
-
-
 PAPER = {"bits": "32", "hashes": "2", "cohorts": "64", "f": "1/2", "p": "1/2", "q": "3/4"}
 STATED = [
     ("randomised_response", {"p": "3/4"}),
@@ -367,14 +309,6 @@ def test_parameters_are_exact_there_and_back(name: str, parameters: dict[str, st
     assert set(mechanism.parameters()) <= {key for entry in PARAMETERS[name] for key in entry.split(" or ")}
 
 
-def test_the_bounds_of_the_settings_of_the_paper() -> None:
-    """Erlingsson et al. 2014, section 5: q = 0.75, p = 0.5, f = 0.5 and two hashes."""
-    mechanism = mechanism_of("rappor", PAPER)
-    assert mechanism.ratio == (Fraction(11, 16) * Fraction(7, 16) / (Fraction(9, 16) * Fraction(5, 16))) ** 2
-    assert mechanism.for_ever is not None
-    assert mechanism.for_ever.ratio == 81
-
-
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
@@ -383,17 +317,9 @@ def test_the_bounds_of_the_settings_of_the_paper() -> None:
         ("unary_encoding", {"values": "12", "q": "1/4", "epsilon": "1"}, "q and epsilon: unary_encoding takes one of"),
         ("unary_encoding", {"values": "12", "p": "1/4"}, "p: unary_encoding has no such parameter; allowed: values, q"),
         ("unary_encoding", {"values": "1", "q": "1/4"}, "values: found 1; a whole number from 2 to 60000 is needed"),
-        (
-            "unary_encoding",
-            {"values": "12", "q": "1/2"},
-            "q: found 1/2; a probability of more than 0 and less than 1/2",
-        ),
+        ("unary_encoding", {"values": "12", "q": "1/2"}, "q: found 1/2; a probability of more than 0 and less"),
         ("unary_encoding", {"values": "12", "q": "0"}, "q: found 0; a probability of more than 0"),
-        (
-            "direct_encoding",
-            {"values": "4", "p": "1/4"},
-            "p: found 1/4; a probability of more than 1/4 and less than 1",
-        ),
+        ("direct_encoding", {"values": "4", "p": "1/4"}, "p: found 1/4; a probability of more than 1/4 and"),
         ("direct_encoding", {"values": "4", "p": "1"}, "p: found 1; a probability"),
         ("direct_encoding", {"values": "7/2", "p": "1"}, "values: found 7/2; a whole number is needed"),
         ("randomised_response", {"p": "1e-1"}, "p: found '1e-1'; an exact number is needed, such as \"3/4\""),
@@ -417,19 +343,7 @@ def test_mistakes_are_named(name: str, parameters: dict[str, str], message: str)
     assert message in str(refused.value)
 
 
-# -- filters of words -------------------------------------------------------------------------------------------------
-
-
 MECHANISM = Rappor(32, 3, 5, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
-
-
-def test_filters_have_as_many_bits_as_hashes_and_are_stated() -> None:
-    found = MECHANISM.filters(("asthma", "", "ñ"))
-    assert found.shape == (5, 3, 3)
-    assert all(len(set(row)) == 3 for row in found.reshape(-1, 3).tolist())
-    assert positions("asthma", 3, 32, 3) == tuple(found[3, 0].tolist())
-    assert positions("asthma", 3, 128, 2) != positions("asthma", 4, 128, 2)
-    assert set(positions("x", 0, 8, 8)) == set(range(8))
 
 
 def test_positions_are_those_of_the_stated_hash() -> None:
@@ -441,3 +355,216 @@ def test_positions_are_those_of_the_stated_hash() -> None:
     small = replace(MECHANISM, bits=16, hashes=2, cohorts=2)
     used = np.bincount(small.filters(tuple(map(str, range(2_000)))).reshape(-1), minlength=16)
     assert np.abs(used / used.mean() - 1).max() < 0.15
+
+
+SECRET = bytes(range(32))
+MEMOISED = DirectEncoding(12, Fraction(1, 4), memoised=True)
+OF_DEVICES = Rappor(32, 2, 16, Fraction(1, 2), Fraction(1, 2), Fraction(3, 4))
+
+
+def secret(number: int) -> bytes:
+    return number.to_bytes(32, "big")
+
+
+def test_a_memoised_answer_is_always_the_same() -> None:
+    for mechanism in (MEMOISED, OptimisedUnaryEncoding(12, Fraction(1, 4), memoised=True)):
+        assert len({Respondent(mechanism, "health", SECRET).send(3) for _ in range(20)}) == 1
+    once = RandomisedResponse(Fraction(3, 5))
+    assert len({Respondent(once, "health", SECRET).send(1) for _ in range(60)}) == 2
+
+
+def test_answers_to_other_questions_values_and_devices_are_drawn_anew() -> None:
+    wide = OptimisedUnaryEncoding(64, Fraction(2, 5), memoised=True)
+    devices = [Respondent(wide, question, secret(one)) for question in "ab" for one in (1, 2)]
+    assert len({device.send(value).report for device in devices for value in (0, 1)}) == 8
+
+
+def test_permanent_responses_over_devices_have_the_probabilities_of_the_mechanism() -> None:
+    """The power arm: they do not have those of a p that is 20 % higher."""
+    n = 6_000
+    reports = Counter(int(Respondent(MEMOISED, "q", secret(one)).send(5).report) for one in range(n))
+    counted = np.array([reports[value] for value in range(12)])
+
+    def goodness(mechanism: DirectEncoding) -> float:
+        return float(stats.chisquare(counted, n * np.where(np.arange(12) == 5, *map(float, mechanism.chances))).pvalue)
+
+    assert goodness(MEMOISED) > 1e-3
+    assert goodness(DirectEncoding(12, Fraction(3, 10))) < 1e-6
+
+
+def test_many_reports_of_a_device_show_its_permanent_response_and_no_more() -> None:
+    """The means of 3,000 reports are p or q for each bit, as its permanent response says."""
+    device = Respondent(OF_DEVICES, "browser", SECRET, KeyedBytes(SECRET))
+    sent = [device.send("a word") for _ in range(3_000)]
+    assert {one.cohort for one in sent} == {str(device.cohort)}
+    means = OF_DEVICES.decode([one.report for one in sent], [one.cohort for one in sent]).reports[:, 1:].mean(axis=0)
+    nearer = np.where(means > 0.625, 0.75, 0.5)
+    assert np.abs(means - nearer).max() < 4.5 * np.sqrt(0.25 / 3_000)
+    again = Respondent(OF_DEVICES, "browser", SECRET, KeyedBytes(b"other randomness"))
+    later = [again.send("a word").report for _ in range(3_000)]
+    rows = OF_DEVICES.decode(later, [str(again.cohort)] * 3_000).reports[:, 1:]
+    assert np.array_equal(np.where(rows.mean(axis=0) > 0.625, 0.75, 0.5), nearer)
+
+
+def test_the_secret_is_not_shown_and_has_its_length() -> None:
+    device = Respondent(OF_DEVICES, "browser", b"secret of thirty-two bytes......")
+    assert "thirty" not in repr(device)
+    with pytest.raises(InputError, match="secret: found 5 bytes; 32 random ones are needed"):
+        Respondent(MEMOISED, "q", b"short")
+
+
+HALF = Fraction(1, 2)
+SMALL = Rappor(6, 2, 12, HALF, HALF, Fraction(3, 4))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        RandomisedResponse(Fraction(3, 4)),
+        DirectEncoding(10, HALF),
+        DirectEncoding(11, HALF),
+        DirectEncoding(60_000, HALF),
+        OptimisedUnaryEncoding(2, Fraction(1, 4)),
+        OptimisedUnaryEncoding(12, Fraction(1, 4)),
+        OptimisedUnaryEncoding(13, Fraction(1, 4)),
+    ],
+    ids=lambda one: f"{one.name} {one.values}",
+)
+def test_reports_arrive_as_they_were_sent(mechanism: ListedMechanism) -> None:
+    values = np.arange(400) % (mechanism.values)
+    reports = mechanism.randomise(values, KeyedBytes(KEY))
+    texts = mechanism.encode(reports)
+    assert {len(text) for text in texts} == {mechanism.report_length}
+    decoded = mechanism.decode(texts)
+    assert np.array_equal(decoded.reports, reports)
+    assert decoded.reports.dtype == np.uint16
+    assert not decoded.faults.any()
+
+
+def test_reports_with_cohorts_arrive_as_they_were_sent() -> None:
+    reports = SMALL.randomise([f"w{number % 7}" for number in range(300)], KeyedBytes(KEY))
+    decoded = SMALL.decode(SMALL.encode(reports), [str(cohort) for cohort in reports[:, 0]])
+    assert np.array_equal(decoded.reports, reports)
+    with pytest.raises(InputError, match="cohorts: rappor needs one for each report"):
+        SMALL.decode(SMALL.encode(reports))
+
+
+def test_the_form_is_the_stated_one() -> None:
+    """Hand-made, so that another program can write it."""
+    assert OptimisedUnaryEncoding(6, Fraction(1, 4)).encode(np.array([[1, 0, 0, 0, 1, 1]], dtype=np.uint16)) == ["8c"]
+    assert DirectEncoding(12, HALF).encode(np.array([[7]], dtype=np.uint16)) == ["07"]
+    assert RandomisedResponse(Fraction(3, 4)).encode(np.array([[1], [0]], dtype=np.uint16)) == ["1", "0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("8c", 0),
+        ("", LENGTH),
+        ("8", LENGTH),
+        ("8c0", LENGTH),
+        ("8c\0", LENGTH),
+        ("8\0", CHARACTER),
+        ("8C", CHARACTER),
+        ("-1", CHARACTER),
+        ("8 ", CHARACTER),
+        ("٣٤", CHARACTER),
+        ("𝟑𝟒", CHARACTER),
+        ("8d", VALUE),
+        ("ff", VALUE),
+    ],
+)
+def test_texts_that_are_no_bits(text: str, fault: int) -> None:
+    decoded = OptimisedUnaryEncoding(6, Fraction(1, 4)).decode(["00", text, "04"])
+    assert decoded.faults.tolist() == [0, fault, 0], FAULTS[fault]
+    assert decoded.reports[0].tolist() == [0] * 6
+    assert decoded.reports[-1].tolist() == [0, 0, 0, 0, 0, 1]
+    assert len(decoded.reports) == 3 - (fault > 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("11", 0), ("12", VALUE), ("99", VALUE), ("1", LENGTH), ("011", LENGTH), ("1a", CHARACTER), ("+1", CHARACTER)],
+)
+def test_texts_that_are_no_numbers(text: str, fault: int) -> None:
+    decoded = DirectEncoding(12, HALF).decode([text, "03"])
+    assert decoded.faults.tolist() == [fault, 0]
+    assert decoded.reports[-1].tolist() == [3]
+
+
+@pytest.mark.parametrize("cohort", ["12", "-1", "01", "", "1.0", "a", "٣"])
+def test_cohorts_that_are_none(cohort: str) -> None:
+    decoded = SMALL.decode(["80", "zz", "40", "04"], ["0", cohort, cohort, "11"])
+    assert decoded.faults.tolist() == [0, CHARACTER, COHORT, 0]
+    assert decoded.reports.tolist() == [[0, 1, 0, 0, 0, 0, 0], [11, 0, 0, 0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("bound", [2, 3, 5, 7, 100, 255, 256])
+def test_every_number_comes_from_as_many_bytes(bound: int) -> None:
+    """All 256 bytes, once each: what is not rejected is spread evenly. A remainder would not be."""
+    every = bytes(range(256))
+    width = (bound - 1).bit_length()
+    kept = sum(byte >> (8 - width) < bound for byte in every)
+    drawn = uniform_below(bound, kept, Scripted(every, allow_short=True))
+    assert set(Counter(drawn.tolist()).values()) == {256 // 2**width}
+    assert sorted(set(drawn.tolist())) == list(range(bound))
+    remainder = Counter(byte % bound for byte in every)
+    assert (len(set(remainder.values())) == 1) == (256 % bound == 0)
+
+
+def test_wide_numbers_use_all_their_bits() -> None:
+    assert uniform_below(2**32, 1, Scripted(b"\x01\x02\x03\x04")).tolist() == [0x01020304]
+    assert uniform_below(2**62, 1, Scripted(b"\xff" * 8)).tolist() == [2**62 - 1]
+    assert uniform_below(3 * 2**40, 1, Scripted(b"\xff" * 8 + b"\x80" + b"\0" * 7)).tolist() == [2**41]
+    assert uniform_below(1, 3, Scripted(b"")).tolist() == [0, 0, 0]
+
+
+def test_a_keyed_stream_does_not_depend_on_how_it_is_taken() -> None:
+    whole = KeyedBytes(SECRET, ("a",)).take(200_000)
+    pieces = KeyedBytes(SECRET, ("a",))
+    assert b"".join(pieces.take(size) for size in (1, 65_535, 65_537, 68_927)) == whole
+    assert len({whole[start : start + 32] for start in range(0, len(whole), 32)}) == len(whole) // 32
+
+
+def test_streams_of_other_keys_and_contexts_are_others() -> None:
+    contexts: list[tuple[str, ...]] = [(), ("",), ("ab", "c"), ("a", "bc"), ("abc",), ("a", "b", "c")]
+    taken = [KeyedBytes(SECRET, context).take(32) for context in contexts]
+    taken += [KeyedBytes(SECRET + b"\0").take(32), KeyedBytes(SECRET[:-1]).take(32)]
+    assert len(set(taken)) == len(taken)
+    with pytest.raises(ValueError, match="16 bytes"):
+        KeyedBytes(b"short")
+
+
+@pytest.mark.parametrize(
+    "chance", [Fraction(n, d) for n, d in ((0, 1), (1, 1), (1, 2), (1, 3), (7, 10**12), (255, 257))]
+)
+def test_events_have_exactly_their_probability(chance: Fraction) -> None:
+    """Of all first digits, of all second ones where the first decides nothing, and so on: their shares add up.
+
+    What is left undecided after ten digits is less than 256^-9, and the sum differs from the probability by no more.
+    """
+    happened, weight, before = Fraction(0), Fraction(1), b""
+    for _ in range(10):
+        undecided = None
+        for digit in range(256):
+            try:
+                happens = events(np.ones(1, dtype=bool), chance, Fraction(0), Scripted(before + bytes([digit])))
+            except AssertionError:
+                assert undecided is None, "one digit at most decides nothing"
+                undecided = digit
+            else:
+                happened += weight / 256 * int(happens[0])
+        weight /= 256
+        if undecided is None:
+            assert happened == chance
+            return
+        before += bytes([undecided])
+    assert happened <= chance < happened + weight
+
+
+def test_events_of_two_probabilities_are_kept_apart() -> None:
+    likely = np.random.default_rng(1).random((400, 500)) < 0.3
+    happens = events(likely, Fraction(9, 10), Fraction(1, 7), KeyedBytes(SECRET))
+    for chance, where in ((0.9, likely), (1 / 7, ~likely)):
+        error = np.sqrt(chance * (1 - chance) / where.sum())
+        assert abs(happens[where].mean() - chance) < 4 * error < 0.05 * chance

@@ -1,23 +1,26 @@
-"""`spinewise plan` as a user meets it: table, JSON, sizes, a copy of the spec that runs, and what is refused."""
+"""What a plan foretells, against the measured problem; divisions of a budget, against dense algebra."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
-from project.documents import PROJECT
+import scipy.linalg
+import scipy.optimize
 from releases.command import printed
 from releases.made_case import made_case
 from releases.small import write_town
 
 from features.plan.best import PARTS, in_parts, rounded_up
+from features.plan.division import LEAST_SHARE, Objective, check_objective, descend
+from features.plan.targets import Aim, parse_targets, parse_weights
 from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
 from geography.off_spine import OffSpineAreas, off_spine_distances
@@ -29,11 +32,13 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
+from pipeline.model.query import Query
 from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.readable import unchecked
+from postprocess.arrays import FloatArray
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.statistics import MEAN_ABSOLUTE
@@ -50,45 +55,6 @@ def spec_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def invoke(*arguments: object) -> str:
     return printed("plan", *arguments)
-
-
-def test_it_shows_what_json_has(spec_alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few lines, or with --details every level and query, the promise, what is exact and the cost; of no records."""
-    lines = invoke(spec_alone).splitlines()
-    data = json.loads(invoke(spec_alone, "--json"))
-    assert len(lines) == 8, "six, and two of the companion"
-    assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
-    for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
-        rows = [row for row in data["universes"][universe]["expected"] if row["query"] == query]
-        errors = [
-            f"{row['level']} {'exact' if not row['per_number'] else format(row['per_number'], ',.2f')}" for row in rows
-        ]
-        assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
-    shown = " ".join(invoke(spec_alone, "--details").split())
-    for part in (
-        "county 2, tract 6, block",
-        "Published exactly (not protected): total of every county.",
-        "grown * sex",
-    ):
-        assert part in shown
-    assert re.search(r"epsilon = [0-9.]+ at delta = 1e-10", shown)
-    monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
-    assert "with 1 worker; run would refuse it." in " ".join(invoke(spec_alone, "--workers", "2").split())
-    assert json.loads(invoke(spec_alone, "--json"))["here"]["fits"] is False
-
-
-def test_it_says_what_a_division_makes_worse(spec_alone: Path) -> None:
-    """Compared with the errors of the two plans in JSON."""
-    arguments = (spec_alone, "--rho", "2", "--weights", "tract: total = 1")
-    said = " ".join(invoke(*arguments).split())
-    data = json.loads(invoke(*arguments, "--json"))
-    own = {(row["level"], row["query"]): row["per_number"] for row in data["universes"][0]["expected"]}
-    new = {(row["level"], row["query"]): row["per_number"] for row in data["best"]["expected"]}
-    ratios = {place: number / own[place] for place, number in new.items() if own.get(place) and number}
-    worst = max(ratios, key=lambda place: ratios[place])
-    change = f"from {own[worst]:,.2f} to {new[worst]:,.2f} ({ratios[worst] - 1:+.0%})"
-    assert f"become worse: {worst[0]} {worst[1]} {change}" in said
-    assert f"; {sum(ratio < 0.995 for ratio in ratios.values())} become better." in said
 
 
 @pytest.mark.parametrize("name", ["town", "bypass"])
@@ -149,15 +115,7 @@ def test_found_division_runs(spec_alone: Path, tmp_path: Path) -> None:
 def test_a_companion_and_a_given_budget(spec_alone: Path, tmp_path: Path) -> None:
     """--universe and --weights: the companion's budget is divided, the release's own stays; nothing is overwritten."""
     target = tmp_path / "better.toml"
-    arguments = (
-        spec_alone,
-        "--universe",
-        "units",
-        "--rho",
-        "3/7",
-        "--weights",
-        "tract: status = 2; block: status = 1",
-    )
+    arguments = (spec_alone, "--universe", "units", "--rho", "3/7", "--weights", "tract: status = 2; block: status = 1")
     assert "Best division of the companion units: rho = 3/7" in invoke(*arguments, "--write", target)
     written, before = load_spec(target).universes(), load_spec(spec_alone).universes()
     assert written[1].budget == Fraction(3, 7)
@@ -243,47 +201,6 @@ code = "tract"
     assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
 
 
-def test_the_spine_is_shown_with_its_areas_off_it_and_written(tmp_path: Path) -> None:
-    """Distances of areas from the listed spine and the regrouped one; areas as the release will have them."""
-    levels = "levels = { county = 1, tract = 3, block = 5 }"
-    spec = write_town(tmp_path, (levels, f'{levels}\nregroup = {{ file = "areas.csv" }}'))
-    blocks = pd.read_csv(tmp_path / "blocks.csv", dtype=str)["block"]
-    pd.DataFrame({"kind": "place", "code": "1", "geocode": blocks[3:9]}).to_csv(tmp_path / "areas.csv", index=False)
-    geography = load_spec(spec).geography
-    listed, spine = read_listed_spine(geography), read_spine(geography)
-    areas = OffSpineAreas.of(listed, ["place"] * 6, ["1"] * 6, blocks[3:9].tolist())
-    (before,), (after,) = off_spine_distances(listed, areas), off_spine_distances(spine, areas.moved(listed, spine))
-    assert after < before
-    for name in ("areas.parquet", "spine.csv"):
-        rows = [line.split() for line in invoke(spec, "--spine", "--write", tmp_path / name).splitlines()]
-        assert ["place", "1", f"{before:.2f}", str(before), f"{after:.2f}", str(after)] in rows
-        sizes = np.diff(spine.child_offsets(1))
-        tract = ["tract", len(spine.levels[1]), sizes.min(), f"{np.median(sizes):.0f}", sizes.max()]
-        assert next(row for row in rows if row[:1] == ["tract"])[:5] == list(map(str, tract))
-    written = pd.read_csv(tmp_path / "spine.csv", dtype=str)
-    assert written["block"].tolist() == spine.leaf_level.geocodes.tolist()
-    for name, told in (("spine.csv", "exists already"), ("spine.txt", r"\.csv and \.parquet are allowed")):
-        with pytest.raises(SpinewiseError, match=told):
-            invoke(spec, "--spine", "--write", tmp_path / name)
-
-
-def test_a_preset_is_written_out(tmp_path: Path) -> None:
-    """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
-    text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
-    spec = tmp_path / "pl94.toml"
-    spec.write_text(text.replace("../../shared/data/ri_pl94_units.parquet", "blocks.csv"))
-    blocks = ["440010301001000", "440010301001001", "440010301002000"]
-    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(blocks) + "\n")
-    target = tmp_path / "better.toml"
-    invoke(spec, "--rho", "2.5", "--weights", "tract: hhinstlevels = 1; county: hispanic = 1", "--write", target)
-    (universe,) = load_spec(target).universes()
-    assert universe.budget == Fraction(5, 2)
-    assert universe.preset == "pl94-2020-us"
-    shares = {one.query.name: one.share for one in universe.strategy.level("tract").queries}
-    assert len(shares) == 11
-    assert shares["hhinstlevels"] > Fraction(1, 2)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_add_up(seed: int) -> None:
     """Shares are whole parts of ten thousand, at least one each, nearest to what was found."""
@@ -347,15 +264,164 @@ def test_over_all_sizes_they_are_the_errors_of_the_level(town: Path, town_spec: 
     assert empty["per_number"] < large["per_number"]
 
 
-def test_an_earlier_release_of_other_areas_is_refused(
-    town_spec: Path, named_town: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without any, the plan says what is missing."""
-    assert "by_size" not in planned(town_spec)
-    assert "name an earlier release of the same areas with --like" in " ".join(
-        printed("plan", town_spec, "--details").split()
+def test_the_spine_is_shown_with_its_areas_off_it_and_written(tmp_path: Path) -> None:
+    """Distances of areas from the listed spine and the regrouped one; areas as the release will have them."""
+    levels = "levels = { county = 1, tract = 3, block = 5 }"
+    spec = write_town(tmp_path, (levels, f'{levels}\nregroup = {{ file = "areas.csv" }}'))
+    blocks = pd.read_csv(tmp_path / "blocks.csv", dtype=str)["block"]
+    pd.DataFrame({"kind": "place", "code": "1", "geocode": blocks[3:9]}).to_csv(tmp_path / "areas.csv", index=False)
+    geography = load_spec(spec).geography
+    listed, spine = read_listed_spine(geography), read_spine(geography)
+    areas = OffSpineAreas.of(listed, ["place"] * 6, ["1"] * 6, blocks[3:9].tolist())
+    (before,), (after,) = off_spine_distances(listed, areas), off_spine_distances(spine, areas.moved(listed, spine))
+    assert after < before
+    for name in ("areas.parquet", "spine.csv"):
+        rows = [line.split() for line in invoke(spec, "--spine", "--write", tmp_path / name).splitlines()]
+        assert ["place", "1", f"{before:.2f}", str(before), f"{after:.2f}", str(after)] in rows
+        sizes = np.diff(spine.child_offsets(1))
+        tract = ["tract", len(spine.levels[1]), sizes.min(), f"{np.median(sizes):.0f}", sizes.max()]
+        assert next(row for row in rows if row[:1] == ["tract"])[:5] == list(map(str, tract))
+    written = pd.read_csv(tmp_path / "spine.csv", dtype=str)
+    assert written["block"].tolist() == spine.leaf_level.geocodes.tolist()
+
+
+def test_it_shows_the_errors_that_json_has(spec_alone: Path) -> None:
+    lines = invoke(spec_alone).splitlines()
+    data = json.loads(invoke(spec_alone, "--json"))
+    assert lines[1] == f"Budget: rho = 2, rho = 1 of units; {data['promise']}."
+    for line, universe, query in zip(lines[2:6], (0, 0, 1, 1), ("total", "detailed", "total", "status"), strict=True):
+        rows = [row for row in data["universes"][universe]["expected"] if row["query"] == query]
+        errors = [
+            f"{row['level']} {format(row['per_number'], ',.2f') if row['per_number'] else 'exact'}" for row in rows
+        ]
+        assert line.endswith(f"{query}, in persons: {', '.join(errors)}")
+
+
+LITTLE = """
+name = "little"
+privacy = { rho = "1" }
+geography = { file = "blocks.csv", column = "block", levels = { county = 1, tract = 2, block = 3 } }
+schema.attributes = { age = ["child", "adult", "old"], sex = ["f", "m"] }
+schema.recodes.grown = { attribute = "age", groups = { young = ["child"], grown = ["adult", "old"] } }
+invariants = { county = ["total"] }
+
+[strategy]
+levels = { county = "1/3", tract = "1/3", block = "1/3" }
+queries = { total = "1/3", "grown * sex" = "1/3", detailed = "1/3" }
+"""
+
+
+def little(folder: Path, *changes: tuple[str, str], estimator: str = "full") -> Expectation:
+    """Two counties, four tracts of 1, 2, 2 and 3 blocks."""
+    text = LITTLE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "little.toml").write_text(text)
+    (folder / "blocks.csv").write_text("block\nA11\nA21\nA22\nB11\nB12\nB21\nB22\nB23\n")
+    spec = load_spec(folder / "little.toml")
+    return Expectation.of(spec.universes()[0], read_spine(spec.geography), [], estimator)
+
+
+def dense_errors(expectation: Expectation, aims: Sequence[Aim], shares: FloatArray) -> FloatArray:
+    """Error of each aim at rho = 1 by least squares on all cells of all leaves, given the exact totals of counties."""
+    spine = expectation.spine
+
+    def answers(level: str, query: Query) -> FloatArray:
+        below = np.zeros((len(spine.level(level)), spine.n_leaves))
+        below[spine.leaf_ancestors(spine.index_of(level)), np.arange(spine.n_leaves)] = 1.0
+        return np.asarray(np.kron(below, np.eye(query.size)[:, query.cell_answer]), dtype=np.float64)
+
+    queries = {query.name: query for query in expectation.universe.strategy.distinct_queries()}
+    free = scipy.linalg.null_space(answers("county", queries["total"]))
+    # One record that changes moves two answers: the noise of a share has the variance 2 / (2 rho share).
+    precision = sum(
+        share * (rows := answers(level, queries[name]) @ free).T @ rows
+        for share, (level, name) in zip(shares, expectation.measured, strict=True)
     )
-    nowhere = lambda expectation, _, level: np.full(len(expectation.spine.level(level)), -1)  # noqa: E731
-    monkeypatch.setattr("features.plan.sizes._people", nowhere)
-    with pytest.raises(InputError, match="has none of the areas"):
-        printed("plan", town_spec, "--like", named_town, "--json")
+    covariance = free @ np.linalg.inv(precision) @ free.T
+    found = []
+    for aim in aims:
+        rows = answers(aim.level, aim.query)
+        deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0))
+        found.append(np.sqrt(2 / np.pi) * deviations.sum() / len(spine.level(aim.level)) / aim.numbers)
+    return np.array(found)
+
+
+def dense_best(expectation: Expectation, aims: Sequence[Aim], goal: str) -> float:
+    """The least objective that a general solver finds by differences of `dense_errors`."""
+    n, numbers = len(expectation.measured), np.array([aim.number for aim in aims])
+
+    def terms(shares: FloatArray) -> FloatArray:
+        errors = dense_errors(expectation, aims, shares)
+        return errors / numbers if goal == "largest" else errors * numbers
+
+    start = np.full(n, 1 / n)
+    simplex = [{"type": "eq", "fun": lambda x: x[:n].sum() - 1}]
+    within = [{"type": "ineq", "fun": lambda x: x[n] - terms(x[:n])}] if goal == "largest" else []
+    solution = scipy.optimize.minimize(
+        (lambda x: x[n]) if goal == "largest" else (lambda x: terms(x[:n]).sum()),
+        np.append(start, terms(start).max()),
+        bounds=[(LEAST_SHARE, 1.0)] * n + [(0.0, None)],
+        constraints=[*simplex, *within],
+        method="SLSQP",
+        options={"ftol": 1e-9, "maxiter": 300},
+    )
+    assert solution.success
+    return float(solution.fun)
+
+
+@pytest.mark.parametrize(
+    ("goal", "text"),
+    [
+        ("largest", "tract: total <= 2; county: sex <= 5; block: age * sex <= 30"),
+        ("largest", "block: grown <= 4"),
+        ("sum", "tract: total = 3; county: sex = 1 each; block: detailed = .1"),
+    ],
+)
+def test_the_division_is_that_of_dense_algebra(tmp_path: Path, goal: Literal["largest", "sum"], text: str) -> None:
+    """Recodes (blocks of 2 x 2), an exact total, single children: the errors at the division, and its optimum."""
+    expectation = little(tmp_path)
+    aims = (parse_targets if goal == "largest" else parse_weights)(text, expectation.universe)
+    found = descend(Objective(expectation, aims, goal))
+    numbers, errors = np.array([aim.number for aim in aims]), dense_errors(expectation, aims, found.shares)
+    assert found.value == pytest.approx((errors / numbers).max() if goal == "largest" else errors @ numbers, rel=1e-6)
+    assert found.value == pytest.approx(dense_best(expectation, aims, goal), rel=1e-3)
+    assert found.gap < 1e-3
+
+
+def test_what_cannot_be_divided(tmp_path: Path) -> None:
+    expectation = little(tmp_path)
+    universe = expectation.universe
+    exact = Objective(expectation, parse_targets("county: total <= 1", universe), "largest")
+    with pytest.raises(InputError, match="county: total: these numbers are exact"):
+        check_objective(exact)
+    pure = little(tmp_path, ('{ rho = "1" }', '{ framework = "pure", epsilon = "1" }'))
+    with pytest.raises(InputError, match='framework "zcdp" only'):
+        check_objective(Objective(pure, parse_targets("tract: total <= 1", pure.universe), "largest"))
+    stands = little(tmp_path, ('column = "block"', 'column = "block", bypass = true'))
+    with pytest.raises(InputError, match=r"geography\.bypass: found true"):
+        check_objective(Objective(stands, parse_targets("tract: total <= 1", stands.universe), "largest"))
+    coarse = little(tmp_path, ('"grown * sex" = "1/3", detailed = "1/3"', 'sex = "2/3"'))
+    with pytest.raises(InputError, match="tract: age: the measurements of the spec do not determine"):
+        check_objective(Objective(coarse, parse_targets("tract: age <= 1", coarse.universe), "largest"))
+    with pytest.raises(InputError, match=r"at most 0\.111"):
+        descend(Objective(expectation, parse_targets("tract: total <= 1", universe), "largest"), least=0.2)
+
+
+def test_targets(tmp_path: Path) -> None:
+    universe = little(tmp_path).universe
+    first, second = parse_targets("tract: total <= 2.0;  county: age*sex<=.5 each ;", universe)
+    assert (first.name, first.number, first.each, first.numbers) == ("tract: total", 2.0, False, 1)
+    assert (second.name, second.number, second.each, second.numbers) == ("county: age * sex", 0.5, True, 6)
+    for text, told in (
+        ("tract total <= 2", "found 'tract total <= 2'; allowed is"),
+        ("village: total <= 2", "no level 'village'; the levels are county, tract, block"),
+        ("tract: colour <= 2", "'colour' in the query"),
+        ("tract: total <= nothing", "found 'nothing'; a number above 0 is needed"),
+        ("tract: total <= 0", "found '0'; a number above 0 is needed"),
+        ("tract: total <= 1; tract: total <= 2", "tract: total occurs twice"),
+        (" ; ", "nothing is given"),
+    ):
+        with pytest.raises(InputError, match=f"--target.*{told}"):
+            parse_targets(text, universe)
