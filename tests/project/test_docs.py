@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import pkgutil
 import re
@@ -119,13 +118,6 @@ def test_tables_of_keys() -> None:
     assert sorted(tables_of(page)) == sorted(models())
 
 
-def test_there_is_no_more_to_learn_of_a_spec() -> None:
-    """The rows of docs/spec.md, and its lines; a key that is new needs another that goes."""
-    lines = SPEC_PAGE.read_text("utf-8").splitlines()
-    assert sum(line.startswith("| `") for line in lines) <= 200
-    assert len(lines) <= 900
-
-
 def _program() -> Any:
     """The program as a group of commands."""
     import typer.main
@@ -162,16 +154,6 @@ def test_commands(block: CodeBlock) -> None:
         words = shlex.split(line, comments=True)
         if words and words[0] not in OTHER_PROGRAMS:
             _check_command(words, block)
-
-
-@pytest.mark.slow
-def test_commands_in_text() -> None:
-    """So it is for every `spinewise ...` and `make ...` within a sentence, and for those on a line of their own."""
-    for page in PAGES:
-        text = page.read_text("utf-8")
-        commands = re.findall(r"`((?:spinewise|make) [a-z][^`]*)`", text)
-        for command in [*commands, *re.findall(r"^    (spinewise [a-z].*)$", text, re.MULTILINE)]:
-            _check_command(shlex.split(command, comments=True), page)
 
 
 def test_commands_of_readme() -> None:
@@ -256,13 +238,6 @@ def test_settings_of_mathematics() -> None:
     assert len(rows) >= 5
     for module, constant, stated in rows:
         assert getattr(importlib.import_module(module), constant) == float(stated), f"{module}.{constant}"
-
-
-def test_each_module_of_tests_says_what_it_shows() -> None:
-    """In its docstring, to which docs/testplan.md sends its reader."""
-    modules = sorted((PROJECT / "tests").rglob("test_*.py"))
-    purposes = {name_of(path): ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "" for path in modules}
-    assert [name for name, purpose in purposes.items() if len(purpose) < 10] == []
 
 
 def test_no_other_place_is_named() -> None:

@@ -106,14 +106,6 @@ def test_privacy_stands_alone() -> None:
     assert strangers(privacy / "noise", allowed) == []
 
 
-def test_collection_runs_on_a_device() -> None:
-    """Its randomisers lean on numpy alone, and of the project on the errors."""
-    assert (
-        strangers(PROJECT / "features" / "local" / "collect", ("numpy", "features.local.collect", "pipeline.errors"))
-        == []
-    )
-
-
 def test_the_auditor_stands_alone() -> None:
     """It leans on numpy and pyarrow alone, and its sampler and keys on the standard library."""
     folder = PROJECT / "auditor"
@@ -130,12 +122,6 @@ def test_post_processing_reads_no_files() -> None:
     assert strangers(folder, allowed) == []
     readers = {"csv", "gzip", "io", "mmap", "os", "pathlib", "shutil", "sqlite3", "subprocess", "urllib", "zipfile"}
     assert [f"{path.name}: {name}" for path, name in imported(folder) if name.split(".")[0] in readers] == []
-
-
-def test_only_flows_know_prefect() -> None:
-    """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess", "features", "spinewise"):
-        assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
 
 
 def test_no_modules_import_each_other(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

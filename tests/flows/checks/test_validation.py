@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from releases.named import write_named_town
 from releases.patients import write_patients
 from typer.testing import CliRunner
 
@@ -110,19 +109,6 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert content["findings"][0]["text"] in shown.output
     assert content["findings"][0]["lines"] == [3]
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_mistake_in_a_file_of_names_is_found(tmp_path: Path) -> None:
-    """An area without a name is told together with what is wrong with the records."""
-    spec = write_named_town(tmp_path / "town")
-    counties = tmp_path / "town" / "counties.csv"
-    counties.write_text(counties.read_text().replace("\nA,", "\nC,"))
-    spoil(tmp_path / "town" / "persons.csv", {2: {"age": "adlt"}})
-    found = validate(None, spec)
-    assert [one.part for one in found.findings] == ["geography", "records"]
-    assert "geography.names.county" in found.findings[0].text
-    assert "1 code that no area of the spine has: 'C'" in found.findings[0].text
-    assert found.n_leaves, "the areas themselves are right"
 
 
 def test_units_are_no_surprise_and_are_told_apart_by_their_texts(tmp_path: Path) -> None:

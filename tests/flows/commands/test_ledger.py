@@ -109,20 +109,6 @@ def test_show_adds_up_the_events(ledger: str) -> None:
             assert 1 < float(report["epsilon"]) < 20
 
 
-def test_events_are_printed_as_they_are_stored(ledger: str) -> None:
-    """Number, time, kind and dataset of each line, and the cost and scale of each charge."""
-    with Ledger.open(ledger) as opened:
-        events = opened.events()
-    stored = json.loads(_run("show", "--events", "--json"))
-    for line, event, row in zip(_run("show", "--events").splitlines(), events, stored, strict=True):
-        assert row == event.as_dict()
-        words = line.split()
-        assert (int(words[0]), *words[1:4]) == (event.number, event.time, event.kind, event.dataset)
-        if event.kind == "charge":
-            assert words[4] == event.cost
-            assert event.scale in words
-
-
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     path = str(tmp_path / "ledger.sqlite")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
-import shlex
-from itertools import pairwise, permutations, product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,6 @@ from releases.small import QUICK, run, write_town
 
 from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
-from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import read_table, read_table_parts
 from pipeline.storage.readable import unchecked
@@ -39,20 +36,6 @@ def frame(*arguments: object) -> pd.DataFrame:
 
 def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False, check_names=False)
-
-
-def test_what_there_is(town: Path) -> None:
-    """What is there, and commands of the shell that work as they stand."""
-    described, commands = invoke(town).split("\nTry:\n")
-    assert described.splitlines() == repr(open_release(town)).splitlines()[:-1]
-    assert f"to be cited as: {open_release(town).citation}" in described
-    assert len(commands.splitlines()) == 3
-    for command in commands.splitlines():
-        words = shlex.split(command)
-        assert words[:3] == ["spinewise", "query", str(town)]
-        shown = invoke(*words[2:])
-        for code in open_release(town).table("total", level="tract").index:
-            assert any(line.startswith(str(code)) for line in shown.splitlines()), f"{command}: {code}"
 
 
 def test_table_and_query(town: Path) -> None:
@@ -74,18 +57,6 @@ def test_table_and_query(town: Path) -> None:
     assert "NOT FOR RELEASE" in markdown
     tidy = invoke(*arguments, "--tidy", "--format", "markdown").splitlines()
     assert (tidy[0], len(tidy)) == ("| geocode | age | sex | value | low | high |", 2 + 6 * len(expected))
-
-
-def test_values_have_their_labels_for_people_alone(named_town: Path) -> None:
-    for show in ("counts", "shares"):
-        assert re.findall("Women|Adults", invoke(named_town, "sex", "--at", "county", "--show", show))
-    shown = invoke(named_town, "sex", "--at", "county", "--show", "cumulative")
-    assert "up to Women" in shown
-    assert "up to f" in frame(named_town, "sex", "--at", "county", "--show", "cumulative").columns
-    medians = open_release(named_town).query("sex").medians_at("county")["median"]
-    assert ("Women" in invoke(named_town, "sex", "--at", "county", "--show", "median")) == ("f" in medians.tolist())
-    found = json.loads(invoke(named_town, "total", "--at", "tract", "--format", "json"))
-    assert {row["geocode"]: row["name"] for row in found} == TRACTS
 
 
 def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,21 +155,6 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
     ):
         with pytest.raises(SpinewiseError, match=told):
             invoke(town, "sex", "--areas", file, "--area", called)
-
-
-def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
-    """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
-    values = {one.name: one.values for one in open_reader(town).schema.attributes}
-    leaves = pd.read_parquet(town / "public" / "histograms" / "county.parquet")
-    for terms in [*permutations(values, 2), tuple(reversed(values))]:
-        text = invoke(town, " * ".join(terms), "--at", "county", "--tidy", "--format", "csv")
-        tidy = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        assert {*tidy.columns} == {"geocode", *terms, "value", "low", "high"}
-        assert len(tidy) == leaves["geocode"].nunique() * math.prod(len(values[term]) for term in terms)
-        counted = leaves.astype(dict.fromkeys(terms, str)).groupby(["geocode", *terms], observed=True)["count"].sum()
-        for row in tidy.to_dict("records"):
-            key = (row["geocode"], *(row[term] for term in terms))
-            assert int(row["value"]) == counted.get(key, 0), key
 
 
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
