@@ -69,24 +69,3 @@ def limited(limit: int, most: int, *words: object) -> subprocess.CompletedProces
         check=False,
         preexec_fn=lambda: resource.setrlimit(limit, (most, most)),
     )
-
-
-@pytest.mark.parametrize(("end", "status"), [("KeyboardInterrupt()", 130), ("SystemExit(143)", 143)])
-def test_a_file_that_was_half_written_when_it_was_stopped_is_no_defect(end: str, status: int) -> None:
-    """An archive refuses to be closed while an entry is open; the error that it raises hides what ended the run."""
-    program = f"""
-import io, sys, zipfile
-import flows.cli
-from pipeline.execution.interrupts import tell_nothing_more
-def work():
-    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
-        entry = archive.open("an entry", "w")
-        raise {end}
-flows.cli.app = lambda: (tell_nothing_more(), work())
-sys.argv = ["spinewise", "doctor"]
-flows.cli.main()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", "stopped\n")

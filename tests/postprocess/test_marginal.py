@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import defaultdict
 from itertools import product
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.marginal import Marginal, answers_within, detail_of, join, refines
 from postprocess.positive import PositiveAnswers, PositivePlaces
@@ -125,27 +123,6 @@ def test_answers_and_their_variances_are_those_of_dense_algebra(seed: int) -> No
     outside = tuple(2 + j for j in np.flatnonzero(~basis.kept(marginal)))
     summed = basis.fold(histograms).sum(axis=outside, keepdims=True)
     np.testing.assert_allclose(basis.answers_in_order(marginal, summed), histograms @ answers.T, rtol=1e-12)
-
-
-def test_diagonals_of_large_blocks_are_those_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    rows, blocks = rng.normal(size=(7, 5)), rng.normal(size=(4, 3, 5, 5))
-    expected = np.stack([[np.diag(rows @ one @ rows.T) for one in of_class] for of_class in blocks])
-    for large in (0, 100):
-        monkeypatch.setattr(algebra, "LARGE", large)
-        np.testing.assert_allclose(algebra.diagonals(rows, blocks), expected, rtol=1e-11, atol=1e-12)
-
-
-def test_many_attributes_take_no_longer_than_their_numbers() -> None:
-    """A loop over the blocks in Python took 5.7 CPU seconds for each of these queries."""
-    shape = (2,) * 14
-    basis = Basis(shape, tuple(range(14)))
-    query = Marginal("one", tuple(np.arange(2) * (j == 3) for j in range(14)))
-    began = time.process_time()
-    recode, factors = basis.answer_factors(query)
-    assert time.process_time() - began < 0.5
-    assert (recode.shape, factors.shape) == ((1, 1), (2**14, 2))
-    assert factors.sum() == pytest.approx(2 * 2**13)
 
 
 #: Two parents with three by two cells.

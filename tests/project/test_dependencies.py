@@ -76,12 +76,6 @@ def test_everything_declared_is_needed() -> None:
     assert unused == set(), "remove them, or say here why they stay"
 
 
-def test_installed_versions_are_allowed() -> None:
-    """These tests were not run with something else than what is declared."""
-    for name, requirement in runtime().items():
-        assert requirement.specifier.contains(metadata.version(name), prereleases=True), name
-
-
 @pytest.mark.parametrize("order", [("ortools.graph.python.min_cost_flow", "highspy"), ("highspy", "ortools.graph")])
 def test_both_copies_of_highs(order: tuple[str, str]) -> None:
     """ortools and highspy each bring HiGHS; whichever is imported first, the other can be too."""
@@ -164,18 +158,3 @@ def test_every_dependency_has_a_version_that_is_allowed_in_the_constraints() -> 
     ):
         with pytest.raises(ValueError, match="unpack"):
             pinned(line)
-
-
-def test_make_setup_installs_these() -> None:
-    """And the newest ones only where that is said."""
-    told = {
-        newest: subprocess.run(
-            ["make", "--dry-run", "setup", f"NEWEST={newest}", "VENV=none"],
-            cwd=PROJECT, capture_output=True, text=True, check=True,
-        ).stdout
-        for newest in ("", "1")
-    }  # fmt: skip
-    assert "PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt none/bin/python -m pip" in told[""]
-    assert "PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= none/bin/python -m pip" in told["1"]
-    assert "--upgrade" in told["1"]
-    assert "--upgrade" not in told[""]

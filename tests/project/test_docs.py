@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
 import shlex
 import subprocess
@@ -54,31 +53,6 @@ def test_links(page: Path) -> None:
         assert path.exists(), f"{link}: there is no {path}"
         assert PROJECT in path.parents, f"{link} leads out of the project"
         assert not anchor or anchor in anchors(path), f"{link}: no such heading; there are {sorted(anchors(path))}"
-
-
-def test_every_page_is_found() -> None:
-    """Each page of docs/ can be reached from README by links."""
-    seen: set[Path] = set()
-    waiting = [PROJECT / "README.md"]
-    while waiting:
-        page = waiting.pop()
-        if page in seen or page.suffix != ".md":
-            continue
-        seen.add(page)
-        targets = (link.partition("#")[0] for link in links(page) if not link.startswith("http"))
-        waiting.extend((page.parent / target).resolve() for target in targets if target)
-    assert set(PAGES) - seen == set()
-
-
-def test_fences_are_known() -> None:
-    """A block in a language that these tests do not know would not be tested; a hidden comment is for no test."""
-    for page in PAGES:
-        hidden = re.findall(r"^<!--.*-->\n```", page.read_text("utf-8"), re.MULTILINE)
-        assert hidden == [], f"{page}: what a test needs to know stands where a reader sees it"
-        found = re.findall(r"^```(\w*)$", page.read_text("utf-8"), re.MULTILINE)
-        # R and SQL: tests of exports type them; a service's file: systemd reads it.
-        others = {"formats.md": {"r", "sql"}, "stopping.md": {"ini"}}.get(page.name, set())
-        assert set(found[::2]) <= {"python", "toml", "sh", "text"} | others, page
 
 
 @pytest.mark.parametrize("block", code_blocks("toml"), ids=str)
@@ -210,27 +184,6 @@ def test_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(abs(int(number.replace(",", "")) - truth[name]) <= 20 for name, number in read)
 
 
-@pytest.mark.slow
-def test_release_directory_page(release: Path) -> None:
-    """The page names every file that a release has, and those it has only on request."""
-    page = (PROJECT / "docs" / "release_directory.md").read_text("utf-8")
-    stated = re.findall(r"^    ((?:public|restricted)/[^\s,]+(?:, [^\s,]+)*)", page, re.MULTILINE)
-    shapes = set()
-    for entry in stated:
-        folder = entry.split("/")[0]
-        shapes |= {part if part.startswith(folder) else f"{folder}/{part}" for part in entry.split(", ")}
-    patterns = [re.compile(_as_pattern(shape)) for shape in shapes]
-    root = release / "releases" / "example"
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        name = path.relative_to(root).as_posix()
-        assert any(pattern.fullmatch(name) for pattern in patterns), f"{name} is not described"
-
-
-def _as_pattern(shape: str) -> str:
-    escaped = re.escape(shape).replace(r"/\.\.\.", "/.*")
-    return re.sub(r"[A-Z]+(?=/|\\\.)|(?<=bound\\-)N", r"[^/]+", escaped) + (".*" if shape.endswith("/") else "")
-
-
 def test_settings_of_mathematics() -> None:
     """The constants that docs/mathematics.md states are those of the code."""
     page = (PROJECT / "docs" / "mathematics.md").read_text("utf-8")
@@ -252,22 +205,6 @@ def test_no_other_place_is_named() -> None:
         assert not re.search(r"\.\./shared/(?!data\b)", text), (
             f"{name_of(path)} names another folder than ../shared/data"
         )
-
-
-@pytest.mark.parametrize("page", sorted((PROJECT / "docs" / "reference").glob("*.md")), ids=lambda page: page.stem)
-def test_what_the_reference_lists_is_there(page: Path) -> None:
-    """The site is built with the slow tests; what was moved is named here."""
-    listed = re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
-    assert listed
-    assert [name for name in listed if not _is_there(name)] == []
-
-
-def _is_there(name: str) -> bool:
-    try:
-        pkgutil.resolve_name(name)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def test_no_text_installs_spinewise_from_a_registry() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from typing import Any
 
@@ -71,21 +70,6 @@ def test_the_workflow_calls_ci_run() -> None:
     assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in used), "actions are pinned by their commit"
     (python,) = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
     assert PYPROJECT["project"]["requires-python"] == f">={python}"
-
-
-def test_hooks_use_the_programs_of_the_project() -> None:
-    """Every hook is local and runs a program that `make setup` installs: a commit downloads nothing."""
-    programs = {re.split(r"[\[>=<]", one)[0] for one in PYPROJECT["project"]["optional-dependencies"]["lint"]}
-    program_of = {"lint-imports": "import-linter"}
-    named = []
-    for repository in _yaml(".pre-commit-config.yaml")["repos"]:
-        assert repository["repo"] == "local"
-        for hook in repository["hooks"]:
-            folder, _, name = shlex.split(hook["entry"])[0].rpartition("/")
-            assert (folder, hook["language"]) == (".venv/bin", "system")
-            assert program_of.get(name, name) in programs
-            named.append(hook["id"])
-    assert named == ["ruff-check", "ruff-format", "mypy", "lint-imports"]
 
 
 def test_the_image_holds_the_packages_and_no_more() -> None:

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-
-PROJECT = Path(__file__).resolve().parents[2]
-UNSAFE = re.compile(r"(?<!-P )-m[\s\",']+auditor\b")
-
-
-def test_docs_and_messages_name_it_with_p() -> None:
-    pages = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")]
-    for folder in ("auditor", "features", "flows", "geography", "pipeline", "postprocess", "spinewise"):
-        pages += [path for path in (PROJECT / folder).rglob("*") if path.suffix in {".py", ".md", ".js", ".html"}]
-    assert any("python -P -m auditor" in page.read_text("utf-8") for page in pages)
-    unsafe = [str(page.relative_to(PROJECT)) for page in pages if UNSAFE.search(page.read_text("utf-8"))]
-    assert unsafe == []
-    assert UNSAFE.search("`python -m auditor DIR`")
 
 
 def test_a_folder_of_its_name_is_not_run(tmp_path: Path) -> None:

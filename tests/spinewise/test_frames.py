@@ -82,19 +82,6 @@ def test_wrong_rows_are_named() -> None:
             counted(frame)
 
 
-def test_whole_tables_that_cannot_be_read() -> None:
-    good = pd.DataFrame({"block": ["A01"], "sex": ["male"], "age": ["old"]})
-    for frame, message in (
-        (good.drop(columns="age"), "no column 'age'; the table's columns are 'block', 'sex'"),
-        (good.set_axis(["block", "sex", "sex"], axis=1), "no column 'age'"),
-        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may occur once"),
-        (good[:0], "the table has no rows; at least one is needed"),
-        (pa.table({**good.to_dict("list"), "age": [["old"]]}), "found values of type list<.*>; allowed are text and"),
-    ):
-        with pytest.raises(RecordsError, match=message):
-            counted(frame)
-
-
 def test_what_is_no_table_is_told(tmp_path: Path) -> None:
     for given, message in (
         ([1, 2], "records: found a builtins list; allowed is a pandas or polars DataFrame, a pyarrow Table"),

@@ -11,7 +11,6 @@ from releases.once import release_once, spec_once
 from releases.surveyed import write_surveyed
 
 import spinewise as sw
-from pipeline.errors import InputError
 from pipeline.reading.release import reader_of
 
 pytest.importorskip("altair", reason="without altair")
@@ -70,17 +69,3 @@ def test_a_map_shows_one_number_of_each_area(with_polygons: Path) -> None:
         assert shape["geometry"]["coordinates"]
     assert {one["field"] for one in chart.to_dict()["encoding"]["tooltip"]} >= {"area", "value", "low", "high"}
     assert sw.plot(release, "total", level, kind="bars").to_dict()["layer"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"number": "nobody"}, "number: found 'nobody'; table 'sex' has "),
-        ({"kind": "pie"}, "kind: found 'pie'; allowed are 'map' and 'bars'"),
-        ({"kind": "map"}, "no polygons of tract; kind='bars' needs none"),
-        ({"level": "state"}, "state"),
-    ],
-)
-def test_what_cannot_be_drawn(town: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        sw.plot(town, **({"table": "sex", "level": "tract"} | options))

@@ -292,13 +292,3 @@ def test_a_broken_key_of_households_is_named_with_household_and_block(
     problems = check_release(tmp_path / "town")
     for sentence in due:
         assert any(sentence in problem for problem in problems), (sentence, problems)
-
-
-def test_a_join_without_a_key_is_reported(joined: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(joined, tmp_path / "town"))
-    path = copy / "public" / "manifest.json"
-    for key in ("others", "companion"):
-        manifest = json.loads((joined / "public" / "manifest.json").read_text("utf-8"))
-        del manifest["spec"]["join"][1][key]
-        path.write_text(json.dumps(manifest), "utf-8")
-        assert any(f"'{key}' is missing" in problem for problem in check_release(copy))

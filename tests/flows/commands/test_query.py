@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
-from itertools import pairwise, product
+from collections.abc import Mapping, Sequence
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from oracles.damage import restored
-from releases.columns import release_with_names
 from releases.command import printed
 from releases.named import TRACTS
 from releases.small import QUICK, run, write_town
@@ -157,6 +157,31 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
             invoke(town, "sex", "--areas", file, "--area", called)
 
 
+def release_with_names(folder: Path, names: Mapping[str, Sequence[str]]) -> Path:
+    """A release of two counties and three blocks whose attributes and values are called so."""
+    choice = np.random.default_rng(1).choice
+    persons = {"block": choice(["901", "902", "911"], 90), **{name: choice(of, 90) for name, of in names.items()}}
+    pd.DataFrame(persons).to_csv(folder / "persons.csv", index=False)
+    (folder / "blocks.csv").write_text("block\n901\n902\n911\n")
+    attributes, tables = (
+        ", ".join(f"{name} = {text(name)}" for name in names)
+        for text in (lambda name: json.dumps(names[name]), json.dumps)
+    )
+    (folder / "release.toml").write_text(
+        f"""
+name = "named"
+privacy = {{ rho = "1", key = "insecure-test:1" }}
+geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 2, block = 3 }} }}
+schema.attributes = {{ {attributes} }}
+strategy = {{ levels = {{ county = "1/2", block = "1/2" }}, queries = {{ detailed = "1" }} }}
+input = {{ file = "persons.csv", form = "microdata", geocode = "block" }}
+publish = {{ margins = false }}
+tables = {{ {tables} }}
+"""
+    )
+    return run(folder / "release.toml", folder / "out")
+
+
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
     """Attributes and values are called as they are: none is lost, and each number stays with its values."""
     names = {
@@ -168,7 +193,7 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
     release = release_with_names(tmp_path, names)
     leaves = pd.read_parquet(release / "public" / "histograms" / "block.parquet")
     everywhere = [("--at", "block"), ("--area", "901,902")]
-    for (first, second), place in product([*pairwise([*names, "value"]), ("area", "value")], everywhere):
+    for (first, second), place in product(permutations(names, 2), everywhere):
         index = "geocode" if place[0] == "--at" else "area"
         rows = json.loads(invoke(release, f"{first} * {second}", *place, "--tidy", "--format", "json"))
         heads = [f"attribute {one}" if one in ("value", "low", index) else one for one in (first, second)]

@@ -71,23 +71,6 @@ def test_a_deployed_run_follows_paths_below_the_folders_allowed_alone(
         check_allowed(load_settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
 
 
-@pytest.mark.slow
-def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in")
-    home: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}
-    shown = spinewise("deploy", spec, **home)
-    assert shown.returncode == 2
-    assert "PREFECT_API_URL: missing; it names the Prefect server" in shown.stderr
-    for arguments in ([], [spec, "--audit"]):
-        shown = spinewise("deploy", *arguments, **home)
-        assert shown.returncode == 2
-        assert shown.stderr == "Error: deploy: give either a spec or --audit\n"
-    away = spinewise("deploy", spec, **{**home, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
-    assert away.returncode == 1
-    assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
-    assert "Traceback" not in away.stderr
-
-
 def test_prefect_yaml_states_deployments_that_there_can_be() -> None:
     """Entrypoints lead to flows, parameters fit their forms, and variables are settings."""
     import yaml

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from oracles.random_problems import random_spine
 
 from geography.spine import Level, Spine
 from postprocess.downward import samples
@@ -52,14 +51,6 @@ def test_every_geounit_is_visited_as_often_as_its_rate_says(visits: tuple[float,
     assert all(np.array_equal(a, b) for a, b in zip(flags, again, strict=True))
     everything = min(visits) == rates.runs
     assert all(np.array_equal(a, b) for a, b in zip(flags, other, strict=True)) == everything
-
-
-def test_small_spines_are_simulated_whole_as_often_as_the_spec_allows() -> None:
-    spine = random_spine(np.random.default_rng(1), 4, most=4)
-    filled = [np.full(len(level), 8) for level in spine.levels[:-1]]
-    rates = rates_of(spine, [0.0] * 4, work_of(spine, 8, filled), 20)
-    assert rates == Rates(20, (20.0,) * 4, rates.cut)
-    assert all(flags.all() for flags in visited(spine, rates, 1))
 
 
 def test_a_country_is_simulated_in_part_and_never_more_than_allowed() -> None:
