@@ -163,10 +163,8 @@ def release_with_names(folder: Path, names: Mapping[str, Sequence[str]]) -> Path
     persons = {"block": choice(["901", "902", "911"], 90), **{name: choice(of, 90) for name, of in names.items()}}
     pd.DataFrame(persons).to_csv(folder / "persons.csv", index=False)
     (folder / "blocks.csv").write_text("block\n901\n902\n911\n")
-    attributes, tables = (
-        ", ".join(f"{name} = {text(name)}" for name in names)
-        for text in (lambda name: json.dumps(names[name]), json.dumps)
-    )
+    attributes = ", ".join(f"{name} = {json.dumps(of)}" for name, of in names.items())
+    tables = ", ".join(f'{name} = "{name}"' for name in names)
     (folder / "release.toml").write_text(
         f"""
 name = "named"
