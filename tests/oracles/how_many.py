@@ -18,7 +18,6 @@ from typing import TypeVar
 import pytest
 
 Row = TypeVar("Row")
-
 #: Set by `make test-version`: everything in full.
 OF_A_VERSION = bool(os.environ.get("SPINEWISE_TEST_VERSION"))
 
@@ -42,7 +41,6 @@ KINDS = {
 }
 FEW = {kind: few for kind, (few, _, _) in KINDS.items()}
 MANY = {kind: most if OF_A_VERSION else many for kind, (_, many, most) in KINDS.items()}
-
 SIZES = [pytest.param(FEW, id="hundreds"), pytest.param(MANY, id="thousands", marks=pytest.mark.slow)]
 
 

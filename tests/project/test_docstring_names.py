@@ -14,7 +14,7 @@ _NAMED = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w*)(?:\(\))
 _SUFFIXES = {"py", "parquet", "json", "jsonl", "toml", "md", "csv", "html", "txt", "po", "j2", "js", "sqlite", "lock"}
 #: Names that the code puts together, and names of others.
 _ELSEWHERE = {"release_about", "release_areas", "release_columns", "release_labels"} | {
-    *("compute_errors", "input_table_list", "rename_columns"),
+    *("compute_errors", "input_table_list", "rename_columns")
 }
 
 

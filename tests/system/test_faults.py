@@ -259,8 +259,6 @@ def test_it_does_not_matter_at_which_write(town_spec: Path, undisturbed: dict[st
 
 #: Kills: of a version, so many that most steps have one.
 KILLS = 40 if OF_A_VERSION else 12
-
-
 #: The least part of the steps aimed at that are met, also those before the first step and after the last.
 COVERED = 0.8
 

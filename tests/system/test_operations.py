@@ -31,7 +31,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 
 Found = TypeVar("Found")
-
 #: One county of the example, and few simulated runs.
 COUNTY, REPLICATES = "99001", 2
 #: What docs/operations.md says, and what stands for it here.

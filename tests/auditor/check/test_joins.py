@@ -23,11 +23,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 
 LEVELS = {"county": 1, "tract": 3, "block": 5}
-
-
 PERSON = ["age", "residence"]
-
-
 HOME = ["size", "head", "children"]
 
 

@@ -60,11 +60,7 @@ FAULTS: list[list[Fault]] = [
             lambda f: f.assign(value=f["value"].map(lambda v: [v[0] + 1])),
             "invariant",
         ),
-        (
-            "companions/units/invariants/block/total.parquet",
-            lambda f: f.iloc[:-1],
-            "invariants/block/total.parquet",
-        ),
+        ("companions/units/invariants/block/total.parquet", lambda f: f.iloc[:-1], "invariants/block/total.parquet"),
     ],
     [
         ("histograms/tract.parquet", moved("count", 1, 3), "sum"),

@@ -18,7 +18,6 @@ from postprocess.families.wide import positive_cells
 from postprocess.sums.solution import solve_on_sums
 
 Result = TypeVar("Result")
-
 #: Stops that are tried of one solution.
 STOPS = 6
 
