@@ -10,7 +10,6 @@ from postprocess.differences import DifferenceSums, largest, outside
 from postprocess.largest_group import Target, TargetSums, fits
 from postprocess.statistics import (
     NORMAL_QUANTILE,
-    Counted,
     Moments,
     half_widths,
     median_interval,
@@ -101,13 +100,6 @@ def test_the_median_is_covered(near: int) -> None:
     if near in (0, 1):
         _, low, high = median_interval(counts, variances / 9)
         assert ((low <= true_median) & (true_median <= high)).mean() < 0.85
-
-
-def test_quantities_without_steps_reach_half_a_step_further_but_not_beyond_a_limit() -> None:
-    counted = Counted.of_whole(np.array([5, 5, 5]), np.array([3.0, 5.0, 5.0]), np.array([7.0, 7.0, 5.0]))
-    assert counted.lows is not None
-    assert counted.highs is not None
-    assert (counted.lows.tolist(), counted.highs.tolist()) == ([2.5, 5, 5], [7.5, 7.5, 5])
 
 
 def test_medians_by_hand() -> None:

@@ -18,7 +18,7 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
 from features.registry import slots
-from flows.cli import GROUPS, app
+from flows.cli import app
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
 from pipeline.runs.request import Request, check_request
@@ -128,19 +128,6 @@ def test_commands(block: CodeBlock) -> None:
         words = shlex.split(line, comments=True)
         if words and words[0] not in OTHER_PROGRAMS:
             _check_command(words, block)
-
-
-def test_commands_of_readme() -> None:
-    """README lists every command of the program under the headings of its help, in the same order, and no other."""
-    text = (PROJECT / "README.md").read_text("utf-8")
-    listed = {
-        heading: tuple(re.findall(r"`(\w+)`", names))
-        for heading, names in re.findall(r"^- \*\*([^*]+)\*\*: (.*)$", text, re.MULTILINE)
-    }
-    assert listed == {heading: tuple(names) for heading, names in GROUPS.items()}
-    shown = {name for name, command in _program().commands.items() if not command.hidden}
-    assert sorted(name for names in listed.values() for name in names) == sorted(shown)
-    assert set(re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)) <= shown
 
 
 def test_own_data(tmp_path: Path) -> None:

@@ -126,12 +126,9 @@ def test_post_processing_reads_no_files() -> None:
 
 def test_no_modules_import_each_other(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert import_cycles.main() == 0
-    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"g", "d"}, "g": {"e"}}
-    frozen = {module: frozenset(imported) for module, imported in graph.items()}
-    assert import_cycles.cycles(frozen) == [frozenset({"e", "f", "g"})]
-    monkeypatch.setattr(import_cycles, "import_graph", lambda: frozen)
+    monkeypatch.setattr(import_cycles, "import_graph", lambda: {"a": {"b", "c"}, "c": {"d", "b"}, "d": {"c"}})
     assert import_cycles.main() == 1
-    assert capsys.readouterr().out == "these modules import each other: e, f, g\n"
+    assert {"c", "d"} == set(capsys.readouterr().out.strip().partition(": ")[2].split(", "))
 
 
 def test_the_list_of_a_privacy_reviewer() -> None:

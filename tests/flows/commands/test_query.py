@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations, product
 from pathlib import Path
 
@@ -233,48 +233,31 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(write_town(folder / "in", *changes), folder / "out")
 
 
-def rows_of(damage: str, n: int) -> list[int]:
-    """Which rows of a file of `n` are written, in which order."""
-    rows = list(range(n))
-    return {
-        "the first twice": [0, *rows],
-        "the last twice": [*rows, n - 1],
-        "all twice": rows * 2,
-        "one for another": [*rows[:-1], 0],
-        "two exchanged": [*rows[:-2], n - 1, n - 2],
-        "one less": rows[:-1],
-        "none": [],
-    }[damage]
-
-
-DAMAGES = ("the first twice", "the last twice", "all twice", "one for another", "two exchanged", "one less", "none")
-
-
-def rewrite(path: Path, damage: str) -> None:
-    table = pq.read_table(path)
-    rows = rows_of(damage, table.num_rows)
-    pq.write_table(table.take(np.array(rows, dtype=np.int64)), path)
-
-
-def tables(release: Path) -> list[Path]:
-    """All of tables that have more than one row."""
-    found = sorted((release / "public").rglob("tables/*/*.parquet"))
-    return [path for path in found if pq.read_metadata(path).num_rows > 2]
+#: What is wrong with the rows of a file -> which of them are written, in which order.
+DAMAGES: dict[str, Callable[[list[int]], list[int]]] = {
+    "the first twice": lambda rows: [0, *rows],
+    "the last twice": lambda rows: [*rows, rows[-1]],
+    "all twice": lambda rows: rows * 2,
+    "one for another": lambda rows: [*rows[:-1], 0],
+    "two exchanged": lambda rows: [*rows[:-2], rows[-1], rows[-2]],
+    "one less": lambda rows: rows[:-1],
+    "none": lambda _: [],
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_reader(damage: str, release: Path) -> None:
     """Whatever is wrong with the rows, the first that is wrong is named."""
-    (path, *_) = tables(release)
+    path = next(path for path in sorted(release.rglob("tables/*/*.parquet")) if pq.read_metadata(path).num_rows > 2)
     geocodes = read_table(unchecked(path)).geocodes
     assert read_table(unchecked(path), geocodes=geocodes).counts.shape[0] == len(geocodes)
-    rows = rows_of(damage, len(geocodes))
+    rows = DAMAGES[damage](list(range(len(geocodes))))
     first = next((place for place, row in enumerate(rows) if row != place), len(rows))
     says = "it has no row for the geocode"
     if first < len(rows):
         again = rows[first] < first
         says = f"several rows for the geocode '{geocodes[rows[first]]}'" if again else f"row {first + 1:,} is of"
     with restored([path]):
-        rewrite(path, damage)
+        pq.write_table(pq.read_table(path).take(np.array(rows, dtype=np.int64)), path)
         with pytest.raises(ReleaseError, match=says):
             list(read_table_parts(unchecked(path), geocodes=geocodes))

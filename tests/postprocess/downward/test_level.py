@@ -82,18 +82,6 @@ def test_every_constraint_is_kept(
     assert_kept(replace(problem, constraints=stated), release(problem)[0])
 
 
-@pytest.mark.parametrize("estimator", ["full", "topdown"])
-def test_an_enormous_budget_gives_the_truth(estimator: str) -> None:
-    for seed in range(3):
-        problem, truth = random_problem(seed, zeros=True, estimator=estimator)
-        exact = tuple(
-            tuple(replace(one, values=one.marginal.answer(counts), variance=1e-9) for one in level)
-            for level, counts in zip(problem.measured, truth, strict=True)
-        )
-        for counts, true in zip(release(replace(problem, measured=exact))[0], truth, strict=True):
-            assert np.array_equal(counts, true)
-
-
 @pytest.mark.parametrize("kind", [{"zeros": True}, {"invariants": True}, {"complete": False}])
 def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     monkeypatch: pytest.MonkeyPatch, kind: dict[str, Any]

@@ -154,10 +154,3 @@ def test_numbers_are_those_of_scipy(n: int, precision: str) -> None:
     assert inverse_of_factored(own)
     assert np.array_equal(own, inverted(expected, lower=1)[0].T)
     assert np.allclose(np.triu(own), np.triu(np.linalg.inv(matrix.astype(np.float64))), atol=1e-3)
-
-
-def test_what_is_not_definite_has_no_factor() -> None:
-    assert not factor(np.diag([1.0, -1.0]))
-    assert not inverse_of_factored(np.diag([1.0, 0.0]))
-    with pytest.raises(ValueError, match=r"potrf: found a matrix \(2, 3\)"):
-        factor(np.ones((2, 3)))

@@ -289,18 +289,6 @@ def test_moments_of_weighted_sums(seed: int) -> None:
     assert (of_all == 0).all() == (seed % 3 == 0)
 
 
-def test_what_is_not_measured_is_not_determined() -> None:
-    unknown = 0
-    for seed in range(12):
-        made = World(random_problem(seed, complete=False, n_levels=2, shape=(3, 2))[0])
-        one_cell, everybody = (np.eye(3)[:1], np.eye(2)[:1]), (np.ones((1, 3)), np.ones((1, 2)))
-        found = of_level(made.classes[1], made.foretold[1])
-        left, _, both = moments(made.basis, found, one_cell, everybody)
-        unknown += int(np.isnan(left).any())
-        assert (np.isnan(both) >= np.isnan(left)).all()
-    assert unknown > 2
-
-
 def test_sums_that_differ_in_symmetric_attributes_alone_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As blocks of many rows do: compared with the matrices of all cells."""
     monkeypatch.setattr(weighted, "LARGE", 0)
