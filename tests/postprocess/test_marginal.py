@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.marginal import Marginal, answers_within, detail_of, join, refines
 from postprocess.positive import PositiveAnswers, PositivePlaces
@@ -152,3 +153,12 @@ def test_values_are_looked_up_by_answer_and_those_not_drawn_are_zero() -> None:
     answers = PositiveAnswers(OF_THREE, drawn, 2.0)
     assert answers.at(slice(0, 2), np.array([2, 2, 0, 1])).tolist() == [[-2, -2, 7, 0], [0, 0, 0, 4]]
     assert answers.of_rows(slice(1, 2)).at(slice(0, 1), np.array([1])).tolist() == [[4]]
+
+
+def test_diagonals_of_large_blocks_are_those_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    rows, blocks = rng.normal(size=(7, 5)), rng.normal(size=(4, 3, 5, 5))
+    expected = np.stack([[np.diag(rows @ one @ rows.T) for one in of_class] for of_class in blocks])
+    for large in (0, 100):
+        monkeypatch.setattr(algebra, "LARGE", large)
+        np.testing.assert_allclose(algebra.diagonals(rows, blocks), expected, rtol=1e-11, atol=1e-12)

@@ -10,6 +10,7 @@ from postprocess.differences import DifferenceSums, largest, outside
 from postprocess.largest_group import Target, TargetSums, fits
 from postprocess.statistics import (
     NORMAL_QUANTILE,
+    Counted,
     Moments,
     half_widths,
     median_interval,
@@ -247,3 +248,10 @@ def test_every_area_is_counted_as_by_hand() -> None:
 def test_reliability(people: list[int], fit: list[bool], met: bool | None, reliable: int | None) -> None:
     found = target_of(people, fit)
     assert (found.met, found.reliable_from) == (met, reliable)
+
+
+def test_quantities_without_steps_reach_half_a_step_further_but_not_beyond_a_limit() -> None:
+    counted = Counted.of_whole(np.array([5, 5, 5]), np.array([3.0, 5.0, 5.0]), np.array([7.0, 7.0, 5.0]))
+    assert counted.lows is not None
+    assert counted.highs is not None
+    assert (counted.lows.tolist(), counted.highs.tolist()) == ([2.5, 5, 5], [7.5, 7.5, 5])

@@ -6,9 +6,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from oracles.random_problems import level_sums
+from oracles.random_problems import level_sums, random_problem
 
 from geography.spine import Level, Spine
+from postprocess import algebra
+from postprocess.linear import information as information_module
 from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.downward import variances_of
 from postprocess.linear.information import information
@@ -101,3 +103,15 @@ def test_a_small_precision_beside_a_large_one_is_measured(ratio: float) -> None:
     found = information(np.diag([1.0, ratio, 0.0])[None, None], known, own_is_full=False)
     assert np.allclose(found.unmeasured[0, 0], np.diag([0.0, 0.0, 1.0]))
     assert np.isclose(found.covariance[0, 0, 1, 1], 1 / ratio)
+
+
+def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = random_problem(5, n_levels=4, zeros=True, invariants=True)
+    whole = upward_pass(problem, basis_of(problem))
+    for module in (algebra, information_module):
+        monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
+    for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
+        assert np.array_equal(one.info.covariance, other.info.covariance)
+        if one.children is not None:
+            assert other.children is not None
+            assert np.array_equal(one.children.term, other.children.term)

@@ -277,3 +277,11 @@ def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -
     assert np.allclose(exact.x, [[0.5, 0.0, 0.0]], atol=1e-9)
     monkeypatch.setattr(solution, "PATIENCE", 1000)
     assert solve_on_sums(family) is None
+
+
+def test_topdown_uses_own_answers_alone() -> None:
+    problem = replace(world(1), estimator="topdown")
+    levels = Known(problem, most=MOST).levels
+    for level in range(2):
+        assert not levels[level].joint.any()
+        assert [one.marginal.key for one in levels[level].measured] == [m.marginal.key for m in problem.measured[level]]
