@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 AGES = ("child", "adult", "old")
-SIZES = ("1", "2", "3", "4", "5+")
 
 SPEC = """
 name = "quarter"
