@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from project import architecture_picture as drawn
 from project.documents import PROJECT, pages
 from project.messages import PAGE, messages
+from project.report_script import TARGET, bundle
 
 PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = [pattern.rstrip("*") for pattern in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
@@ -112,3 +118,20 @@ def test_messages_of_errors_are_those_that_people_read() -> None:
     """After a change: `make docs`, and read the lines that are other than before."""
     assert messages() == PAGE.read_text("utf-8")
     assert "{" in messages()
+
+
+def test_the_plotting_library_of_the_report_is_that_of_its_package_unchanged() -> None:
+    stated = "vl-convert-python 1.9.0"
+    assert stated in (TARGET.parent / "LICENSE-vega.txt").read_text("utf-8")
+    if not metadata.version("vl-convert-python").startswith(stated.split()[-1]):
+        pytest.skip("another version of vl-convert-python is installed than the script was made with")
+    assert TARGET.read_text("utf-8") == bundle()
+
+
+def test_a_folder_of_the_second_programs_name_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "auditor").mkdir()
+    (tmp_path / "auditor" / "__init__.py").touch()
+    (tmp_path / "auditor" / "__main__.py").write_text("print('harm')\n", encoding="utf-8")
+    run = [sys.executable, "-P", "-m", "auditor", "--help"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: python -P -m auditor")
