@@ -141,10 +141,3 @@ def test_the_list_of_a_privacy_reviewer() -> None:
     files = {path.relative_to(PROJECT).as_posix() for folder in folders for path in folder.rglob("*.py")}
     files |= {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "features").glob("*/confidential.py")}
     assert {name for name in files - listed if not name.endswith("__init__.py")} == set()
-
-
-def test_nothing_imports_the_public_face() -> None:
-    """`spinewise` stands above all; what it is made of does not know it."""
-    for package in PACKAGES:
-        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
-        assert (users == []) == (package != "spinewise")
