@@ -77,7 +77,7 @@ def test_show_adds_up_the_events(ledger: str) -> None:
     for name, budget in (("persons", Fraction(542, 339)), ("units", Fraction(3)), ("spare", Fraction(1, 7))):
         assert Fraction(shown[name]["spent"]) == spent[name]
         for amount in (budget, spent[name], budget - spent[name]):
-            assert re.search(rf"= {amount}\s|\({amount}\)", blocks[name]), (name, amount)
+            assert re.search(rf"= {amount}[\s;]|\({amount}\)", blocks[name]), (name, amount)
         assert ("(closed)" in blocks[name]) == (name == "spare")
         for one in shown[name]["runs"]:
             assert Fraction(one["cost"]) == runs[name, one["run"]]
