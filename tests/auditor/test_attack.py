@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from releases.command import feature_module, spinewise
+from releases.command import feature_module
 from releases.small import run
 from scipy.stats import norm
 
@@ -159,13 +159,3 @@ def test_guesses_by_chance_are_no_finding_and_others_are(sound: Path, monkeypatc
     alone = membership(release, universe, few, none, np.random.default_rng(1))
     assert alone.passed
     assert not alone.tested
-
-
-@pytest.mark.slow
-def test_the_command_attacks(sound: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(sound, tmp_path / "tried"))
-    done = spinewise("audit", str(root), "--reconstruct", "--workers", "1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads((root / "restricted" / "audit" / "audit.json").read_text())["findings"]
-    (guessed,) = [entry for entry in found if entry["check"] == "a person guessed"]
-    assert guessed["value"] < guessed["limit"]

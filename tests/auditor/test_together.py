@@ -63,11 +63,7 @@ most = 5
 
 
 WORDS = ("MAIN", "BUDGET", "UNIT", "BYPASS", "INVARIANTS", "HOMES")
-
-
 UNITS = 'unit = "id"\nat_most = 4'
-
-
 RHO, EPSILON = 'rho = "1"', 'epsilon = "1"'
 
 
@@ -241,8 +237,6 @@ def test_an_epsilon_from_losses_that_nothing_gives_is_refused() -> None:
 
 
 Manifest = dict[str, Any]
-
-
 TWO_HOMES = SPECS["two households and rho"]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,26 +12,6 @@ import typer.main
 from releases.command import environment, spinewise
 
 from flows.cli import app
-
-
-def test_every_command_and_group_stands_alone_with_an_example() -> None:
-    """Each help says what the command does and shows a call of it, with options that it has."""
-    waiting: list[tuple[str, Any]] = [("spinewise", typer.main.get_command(app))]
-    seen = 0
-    while waiting:
-        name, command = waiting.pop()
-        below = getattr(command, "commands", {})
-        waiting += [(f"{name} {each}", found) for each, found in below.items() if not found.hidden]
-        told = command.help or ""
-        lines = [line.strip() for line in told.splitlines() if line.strip().startswith(name)]
-        assert lines, f"{name}: no example"
-        if not below:
-            known = {option for parameter in command.params for option in parameter.opts}
-            for line in lines:
-                used = {word for word in shlex.split(line)[1:] if word.startswith("--")}
-                assert used <= known, f"{name}: {line}"
-        seen += 1
-    assert seen > 15
 
 
 def test_help_is_there_before_anything_slow_is_imported() -> None:
@@ -87,54 +64,3 @@ def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
         options = {option for one in command.params for option in one.opts}
         assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
         assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name
-
-
-#: Begins the command, and tells at its first words which libraries have been loaded by then.
-_BEGIN = """
-import sys
-written = sys.stderr.write
-def write(text):
-    written(text)
-    loaded = [name for name in ("numpy", "typer", "pydantic", "pyarrow", "flows.cli") if name in sys.modules]
-    written("".join(f"[{name}]" for name in loaded))
-    sys.stderr.flush()
-    sys.exit()
-sys.stderr.write = write
-from flows.entry import main
-main()
-"""
-
-
-def said(*words: str, terminal: bool) -> str:
-    """What the command writes to stderr first, with the libraries that had been loaded."""
-    if terminal:
-        ours, theirs = pty.openpty()
-    else:
-        ours, theirs = os.pipe()
-    process = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-c", _BEGIN, *words],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, theirs, 2)],
-    )
-    os.close(theirs)
-    found = b""
-    try:
-        while more := os.read(ours, 1000):
-            found += more
-    except OSError:  # the terminal was closed at its other end
-        pass
-    os.waitpid(process, 0)
-    os.close(ours)
-    return found.decode()
-
-
-def test_a_run_says_on_a_terminal_that_it_starts_before_any_library_is_loaded() -> None:
-    assert said("run", "spec.toml", terminal=True) == "starting\r"
-
-
-def test_elsewhere_the_first_words_are_those_of_the_command() -> None:
-    """Here the message of a file that is not there, for which libraries were needed."""
-    for words, terminal in (("run nothing.toml", False), ("--quiet run nothing.toml", True), ("verify nothing", True)):
-        found = said(*words.split(), terminal=terminal)
-        assert ("starting" in found, "[typer]" in found) == (False, True), words

@@ -10,12 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from releases.command import environment, spinewise
+from releases.command import environment
 from releases.small import QUICK, write_town
-from releases.updated import answer_to, charged_release
-
-#: A release without simulated runs.
-NO_RUNS = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -35,28 +31,6 @@ def test_a_run_that_is_terminated_says_so_and_that_it_can_go_on(engine: list[str
     assert rest.strip().splitlines()[-1] == "stopped; the same command resumes"
     assert rest.count("stopped") == 1
     assert "Traceback" not in rest
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_an_update_that_is_terminated_keeps_its_work_goes_on_and_then_says_done(tmp_path: Path) -> None:
-    with charged_release(tmp_path, NO_RUNS) as (spec, release):
-        answer = answer_to(spec, "count by tract, sex", "1/10")
-    words = ["update", str(release), "--with", str(answer), "--out", str(tmp_path / "new"), "--workers", "1"]
-    command = [sys.executable, "-m", "flows.cli", *words]
-    first = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert first.stderr is not None
-    done = first.stderr.readline().partition(":")[0]  # the first step
-    first.send_signal(signal.SIGTERM)
-    _, rest = first.communicate(timeout=60)
-    assert first.returncode == 128 + signal.SIGTERM
-    assert rest.strip().splitlines()[-1] == "stopped; the same command resumes"
-    assert not (tmp_path / "new" / release.name / "public" / "manifest.json").exists()
-    second = spinewise(*words)
-    assert second.returncode == 0, second.stderr
-    assert f"{done}: done before" in second.stderr
-    third = spinewise(*words)
-    assert (third.returncode, third.stdout) == (0, second.stdout)
-    assert third.stderr.splitlines()[0] == "done before, from the same release: nothing was computed"
 
 
 @pytest.mark.parametrize("files", [6, 16])
@@ -95,24 +69,3 @@ def limited(limit: int, most: int, *words: object) -> subprocess.CompletedProces
         check=False,
         preexec_fn=lambda: resource.setrlimit(limit, (most, most)),
     )
-
-
-@pytest.mark.parametrize(("end", "status"), [("KeyboardInterrupt()", 130), ("SystemExit(143)", 143)])
-def test_a_file_that_was_half_written_when_it_was_stopped_is_no_defect(end: str, status: int) -> None:
-    """An archive refuses to be closed while an entry is open; the error that it raises hides what ended the run."""
-    program = f"""
-import io, sys, zipfile
-import flows.cli
-from pipeline.execution.interrupts import tell_nothing_more
-def work():
-    with zipfile.ZipFile(io.BytesIO(), "w") as archive:
-        entry = archive.open("an entry", "w")
-        raise {end}
-flows.cli.app = lambda: (tell_nothing_more(), work())
-sys.argv = ["spinewise", "doctor"]
-flows.cli.main()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", "stopped\n")

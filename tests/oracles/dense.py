@@ -66,9 +66,7 @@ def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False
     eigenvalues, vectors = np.linalg.eigh(missed)
     good = vectors[:, eigenvalues < 1e-9]
     return DenseEstimate(
-        mean=selector @ gls.solution,
-        covariance=functional @ gls.inverse @ functional.T,
-        estimable=good @ good.T,
+        mean=selector @ gls.solution, covariance=functional @ gls.inverse @ functional.T, estimable=good @ good.T
     )
 
 

@@ -33,7 +33,6 @@ KINDS = {
 }
 FEW = {kind: few for kind, (few, _, _) in KINDS.items()}
 MANY = {kind: most if OF_A_VERSION else many for kind, (_, many, most) in KINDS.items()}
-
 SIZES = [pytest.param(FEW, id="hundreds"), pytest.param(MANY, id="thousands", marks=pytest.mark.slow)]
 
 

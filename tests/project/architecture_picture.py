@@ -11,7 +11,6 @@ from html import escape
 from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
-
 WIDTH, HEIGHT = 860, 1560
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}

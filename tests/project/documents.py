@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"!?\[[^\]\[]*\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.M)

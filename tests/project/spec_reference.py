@@ -14,7 +14,6 @@ from pipeline.spec.release_spec import spec_json_schema
 
 SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
 ROOT = "ReleaseSpec"
-
 _BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n\n)(?:\|.*\n)*")
 #: Model -> the one of which it has keys as they are there, and what that is called; these keys share a row.
 _AS_IN = {

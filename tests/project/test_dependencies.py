@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import subprocess
 import sys
 import textwrap
@@ -23,7 +22,6 @@ from project.constraints import declared, installed, pinned
 from project.documents import PROJECT
 from releases.prefect_server import prefect_server, prefect_variables
 
-_PAGE = PROJECT / "docs" / "dependencies.md"
 #: Named for their caps alone; other dependencies would bring a newest version that does not work.
 _FOR_CAPS = {"fastapi", "highspy"}
 #: Used through cvxpy, by name.
@@ -76,48 +74,6 @@ def test_everything_declared_is_needed() -> None:
     """A dependency is imported, named for its cap, a solver of cvxpy, or what a release is read with."""
     unused = set(runtime()) - imported_distributions() - _FOR_CAPS - _THROUGH_CVXPY - _FOR_READERS
     assert unused == set(), "remove them, or say here why they stay"
-
-
-def test_every_dependency_has_a_reason() -> None:
-    """docs/dependencies.md has a row for each run-time dependency, and for nothing else."""
-    section = _PAGE.read_text("utf-8").split("## At run time")[1].split("\n## ")[0]
-    rows = dict(re.findall(r"^\| (\S+) \| (.+) \|$", section, re.MULTILINE))
-    rows.pop("package")
-    assert {canonicalize_name(name) for name in rows} == set(runtime())
-    assert all(len(reason) > 20 for reason in rows.values())
-
-
-def test_every_package_has_its_size_and_licence() -> None:
-    """Each row of docs/dependencies.md says for what, in whose place, how many MB, which licence, and how new."""
-    rows = [re.split(r" *\| *", row) for row in re.findall(r"^\| (.+) \|$", _PAGE.read_text("utf-8"), re.MULTILINE)]
-    for package, *told in rows:
-        if package != "package":
-            assert len(told) == 4, package
-            assert re.match(r"\d", told[2]), package
-            assert re.search(r", 20\d\d-\d\d", told[3]), package
-
-
-def test_every_import_of_an_extra_has_a_reason() -> None:
-    """docs/dependencies.md has a row for what is imported from an extra."""
-    section = _PAGE.read_text("utf-8").split("## For extras")[1].split("\n## ")[0]
-    for name in imported_distributions() & of_extras() - set(runtime()):
-        assert re.search(rf"^\| {name} \| .+ \|$", section, re.MULTILINE), name
-
-
-def test_every_cap_is_explained() -> None:
-    """A version that is not allowed is a promise to look at it again; the page says when."""
-    section = _PAGE.read_text("utf-8").split("## The caps, and why")[1].split("\n## ")[0]
-    for name, requirement in runtime().items():
-        for one in requirement.specifier:
-            if one.operator in ("<", "<=", "==", "!=", "~="):
-                told = rf"^- \*\*{name}[^*]*{one.operator} ?{re.escape(one.version)}"
-                assert re.search(told, section, re.MULTILINE), f"{name} {one}"
-
-
-def test_installed_versions_are_allowed() -> None:
-    """These tests were not run with something else than what is declared."""
-    for name, requirement in runtime().items():
-        assert requirement.specifier.contains(metadata.version(name), prereleases=True), name
 
 
 @pytest.mark.parametrize("order", [("ortools.graph.python.min_cost_flow", "highspy"), ("highspy", "ortools.graph")])
@@ -194,26 +150,3 @@ def test_every_dependency_has_a_version_that_is_allowed_in_the_constraints() -> 
     assert lacking == set(), "make constraints"
     for one in declared():
         assert one.specifier.contains(found[canonicalize_name(one.name)], prereleases=True), one
-    for line in (
-        "numpy",
-        "numpy>=2.0",
-        "numpy @ https://wheels.example/numpy.whl",
-        "--index-url https://wheels.example",
-    ):
-        with pytest.raises(ValueError, match="unpack"):
-            pinned(line)
-
-
-def test_make_setup_installs_these() -> None:
-    """And the newest ones only where that is said."""
-    told = {
-        newest: subprocess.run(
-            ["make", "--dry-run", "setup", f"NEWEST={newest}", "VENV=none"],
-            cwd=PROJECT, capture_output=True, text=True, check=True,
-        ).stdout
-        for newest in ("", "1")
-    }  # fmt: skip
-    assert "PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt none/bin/python -m pip" in told[""]
-    assert "PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= none/bin/python -m pip" in told["1"]
-    assert "--upgrade" in told["1"]
-    assert "--upgrade" not in told[""]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-import pkgutil
 import re
 import shlex
 import subprocess
@@ -20,7 +18,7 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
 from features.registry import slots
-from flows.cli import GROUPS, app
+from flows.cli import app
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
 from pipeline.runs.request import Request, check_request
@@ -55,31 +53,6 @@ def test_links(page: Path) -> None:
         assert path.exists(), f"{link}: there is no {path}"
         assert PROJECT in path.parents, f"{link} leads out of the project"
         assert not anchor or anchor in anchors(path), f"{link}: no such heading; there are {sorted(anchors(path))}"
-
-
-def test_every_page_is_found() -> None:
-    """Each page of docs/ can be reached from README by links."""
-    seen: set[Path] = set()
-    waiting = [PROJECT / "README.md"]
-    while waiting:
-        page = waiting.pop()
-        if page in seen or page.suffix != ".md":
-            continue
-        seen.add(page)
-        targets = (link.partition("#")[0] for link in links(page) if not link.startswith("http"))
-        waiting.extend((page.parent / target).resolve() for target in targets if target)
-    assert set(PAGES) - seen == set()
-
-
-def test_fences_are_known() -> None:
-    """A block in a language that these tests do not know would not be tested; a hidden comment is for no test."""
-    for page in PAGES:
-        hidden = re.findall(r"^<!--.*-->\n```", page.read_text("utf-8"), re.MULTILINE)
-        assert hidden == [], f"{page}: what a test needs to know stands where a reader sees it"
-        found = re.findall(r"^```(\w*)$", page.read_text("utf-8"), re.MULTILINE)
-        # R and SQL: tests of exports type them; a service's file: systemd reads it.
-        others = {"formats.md": {"r", "sql"}, "stopping.md": {"ini"}}.get(page.name, set())
-        assert set(found[::2]) <= {"python", "toml", "sh", "text"} | others, page
 
 
 @pytest.mark.parametrize("block", code_blocks("toml"), ids=str)
@@ -119,13 +92,6 @@ def test_tables_of_keys() -> None:
     assert sorted(tables_of(page)) == sorted(models())
 
 
-def test_there_is_no_more_to_learn_of_a_spec() -> None:
-    """The rows of docs/spec.md, and its lines; a key that is new needs another that goes."""
-    lines = SPEC_PAGE.read_text("utf-8").splitlines()
-    assert sum(line.startswith("| `") for line in lines) <= 200
-    assert len(lines) <= 900
-
-
 def _program() -> Any:
     """The program as a group of commands."""
     import typer.main
@@ -162,29 +128,6 @@ def test_commands(block: CodeBlock) -> None:
         words = shlex.split(line, comments=True)
         if words and words[0] not in OTHER_PROGRAMS:
             _check_command(words, block)
-
-
-@pytest.mark.slow
-def test_commands_in_text() -> None:
-    """So it is for every `spinewise ...` and `make ...` within a sentence, and for those on a line of their own."""
-    for page in PAGES:
-        text = page.read_text("utf-8")
-        commands = re.findall(r"`((?:spinewise|make) [a-z][^`]*)`", text)
-        for command in [*commands, *re.findall(r"^    (spinewise [a-z].*)$", text, re.MULTILINE)]:
-            _check_command(shlex.split(command, comments=True), page)
-
-
-def test_commands_of_readme() -> None:
-    """README lists every command of the program under the headings of its help, in the same order, and no other."""
-    text = (PROJECT / "README.md").read_text("utf-8")
-    listed = {
-        heading: tuple(re.findall(r"`(\w+)`", names))
-        for heading, names in re.findall(r"^- \*\*([^*]+)\*\*: (.*)$", text, re.MULTILINE)
-    }
-    assert listed == {heading: tuple(names) for heading, names in GROUPS.items()}
-    shown = {name for name, command in _program().commands.items() if not command.hidden}
-    assert sorted(name for names in listed.values() for name in names) == sorted(shown)
-    assert set(re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)) <= shown
 
 
 def test_own_data(tmp_path: Path) -> None:
@@ -228,27 +171,6 @@ def test_own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(abs(int(number.replace(",", "")) - truth[name]) <= 20 for name, number in read)
 
 
-@pytest.mark.slow
-def test_release_directory_page(release: Path) -> None:
-    """The page names every file that a release has, and those it has only on request."""
-    page = (PROJECT / "docs" / "release_directory.md").read_text("utf-8")
-    stated = re.findall(r"^    ((?:public|restricted)/[^\s,]+(?:, [^\s,]+)*)", page, re.MULTILINE)
-    shapes = set()
-    for entry in stated:
-        folder = entry.split("/")[0]
-        shapes |= {part if part.startswith(folder) else f"{folder}/{part}" for part in entry.split(", ")}
-    patterns = [re.compile(_as_pattern(shape)) for shape in shapes]
-    root = release / "releases" / "example"
-    for path in sorted(path for path in root.rglob("*") if path.is_file()):
-        name = path.relative_to(root).as_posix()
-        assert any(pattern.fullmatch(name) for pattern in patterns), f"{name} is not described"
-
-
-def _as_pattern(shape: str) -> str:
-    escaped = re.escape(shape).replace(r"/\.\.\.", "/.*")
-    return re.sub(r"[A-Z]+(?=/|\\\.)|(?<=bound\\-)N", r"[^/]+", escaped) + (".*" if shape.endswith("/") else "")
-
-
 def test_settings_of_mathematics() -> None:
     """The constants that docs/mathematics.md states are those of the code."""
     page = (PROJECT / "docs" / "mathematics.md").read_text("utf-8")
@@ -256,13 +178,6 @@ def test_settings_of_mathematics() -> None:
     assert len(rows) >= 5
     for module, constant, stated in rows:
         assert getattr(importlib.import_module(module), constant) == float(stated), f"{module}.{constant}"
-
-
-def test_each_module_of_tests_says_what_it_shows() -> None:
-    """In its docstring, to which docs/testplan.md sends its reader."""
-    modules = sorted((PROJECT / "tests").rglob("test_*.py"))
-    purposes = {name_of(path): ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "" for path in modules}
-    assert [name for name, purpose in purposes.items() if len(purpose) < 10] == []
 
 
 def test_no_other_place_is_named() -> None:
@@ -277,22 +192,6 @@ def test_no_other_place_is_named() -> None:
         assert not re.search(r"\.\./shared/(?!data\b)", text), (
             f"{name_of(path)} names another folder than ../shared/data"
         )
-
-
-@pytest.mark.parametrize("page", sorted((PROJECT / "docs" / "reference").glob("*.md")), ids=lambda page: page.stem)
-def test_what_the_reference_lists_is_there(page: Path) -> None:
-    """The site is built with the slow tests; what was moved is named here."""
-    listed = re.findall(r"^::: ([\w.]+)$", page.read_text("utf-8"), re.MULTILINE)
-    assert listed
-    assert [name for name in listed if not _is_there(name)] == []
-
-
-def _is_there(name: str) -> bool:
-    try:
-        pkgutil.resolve_name(name)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def test_no_text_installs_spinewise_from_a_registry() -> None:

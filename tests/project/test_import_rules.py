@@ -106,14 +106,6 @@ def test_privacy_stands_alone() -> None:
     assert strangers(privacy / "noise", allowed) == []
 
 
-def test_collection_runs_on_a_device() -> None:
-    """Its randomisers lean on numpy alone, and of the project on the errors."""
-    assert (
-        strangers(PROJECT / "features" / "local" / "collect", ("numpy", "features.local.collect", "pipeline.errors"))
-        == []
-    )
-
-
 def test_the_auditor_stands_alone() -> None:
     """It leans on numpy and pyarrow alone, and its sampler and keys on the standard library."""
     folder = PROJECT / "auditor"
@@ -132,20 +124,11 @@ def test_post_processing_reads_no_files() -> None:
     assert [f"{path.name}: {name}" for path, name in imported(folder) if name.split(".")[0] in readers] == []
 
 
-def test_only_flows_know_prefect() -> None:
-    """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess", "features", "spinewise"):
-        assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
-
-
 def test_no_modules_import_each_other(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert import_cycles.main() == 0
-    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"g", "d"}, "g": {"e"}}
-    frozen = {module: frozenset(imported) for module, imported in graph.items()}
-    assert import_cycles.cycles(frozen) == [frozenset({"e", "f", "g"})]
-    monkeypatch.setattr(import_cycles, "import_graph", lambda: frozen)
+    monkeypatch.setattr(import_cycles, "import_graph", lambda: {"a": {"b", "c"}, "c": {"d", "b"}, "d": {"c"}})
     assert import_cycles.main() == 1
-    assert capsys.readouterr().out == "these modules import each other: e, f, g\n"
+    assert {"c", "d"} == set(capsys.readouterr().out.strip().partition(": ")[2].split(", "))
 
 
 def test_the_list_of_a_privacy_reviewer() -> None:
@@ -158,10 +141,3 @@ def test_the_list_of_a_privacy_reviewer() -> None:
     files = {path.relative_to(PROJECT).as_posix() for folder in folders for path in folder.rglob("*.py")}
     files |= {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "features").glob("*/confidential.py")}
     assert {name for name in files - listed if not name.endswith("__init__.py")} == set()
-
-
-def test_nothing_imports_the_public_face() -> None:
-    """`spinewise` stands above all; what it is made of does not know it."""
-    for package in PACKAGES:
-        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
-        assert (users == []) == (package != "spinewise")

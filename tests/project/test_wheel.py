@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from project.conftest import PACKAGES, Installed, new_environment
+from project.conftest import PACKAGES, new_environment
 from project.documents import PROJECT
 
 
@@ -38,16 +38,6 @@ def test_content(wheel: Path) -> None:
     assert "pipeline/spec/presets/pl94-2020-us.toml" in names
     assert "features/example/spec/release.toml" in names
     assert "pipeline/model/texts/languages/es.po" in names
-
-
-@pytest.mark.slow
-def test_it_is_the_wheel_that_runs(installed: Installed, tmp_path: Path) -> None:
-    """The environment of these tests imports the installed packages, not those of the project."""
-    code = "import geography, pipeline, postprocess, flows as f; print(f.__file__)"
-    found = Path(installed.run("python", "-c", code, cwd=tmp_path).strip())
-    assert installed.folder in found.parents
-    metadata = "from importlib.metadata import distribution as d; print(d('spinewise').locate_file('flows'))"
-    assert installed.folder in Path(installed.run("python", "-c", metadata, cwd=tmp_path).strip()).parents
 
 
 @pytest.mark.slow

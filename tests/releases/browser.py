@@ -19,7 +19,6 @@ import psutil
 import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-
 #: Seconds for anything on a page (Playwright's own limit), and for one call of any kind (ours; also start and end).
 PAGE_LIMIT = 60.0
 CALL_LIMIT = 180.0

@@ -35,10 +35,7 @@ def every_file_hashed_first() -> Iterator[Seen]:
         seen.opened.add(_name(path))
         return GuardedFile(path, *more, **named)
 
-    with (
-        patch("pipeline.release.manifest.sha256_file", hashing),
-        patch("pipeline.storage.files.GuardedFile", opening),
-    ):
+    with patch("pipeline.release.manifest.sha256_file", hashing), patch("pipeline.storage.files.GuardedFile", opening):
         yield seen
 
 

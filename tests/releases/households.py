@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 AGES = ("child", "adult", "old")
-SIZES = ("1", "2", "3", "4", "5+")
 
 SPEC = """
 name = "quarter"
@@ -68,13 +67,7 @@ members = { age = "child" }
 
 
 def write_quarter(
-    folder: Path,
-    *,
-    tracts: int = 4,
-    blocks: int = 5,
-    per_block: float = 9.0,
-    rho: str = "2",
-    key: int = 1,
+    folder: Path, *, tracts: int = 4, blocks: int = 5, per_block: float = 9.0, rho: str = "2", key: int = 1
 ) -> Path:
     """Write persons, households, blocks and the spec; returns the spec."""
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Runs a release and kills itself: `python -m releases.killed SPEC OUT EVENT NUMBER`.
+"""Runs a release, or makes a version of one, and kills itself: `python -m releases.killed ...`, see `main`.
 
 EVENT is "start" or "finish" of a step, "finish NAME" of one with a name, "advance" within one, or "sync", a write to
 the disk, which comes before each file is moved into place and after it, or "measured", when a batch of a measurement is
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
 from pipeline.release.measurements import MeasurementWriter
+from pipeline.runs.updates import update_release
 from releases.command import module_in_a_fork
 from releases.small import run, run_period
 
@@ -49,13 +50,23 @@ class Killer(Silent):
 
 def kill_at(spec: Path, out: Path, event: str, number: int, period: str = "") -> bool:
     """Run in a process of its own and be killed; False if the run ended before."""
-    ended = module_in_a_fork("releases.killed", spec, out, event, number, period, timeout=120)
+    return _killed(event, number, "run", spec, out, period)
+
+
+def kill_update(release: Path, given: Path, out: Path, event: str, number: int) -> bool:
+    """Likewise of a version of a release with an answer, or with a TOML file of corrected texts."""
+    return _killed(event, number, "update", release, out, given)
+
+
+def _killed(event: str, number: int, *words: object) -> bool:
+    ended = module_in_a_fork("releases.killed", event, number, *words, timeout=120)
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
     return ended.returncode != 0
 
 
 def main() -> None:
-    spec, out, event, number, period = sys.argv[1:]
+    """EVENT NUMBER "run" SPEC OUT PERIOD, or EVENT NUMBER "update" RELEASE OUT GIVEN."""
+    event, number, what, first, out, last = sys.argv[1:]
     killer = Killer(event, int(number))
     sync = os.fsync
 
@@ -71,10 +82,13 @@ def main() -> None:
         killer.happens("measured")
 
     MeasurementWriter.write = counted_write  # type: ignore[assignment, method-assign]
-    if period:
-        run_period(Path(spec), Path(out), period, progress=killer)
+    if what == "update":
+        texts = Path(last) if last.endswith(".toml") else None
+        update_release(Path(first), [] if texts else [Path(last)], Path(out), 1, killer, texts=texts)
+    elif last:
+        run_period(Path(first), Path(out), last, progress=killer)
     else:
-        run(Path(spec), Path(out), progress=killer)
+        run(Path(first), Path(out), progress=killer)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,7 @@ def write_mapped_town(folder: Path) -> Path:
         x, y = number % 3, number // 3
         ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
         features.append(
-            {
-                "type": "Feature",
-                "properties": {"code": code},
-                "geometry": {"type": "Polygon", "coordinates": [ring]},
-            }
+            {"type": "Feature", "properties": {"code": code}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
         )
     (folder / "tracts.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     return spec

@@ -20,7 +20,6 @@ Patch = pytest.MonkeyPatch
 #: A fault in the program, for the time of a run; or one in the files of a finished release.
 Plant = Callable[[Patch], None]
 Edit = Callable[[Path], None]
-
 #: Its text, the framework, who neighbours are, and of which records: the fields of `Question` of the feature audit.
 Asked = tuple[str, str, str, str]
 

@@ -1,8 +1,4 @@
-"""Synthetic spines with their populations and specs, of any shape, to measure what runs cost.
-
-Single years of age on a spine of the shape of England and Wales (a country, regions, local authorities, MSOAs, LSOAs)
-are one of them.
-"""
+"""Synthetic spines with their populations and specs, of any shape, to measure what runs cost."""
 
 from __future__ import annotations
 
@@ -33,7 +29,6 @@ class Shape:
         groups: 0 for no recode.
         people: in a leaf, on average.
         replicates: simulated runs behind the margins; 0 for no margins.
-        selections: whether the detail of a table is chosen privately, leaf by leaf.
         unbiased: whether unbiased estimates are published.
     """
 
@@ -43,7 +38,6 @@ class Shape:
     groups: int = 0
     people: float = 40.0
     replicates: int = 0
-    selections: bool = False
     unbiased: bool = False
 
     @property
@@ -55,12 +49,6 @@ class Shape:
     def level_names(self) -> tuple[str, ...]:
         """The names of the levels, top first."""
         return (*_LEVEL_NAMES[: len(self.geounits) - 1], _LEVEL_NAMES[-1])
-
-
-#: Single years of age for all of England and Wales, with five-year groups and 20 simulated runs.
-ENGLAND_AND_WALES = Shape(
-    "england-and-wales", (1, 10, 331, 7264, 34753), (91,), groups=19, people=1700.0, replicates=20
-)
 
 
 def leaf_codes(geounits: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.str_]:
@@ -133,9 +121,6 @@ def spec_text(shape: Shape) -> str:
         queries.insert(1, "groups")
     lines += ["", "[strategy.queries]", *(f'{query} = "1/{len(queries)}"' for query in queries)]
     lines += ["", "[strategy.levels]", *(f'{level} = "1/{len(levels)}"' for level in levels)]
-    if shape.selections:
-        lines += ["", "[select.detail]", f'level = "{levels[-1]}"', 'versions = ["total", "detailed"]']
-        lines += ["thresholds = [0, 200]", 'share = "1/10"', 'choice_share = "1/5"']
     lines += ["", "[input]", 'file = "counts.parquet"', 'form = "long"', 'geocode = "leaf"', ""]
     lines += ["[publish]", f"margins = {'true' if shape.replicates else 'false'}"]
     lines += [f"replicates = {shape.replicates}"] * bool(shape.replicates)

@@ -63,30 +63,22 @@ ATTRIBUTES = {
 
 #: Those of the spec, attributes in the schema's order.
 CLIQUES = (("school", "work"), ("age", "sex", "school"), ("work", "tenure", "car"), ("tenure", "rooms"))
-
 LEVELS: Final = {"county": 1, "tract": 3, "block": 5}
 DECLARED: Final = (
     'cliques = [["age", "sex", "school"], ["school", "work"], ["work", "tenure", "car"], ["tenure", "rooms"]]'
 )
 CHARGED: Final = ('key = "insecure-test:7"', 'dataset = "people"')
-
 #: What leaves the cliques to a private choice of pairs.
 CHOSEN: Final = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20" }')
-
 #: Amounts, and the ends of their bins.
 ENDS: Final = {"wages": ((0, 0), (1, 9999), (10000, 49999), (50000, 999999)), "hours": ((-5, -1), (0, 39), (40, 99))}
 BINS: Final = {name: [f"{first}..{last}" for first, last in ends] for name, ends in ENDS.items()}
 VALUES: Final = {**ATTRIBUTES, **{name: tuple(bins) for name, bins in BINS.items()}}
 AMOUNTS: Final = ("[marginals]\ncliques = [", '[marginals]\ncliques = [["work", "wages"], ["wages", "hours"], ')
 STATED: Final = "\n".join(["[marginals.amounts]", *(f"{name} = {json.dumps(bins)}" for name, bins in BINS.items()), ""])
-
 #: Three pairs beyond a tree, of records with amounts, of which no microdata are published.
 FURTHER: Final = 'choose = { share = "1/10", attributes_share = "1/20", further = 3, all_cells = 300 }'
-CHOICE: Final = (
-    (DECLARED, f"{FURTHER}\n{STATED}"),
-    CHARGED,
-    ("[publish]", "[publish]\nmicrodata = false"),
-)
+CHOICE: Final = ((DECLARED, f"{FURTHER}\n{STATED}"), CHARGED, ("[publish]", "[publish]\nmicrodata = false"))
 
 #: No record has these; that nobody has the third school follows for the table of school and work.
 _ZEROS = """name = "wide"

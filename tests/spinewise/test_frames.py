@@ -16,13 +16,13 @@ from releases.small import write_town
 
 import spinewise as sw
 from geography.build import spine_from_prefixes
-from pipeline.errors import InputError, RecordsError
+from pipeline.errors import RecordsError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import load_spec
-from spinewise.frames import as_source, records_of
+from spinewise.frames import as_source
 
 SCHEMA = Schema((Attribute("sex", ("female", "male")), Attribute("age", ("young", "old"))), ())
 
@@ -80,33 +80,6 @@ def test_wrong_rows_are_named() -> None:
         frame.loc[row, column] = value
         with pytest.raises(RecordsError, match=rf"^records \(a pandas DataFrame, rows counted from 1\), {message}"):
             counted(frame)
-
-
-def test_whole_tables_that_cannot_be_read() -> None:
-    good = pd.DataFrame({"block": ["A01"], "sex": ["male"], "age": ["old"]})
-    for frame, message in (
-        (good.drop(columns="age"), "no column 'age'; the table's columns are 'block', 'sex'"),
-        (good.set_axis(["block", "sex", "sex"], axis=1), "no column 'age'"),
-        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may occur once"),
-        (good[:0], "the table has no rows; at least one is needed"),
-        (pa.table({**good.to_dict("list"), "age": [["old"]]}), "found values of type list<.*>; allowed are text and"),
-    ):
-        with pytest.raises(RecordsError, match=message):
-            counted(frame)
-
-
-def test_what_is_no_table_is_told(tmp_path: Path) -> None:
-    for given, message in (
-        ([1, 2], "records: found a builtins list; allowed is a pandas or polars DataFrame, a pyarrow Table"),
-        (pd.Series([1]), "records: found a pandas Series; allowed is"),
-        (tmp_path / "no.csv", r"records: .*no.csv: no such file; allowed is"),
-        ({"block": ["A01"]}, "records: found 'block' in a dict; its keys are \"\" for the release"),
-    ):
-        with pytest.raises(InputError, match=message):
-            records_of(given)
-    lazy = pytest.importorskip("polars").LazyFrame({"block": ["A01"]})
-    with pytest.raises(InputError, match=r"found a polars LazyFrame; call .collect\(\) first"):
-        records_of(lazy)
 
 
 def test_a_table_shows_nothing_and_stays_in_its_process() -> None:

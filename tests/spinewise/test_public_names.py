@@ -7,13 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from project.documents import PROJECT
-
-import spinewise as sw
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
-from spinewise.progress import NotebookBar, progress_for
 
 #: Modules that take long to import, and that a session may never need.
 HEAVY = ("prefect", "cvxpy", "scipy", "ortools", "matplotlib", "pandas", "numpy", "pyarrow", "rich", "sqlalchemy")
@@ -47,14 +41,6 @@ def test_a_device_needs_numpy_only(tmp_path: Path) -> None:
     ], done.stderr
 
 
-def test_every_name_is_there_and_documented() -> None:
-    assert sorted(sw.__all__) == sw.__all__
-    assert set(sw.__all__) < set(dir(sw))
-    assert [name for name in sw.__all__ if not (getattr(sw, name).__doc__ or "").strip()] == []
-    with pytest.raises(AttributeError, match=r"has no attribute 'runn'; it has .*, run, update, verify"):
-        sw.runn  # noqa: B018
-
-
 def test_a_file_or_script_that_hides_a_package_is_named_and_a_folder_of_data_hides_none(tmp_path: Path) -> None:
     """A folder without __init__.py gives way to the installed package."""
     (tmp_path / "features").mkdir()
@@ -69,44 +55,3 @@ def test_a_file_or_script_that_hides_a_package_is_named_and_a_folder_of_data_hid
     assert (done.returncode, told in done.stderr) == (1, True)
     done = python(f"import runpy, sys; sys.path[0] = {str(script.parent)!r}; runpy.run_path({str(script)!r})", tmp_path)
     assert f"Python finds {script.resolve()} in its place; rename that file" in done.stderr
-
-
-class Cell:
-    """IPython's `display` and the handle that it gives back."""
-
-    def __init__(self) -> None:
-        self.pictures: list[str] = []
-
-    def __call__(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
-        assert raw
-        assert display_id
-        return self.update(data, raw=raw)
-
-    def update(self, data: dict[str, str], *, raw: bool) -> Cell:
-        assert raw
-        self.pictures.append(data["text/html"])
-        return self
-
-
-def test_the_bar_moves() -> None:
-    cell = Cell()
-    bar = NotebookBar(cell)
-    steps = (Step("count <b>", lambda: None, geounits=30), Step("publish", lambda: None, geounits=10))
-    bar.begin(steps)
-    for step in steps:
-        bar.start(step)
-        bar.advance(5)
-        bar.finish(step)
-    bar.close()
-    shares = [picture.split("value=")[1][1:7] for picture in cell.pictures[:-1]]
-    assert shares[0] == "0.0000"
-    assert shares[-1] == "1.0000"
-    assert "0.7500" in shares
-    assert sorted(shares) == shares
-    assert "count &lt;b&gt;" in cell.pictures[1]
-    assert cell.pictures[-1] == ""
-
-
-def test_there_is_none_where_nobody_looks() -> None:
-    assert isinstance(progress_for(shown=False), Silent)
-    assert isinstance(progress_for(shown=True), Silent)  # the tests have no terminal

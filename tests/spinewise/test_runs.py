@@ -226,19 +226,3 @@ def test_a_notebook_shows_the_outcome_and_each_problem_as_text() -> None:
     assert "<li>public/&lt;img src=x onerror=alert(0)&gt;" in page
     assert (page.count("<li>"), "<li>and 2 more</li></ul>" in page, "<img" in page) == (21, True, False)
     assert "<li>a &amp; b</li>" in sw.RerunResult(Path("r"), 5, ("a & b",), ("other versions",))._repr_html_()
-
-
-def test_nothing_is_there(tmp_path: Path) -> None:
-    with pytest.raises(sw.InputError, match="no finished release is here"):
-        sw.verify(tmp_path)
-    with pytest.raises(sw.InputError, match="no such folder"):
-        sw.open_release(tmp_path / "none")
-
-
-def test_names_of_folders_that_lead_nowhere(tmp_path: Path) -> None:
-    link = tmp_path / "release"
-    link.symlink_to(tmp_path / "gone")
-    with pytest.raises(sw.InputError, match=r"is a link to .*gone, which is not there"):
-        sw.verify(link)
-    with pytest.raises(sw.InputError, match=r"'.*\\udce9': the folder's name is not UTF-8"):
-        sw.verify(tmp_path / "caf\udce9")

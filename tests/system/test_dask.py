@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from distributed import LocalCluster
 
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-
 pytestmark = pytest.mark.slow
 
 
@@ -37,11 +36,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
-    cluster: LocalCluster,
-    town_spec: Path,
-    tmp_path: Path,
-    prefect_home: Path,
-    undisturbed: dict[str, bytes],
+    cluster: LocalCluster, town_spec: Path, tmp_path: Path, prefect_home: Path, undisturbed: dict[str, bytes]
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()

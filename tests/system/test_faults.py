@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from releases.command import environment, spinewise
 from releases.killed import kill_at
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, public_bytes, run, write_town
 
-import pipeline.execution.run_log
-import pipeline.privacy.ledger.store
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.progress import Silent
@@ -194,33 +191,6 @@ def test_an_altered_checkpoint_or_file_is_made_again(
     assert "estimate tract" in progress.steps
 
 
-class YearAgo(datetime):
-    """A clock that is a year behind."""
-
-    @classmethod
-    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
-        return datetime.now(tz) - timedelta(days=366)
-
-
-def test_a_clock_set_back_changes_nothing(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run goes on a year before it began; what it left is of the future."""
-    directory = stop(quick_spec, tmp_path, "tables tract")
-    ahead = time.time() + 366 * 86_400
-    for path in directory.root.rglob("*"):
-        os.utime(path, (ahead, ahead))
-    for module in (pipeline.execution.run_log, pipeline.privacy.ledger.store):
-        monkeypatch.setattr(module, "datetime", YearAgo)
-    now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() - 366 * 86_400)
-    progress = Performed()
-    assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
-    assert "estimate tract" not in progress.steps
-    lines = directory.log.read_text().splitlines()
-    assert int(lines[-1][:4]) < datetime.now(UTC).year
-
-
 _RACER = """
 import sys
 from pathlib import Path
@@ -303,8 +273,6 @@ def test_killed_while_measurements_are_written(
 
 #: Kills: of a version, so many that most steps have one.
 KILLS = 40 if OF_A_VERSION else 12
-
-
 #: The least part of the steps aimed at that are met, also those before the first step and after the last.
 COVERED = 0.8
 

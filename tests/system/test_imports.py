@@ -143,8 +143,6 @@ def test_the_example_runs_as_it_is(shared_data: Path, tmp_path: Path) -> None:
 
 
 KEYS, N, PART = 30, 3_000, 1_000
-
-
 SHARES = np.array([0.62, 0.13, 0.09, 0.06, 0.04, 0.025, 0.015, 0.01, 0.006, 0.004])
 
 

@@ -25,14 +25,8 @@ from pipeline.storage.readable import unchecked
 from postprocess.downward.samples import PRECISION, Rates
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-
-
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
-
-
 COUNTIES = {"44001": 49_875, "44003": 166_158, "44005": 82_888, "44007": 626_667, "44009": 126_979}
-
-
 #: Mean over geounits of the L1 error of the 2020 method in a prototype, persons: total, race, detail.
 PROTOTYPE = {"tract": (2.0, 13.0, 24.0), "block_group": (1.4, 8.9, 16.0), "block": (1.24, 3.0, 4.4)}
 

@@ -105,11 +105,7 @@ def test_half_widths_are_those_of_the_first_program(scale: str) -> None:
 
 
 SMALL = ('between = ["0", "60000"]\nunit = "100"', 'between = ["0", "60000"]\nunit = "10000"')
-
-
 QUESTIONS = ("count by county having count >= 3", "mean wages by sex", "quantile 1/4 wages", "count units by county")
-
-
 #: Where the ledger has the charge: only it knows, see `ledger verify` and the audit with --ledger.
 FREE = {f"receipts.0.{name}" for name in ("ledger", "number", "hash")}
 

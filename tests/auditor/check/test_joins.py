@@ -23,11 +23,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 
 LEVELS = {"county": 1, "tract": 3, "block": 5}
-
-
 PERSON = ["age", "residence"]
-
-
 HOME = ["size", "head", "children"]
 
 
@@ -242,11 +238,6 @@ class Town:
         self.homes.to_parquet(self.paths[1], index=False)
 
 
-def _in_another_household(town: Town) -> list[str]:
-    town.people.loc[town.people.index[town.people["household"] == town.first][0], "household"] = town.last
-    return [f"{town.named(town.first)} states", f"{town.named(town.last)} states", "1 too many (the join 'homes size')"]
-
-
 def _wrong_size(town: Town) -> list[str]:
     """A household of one says that it is one of four, without a word of its members."""
     alone = int(town.homes.index[town.homes["size"].astype(str) == "1"][0])
@@ -280,9 +271,7 @@ def _no_household(town: Town) -> list[str]:
     return [f"row {row + 1:,} in {here}, household nothing: by the joins such persons live in a household"]
 
 
-@pytest.mark.parametrize(
-    "damage", [_in_another_household, _wrong_size, _two_householders, _without_its_household, _no_household]
-)
+@pytest.mark.parametrize("damage", [_wrong_size, _two_householders, _without_its_household, _no_household])
 def test_a_broken_key_of_households_is_named_with_household_and_block(
     joined: Path, tmp_path: Path, damage: Callable[[Town], list[str]]
 ) -> None:
@@ -292,13 +281,3 @@ def test_a_broken_key_of_households_is_named_with_household_and_block(
     problems = check_release(tmp_path / "town")
     for sentence in due:
         assert any(sentence in problem for problem in problems), (sentence, problems)
-
-
-def test_a_join_without_a_key_is_reported(joined: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(joined, tmp_path / "town"))
-    path = copy / "public" / "manifest.json"
-    for key in ("others", "companion"):
-        manifest = json.loads((joined / "public" / "manifest.json").read_text("utf-8"))
-        del manifest["spec"]["join"][1][key]
-        path.write_text(json.dumps(manifest), "utf-8")
-        assert any(f"'{key}' is missing" in problem for problem in check_release(copy))

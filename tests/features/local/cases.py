@@ -18,7 +18,6 @@ from features.local.survey import survey_of
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
-
 #: No noise of ours is in the counts of reports, so that there is none to be drawn again.
 _DRAWN_ELSEWHERE: Final = {
     "second program": "no noise was added here",

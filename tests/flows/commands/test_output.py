@@ -50,13 +50,6 @@ def spoilt(town: Path, tmp_path: Path) -> tuple[Path, str]:
     return copied, rows["geocode"][4].as_py()
 
 
-def test_less_and_more_cannot_be_had_at_once(town: Path) -> None:
-    error = call("--quiet", "--verbose", "verify", town).exception
-    assert isinstance(error, InputError)
-    assert "found --quiet and --verbose" in str(error)
-    assert error.exit_status == 2
-
-
 @pytest.mark.slow
 @needs("audit")
 def test_form_of_what_a_run_a_verification_and_an_audit_say(tmp_path: Path) -> None:
@@ -105,24 +98,6 @@ def test_an_option_of_another_way_to_verify_is_refused(town: Path, options: list
     assert isinstance(done.exception, InputError)
     assert (done.exception.exit_status, done.stdout) == (2, "")
     assert told in str(done.exception)
-
-
-def test_check(town: Path, spoilt: tuple[Path, str]) -> None:
-    found = json.loads(call("verify", "--constraints", town, "--json").stdout)
-    assert (found["release"], found["holds"], found["problems"]) == (str(town), True, [])
-    quiet = call("--quiet", "verify", "--constraints", town)
-    said = f"{town}: every constraint of the spec holds ({found['checks']:,} checks)\n"
-    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, said, "")
-    folder, block = spoilt
-    wrong = call("verify", "--constraints", folder, "--json")
-    assert wrong.exit_code == 1
-    told = json.loads(wrong.stdout)
-    assert (told["holds"], told["checks"]) == (False, found["checks"])
-    (problem, changed) = told["problems"]
-    assert block in problem
-    assert changed == "public/tables/detail/block.parquet was changed: its hash is not the one in the manifest"
-    in_words = call("--quiet", "verify", "--constraints", folder)
-    assert (in_words.exit_code, in_words.stdout) == (1, "")
 
 
 @pytest.mark.slow

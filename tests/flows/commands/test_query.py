@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import re
-import shlex
-from itertools import pairwise, permutations, product
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from oracles.damage import restored
-from releases.columns import release_with_names
 from releases.command import printed
 from releases.named import TRACTS
 from releases.small import QUICK, run, write_town
 
 from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
-from pipeline.reading.reader import open_reader
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import read_table, read_table_parts
 from pipeline.storage.readable import unchecked
@@ -39,20 +36,6 @@ def frame(*arguments: object) -> pd.DataFrame:
 
 def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False, check_names=False)
-
-
-def test_what_there_is(town: Path) -> None:
-    """What is there, and commands of the shell that work as they stand."""
-    described, commands = invoke(town).split("\nTry:\n")
-    assert described.splitlines() == repr(open_release(town)).splitlines()[:-1]
-    assert f"to be cited as: {open_release(town).citation}" in described
-    assert len(commands.splitlines()) == 3
-    for command in commands.splitlines():
-        words = shlex.split(command)
-        assert words[:3] == ["spinewise", "query", str(town)]
-        shown = invoke(*words[2:])
-        for code in open_release(town).table("total", level="tract").index:
-            assert any(line.startswith(str(code)) for line in shown.splitlines()), f"{command}: {code}"
 
 
 def test_table_and_query(town: Path) -> None:
@@ -74,18 +57,6 @@ def test_table_and_query(town: Path) -> None:
     assert "NOT FOR RELEASE" in markdown
     tidy = invoke(*arguments, "--tidy", "--format", "markdown").splitlines()
     assert (tidy[0], len(tidy)) == ("| geocode | age | sex | value | low | high |", 2 + 6 * len(expected))
-
-
-def test_values_have_their_labels_for_people_alone(named_town: Path) -> None:
-    for show in ("counts", "shares"):
-        assert re.findall("Women|Adults", invoke(named_town, "sex", "--at", "county", "--show", show))
-    shown = invoke(named_town, "sex", "--at", "county", "--show", "cumulative")
-    assert "up to Women" in shown
-    assert "up to f" in frame(named_town, "sex", "--at", "county", "--show", "cumulative").columns
-    medians = open_release(named_town).query("sex").medians_at("county")["median"]
-    assert ("Women" in invoke(named_town, "sex", "--at", "county", "--show", "median")) == ("f" in medians.tolist())
-    found = json.loads(invoke(named_town, "total", "--at", "tract", "--format", "json"))
-    assert {row["geocode"]: row["name"] for row in found} == TRACTS
 
 
 def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,19 +157,27 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
             invoke(town, "sex", "--areas", file, "--area", called)
 
 
-def test_a_number_stands_beside_its_own_values_in_any_order_of_the_query(town: Path) -> None:
-    """Columns are called after what is in them: each number is that of the same conditions, asked for alone."""
-    values = {one.name: one.values for one in open_reader(town).schema.attributes}
-    leaves = pd.read_parquet(town / "public" / "histograms" / "county.parquet")
-    for terms in [*permutations(values, 2), tuple(reversed(values))]:
-        text = invoke(town, " * ".join(terms), "--at", "county", "--tidy", "--format", "csv")
-        tidy = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
-        assert {*tidy.columns} == {"geocode", *terms, "value", "low", "high"}
-        assert len(tidy) == leaves["geocode"].nunique() * math.prod(len(values[term]) for term in terms)
-        counted = leaves.astype(dict.fromkeys(terms, str)).groupby(["geocode", *terms], observed=True)["count"].sum()
-        for row in tidy.to_dict("records"):
-            key = (row["geocode"], *(row[term] for term in terms))
-            assert int(row["value"]) == counted.get(key, 0), key
+def release_with_names(folder: Path, names: Mapping[str, Sequence[str]]) -> Path:
+    """A release of two counties and three blocks whose attributes and values are called so."""
+    choice = np.random.default_rng(1).choice
+    persons = {"block": choice(["901", "902", "911"], 90), **{name: choice(of, 90) for name, of in names.items()}}
+    pd.DataFrame(persons).to_csv(folder / "persons.csv", index=False)
+    (folder / "blocks.csv").write_text("block\n901\n902\n911\n")
+    attributes = ", ".join(f"{name} = {json.dumps(of)}" for name, of in names.items())
+    tables = ", ".join(f'{name} = "{name}"' for name in names)
+    (folder / "release.toml").write_text(
+        f"""
+name = "named"
+privacy = {{ rho = "1", key = "insecure-test:1" }}
+geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 2, block = 3 }} }}
+schema.attributes = {{ {attributes} }}
+strategy = {{ levels = {{ county = "1/2", block = "1/2" }}, queries = {{ detailed = "1" }} }}
+input = {{ file = "persons.csv", form = "microdata", geocode = "block" }}
+publish = {{ margins = false }}
+tables = {{ {tables} }}
+"""
+    )
+    return run(folder / "release.toml", folder / "out")
 
 
 def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
@@ -212,7 +191,7 @@ def test_names_of_columns_may_be_names_of_the_schema(tmp_path: Path) -> None:
     release = release_with_names(tmp_path, names)
     leaves = pd.read_parquet(release / "public" / "histograms" / "block.parquet")
     everywhere = [("--at", "block"), ("--area", "901,902")]
-    for (first, second), place in product([*pairwise([*names, "value"]), ("area", "value")], everywhere):
+    for (first, second), place in product(permutations(names, 2), everywhere):
         index = "geocode" if place[0] == "--at" else "area"
         rows = json.loads(invoke(release, f"{first} * {second}", *place, "--tidy", "--format", "json"))
         heads = [f"attribute {one}" if one in ("value", "low", index) else one for one in (first, second)]
@@ -254,48 +233,31 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(write_town(folder / "in", *changes), folder / "out")
 
 
-def rows_of(damage: str, n: int) -> list[int]:
-    """Which rows of a file of `n` are written, in which order."""
-    rows = list(range(n))
-    return {
-        "the first twice": [0, *rows],
-        "the last twice": [*rows, n - 1],
-        "all twice": rows * 2,
-        "one for another": [*rows[:-1], 0],
-        "two exchanged": [*rows[:-2], n - 1, n - 2],
-        "one less": rows[:-1],
-        "none": [],
-    }[damage]
-
-
-DAMAGES = ("the first twice", "the last twice", "all twice", "one for another", "two exchanged", "one less", "none")
-
-
-def rewrite(path: Path, damage: str) -> None:
-    table = pq.read_table(path)
-    rows = rows_of(damage, table.num_rows)
-    pq.write_table(table.take(np.array(rows, dtype=np.int64)), path)
-
-
-def tables(release: Path) -> list[Path]:
-    """All of tables that have more than one row."""
-    found = sorted((release / "public").rglob("tables/*/*.parquet"))
-    return [path for path in found if pq.read_metadata(path).num_rows > 2]
+#: What is wrong with the rows of a file -> which of them are written, in which order.
+DAMAGES: dict[str, Callable[[list[int]], list[int]]] = {
+    "the first twice": lambda rows: [0, *rows],
+    "the last twice": lambda rows: [*rows, rows[-1]],
+    "all twice": lambda rows: rows * 2,
+    "one for another": lambda rows: [*rows[:-1], 0],
+    "two exchanged": lambda rows: [*rows[:-2], rows[-1], rows[-2]],
+    "one less": lambda rows: rows[:-1],
+    "none": lambda _: [],
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_the_reader(damage: str, release: Path) -> None:
     """Whatever is wrong with the rows, the first that is wrong is named."""
-    (path, *_) = tables(release)
+    path = next(path for path in sorted(release.rglob("tables/*/*.parquet")) if pq.read_metadata(path).num_rows > 2)
     geocodes = read_table(unchecked(path)).geocodes
     assert read_table(unchecked(path), geocodes=geocodes).counts.shape[0] == len(geocodes)
-    rows = rows_of(damage, len(geocodes))
+    rows = DAMAGES[damage](list(range(len(geocodes))))
     first = next((place for place, row in enumerate(rows) if row != place), len(rows))
     says = "it has no row for the geocode"
     if first < len(rows):
         again = rows[first] < first
         says = f"several rows for the geocode '{geocodes[rows[first]]}'" if again else f"row {first + 1:,} is of"
     with restored([path]):
-        rewrite(path, damage)
+        pq.write_table(pq.read_table(path).take(np.array(rows, dtype=np.int64)), path)
         with pytest.raises(ReleaseError, match=says):
             list(read_table_parts(unchecked(path), geocodes=geocodes))

@@ -10,9 +10,7 @@ import pytest
 from releases.command import needs
 from releases.series_town import YEARS, write_series_town
 from releases.small import write_town
-from typer.testing import CliRunner
 
-from flows.cli import app
 from flows.orchestration import release_flow
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
@@ -113,14 +111,3 @@ def test_the_flow_leaves_the_signature_to_the_command_line_that_started_it(
         assert release_flow.signer_of(load_settings()) is None
     finally:
         release_flow.measured_of_run.reset(token)
-
-
-def test_what_does_not_go_together_is_told_before_a_server_is_asked() -> None:
-    for words, refused in (
-        ("release.toml --wait-for x-{period} --period 2031", "--period is for one release of a series"),
-        ("--audit --period 2031", "--period is for one release of a series"),
-        ("--audit --wait-for x-{period}", "--wait-for is for the releases of a series"),
-    ):
-        found = CliRunner().invoke(app, ["deploy", *words.split()])
-        assert isinstance(found.exception, InputError)
-        assert refused in str(found.exception)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from releases.command import spinewise
 
 from flows.orchestration.environment import set_up_prefect
 from pipeline.errors import InputError
@@ -130,12 +129,3 @@ def test_no_process_imports_a_module_of_the_current_folder(folder: Path, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "PYTHONSAFEPATH" not in seen.read_text()
     assert [path.name for path in home.iterdir()] == []
-
-
-def test_the_doctor_writes_nothing_to_the_home_folder(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    unset = dict.fromkeys(("PREFECT_HOME", "PREFECT_API_URL", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), "")
-    done = spinewise("doctor", fresh=True, cwd=tmp_path, timeout=120, **unset, HOME=str(home))
-    assert "no server is configured" in done.stdout + done.stderr
-    assert list(home.iterdir()) == []

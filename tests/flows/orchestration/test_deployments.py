@@ -9,13 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from releases.command import PROJECT, needs, spinewise
+from releases.command import PROJECT, spinewise
 from releases.prefect_server import ask, prefect_server, prefect_variables
-from releases.series_town import write_series_town
 from releases.small import QUICK, write_town
 from releases.web import answering
 
@@ -71,46 +69,6 @@ def test_a_deployed_run_follows_paths_below_the_folders_allowed_alone(
             check_allowed(load_settings(), {}, {"out": Path(wrong)})
     with pytest.raises(InputError, match="spec: found"):  # the worker's own settings are the stronger
         check_allowed(load_settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
-
-
-@needs("years")
-def test_runs_are_called_as_their_releases_and_not_by_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from flows.orchestration import release_flow
-
-    monkeypatch.setenv(DEPLOYED, json.dumps({"specs": [str(tmp_path)], "outputs": []}))
-
-    def name_of(spec: Path, **given: object) -> str:
-        run = SimpleNamespace(parameters={"spec": str(spec), **given})
-        runtime = SimpleNamespace(flow_run=run, deployment=SimpleNamespace(id="a deployment"))
-        monkeypatch.setattr(release_flow, "runtime", runtime)
-        return release_flow.name_of_run()
-
-    series = write_series_town(tmp_path / "series")
-    assert name_of(write_town(tmp_path / "town"), period=None) == "town"
-    assert name_of(series, period="2032") == "padron-2032"
-    assert name_of(series, period=None, arrival="persons-{period}.csv") == "padron"
-    # What the run itself refuses is no reason to fail before it has said why.
-    assert name_of(tmp_path / "missing.toml") == f"release of {tmp_path / 'missing.toml'}"
-    monkeypatch.setenv(DEPLOYED, "{}")
-    assert name_of(series) == f"release of {series}"
-    assert release_flow.release.flow_run_name is release_flow.name_of_run
-
-
-@pytest.mark.slow
-def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in")
-    home: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}
-    shown = spinewise("deploy", spec, **home)
-    assert shown.returncode == 2
-    assert "PREFECT_API_URL: missing; it names the Prefect server" in shown.stderr
-    for arguments in ([], [spec, "--audit"]):
-        shown = spinewise("deploy", *arguments, **home)
-        assert shown.returncode == 2
-        assert shown.stderr == "Error: deploy: give either a spec or --audit\n"
-    away = spinewise("deploy", spec, **{**home, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
-    assert away.returncode == 1
-    assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
-    assert "Traceback" not in away.stderr
 
 
 def test_prefect_yaml_states_deployments_that_there_can_be() -> None:

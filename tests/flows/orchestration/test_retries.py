@@ -23,7 +23,7 @@ from flows.orchestration.artifacts import ReleaseArtifacts
 from flows.orchestration.retries import on_crash, on_failure, tries_before
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
 from pipeline.execution.progress import Together
-from pipeline.execution.retries import may_be_retried, retry_delays
+from pipeline.execution.retries import may_be_retried
 from pipeline.execution.settings import Settings, load_settings
 from pipeline.execution.steps import perform_here
 from pipeline.execution.workers import WorkerError
@@ -47,12 +47,6 @@ FINAL = (
 def test_what_may_pass_is_tried_again_and_what_is_final_is_not() -> None:
     assert [error for error in PASSING if not may_be_retried(error)] == []
     assert [error for error in FINAL if may_be_retried(error)] == []
-
-
-def test_delays_double_up_to_an_hour() -> None:
-    assert retry_delays(load_settings(retries=4, retry_delay=30)) == [30, 60, 120, 240]
-    assert retry_delays(load_settings(retries=9, retry_delay=30))[-1] == 3600
-    assert retry_delays(load_settings()) == []
 
 
 class Named:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,18 +37,6 @@ def test_impossible_numbers_of_facilities_are_refused(count: int, lower: int) ->
     counts[2, 1] = count
     with pytest.raises(InputError, match=f"bounds 'gq': {count:,} facilities in block 121; allowed are 0 to"):
         declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, lower, 100)])
-
-
-def test_what_is_not_guaranteed_is_said() -> None:
-    four = np.full((4, 4), 5)
-    two = np.full((4, 2), 10)
-    crossing = (GroupBounds("f", FIRST, four, four), GroupBounds("s", SECOND, two, two))
-    (gap,) = propagation(SPINE, ((), (), crossing)).gaps
-    assert gap.startswith('at level block, the bounded queries "first" and "second" cross each other: ')
-    (gap,) = propagation(SPINE, ((), (), crossing[:1]), passes=(TOTAL, SECOND)).gaps
-    assert gap.startswith('at level block, the pass "second" crosses the bounded query "first": ')
-    at_top = (tuple(replace(b, lower=b.lower[:1], upper=b.upper[:1]) for b in crossing), (), ())
-    assert propagation(SPINE, at_top, passes=(TOTAL,)).gaps == ()
 
 
 # What a set of groups is allowed, against listing all whole numbers.

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from postprocess.arrays import FloatArray
 from postprocess.downward import moved
 from postprocess.downward.compared import LEAST_COMPARED, TOLD, SmallNumbers, Squares
-from postprocess.downward.moved import HELD, Distances, MovedErrors, is_learned, taken
+from postprocess.downward.moved import HELD, Distances, MovedErrors, taken
 from postprocess.downward.simulated_margins import LARGE
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured
@@ -133,26 +133,6 @@ def test_what_is_taken_by_hand() -> None:
     # The total is nearly exact: what others leave over is not seen in it.
     found = taken(group, [of_detail, Measured(total, values, 1e-9)], released)[0]
     np.testing.assert_allclose(found, [1 / 3, 2 / 3], rtol=1e-6)
-
-
-def test_distances_of_parts_add_up() -> None:
-    known = towns().counts, towns().estimates, towns().standard, towns().taken
-    whole = Distances.of(*known)
-    halves = [Distances.of(*(each[rows] for each in known)) for rows in (slice(0, 700), slice(700, None))]
-    for parts in (halves, [Distances.none(), *halves]):
-        summed = sum(parts[1:], parts[0])
-        np.testing.assert_array_equal(summed.places, whole.places)
-        np.testing.assert_array_equal(summed.times, whole.times)
-    assert whole.times.sum() == is_learned(towns().counts, towns().standard, towns().taken).sum()
-
-
-def test_which_numbers_are_learned_from() -> None:
-    """Small ones, exact ones, and those that nothing measures are not; of 1 to 3 S where much is taken away."""
-    counts = np.array([9, 10, 10, 10, 29, 31, 500, 500])
-    standard = np.array([2.0, 9.0, 9.0, 11.0, 10.0, 10.0, 0.0, np.inf])
-    g = np.array([0.9, 0.9, 0.2, 0.9, 0.3, 0.0, 0.9, 0.9])
-    expected = [False, True, False, False, False, True, False, False]
-    assert is_learned(counts, standard, g).tolist() == expected
 
 
 def test_too_few_numbers_have_no_such_intervals() -> None:

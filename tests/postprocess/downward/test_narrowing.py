@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward.intervals import FIRST, GOAL, SPARE, narrowed
+from postprocess.downward.intervals import FIRST, narrowed
 from postprocess.downward.ranges import Ranges, narrowest, united
 from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
 from postprocess.linear.downward import AnswerVariances
@@ -122,19 +122,3 @@ def test_pairs_of_all_cells_together_narrow_where_those_alike_are_few() -> None:
     assert fuller[:, octave].mean() > 0.96
     assert 0.9 < found[:, octave].mean() < 0.93
     assert width < 0.93 * wider
-
-
-def test_few_pairs_the_smallest_sizes_and_what_covers_no_more_than_it_has_to_stay() -> None:
-    errors = errors_of(population(1))
-    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
-        assert np.array_equal(mine.low[:, : FIRST // 2 + 1], before.low[:, : FIRST // 2 + 1], equal_nan=True)
-        assert (mine.high - mine.low)[:2, FIRST:30].mean() < (before.high - before.low)[:2, FIRST:30].mean()
-    # Where all truths are as frequent, and far above 0, both intervals are nearly the same.
-    truth = np.random.default_rng(1).integers(540, 1000, (N, CELLS))
-    alike, few = errors_of(truth, 10.0), errors_of(population(1, 60))
-    found, _ = covered(full(alike), alike.unit, truth, release(truth, 4, 10.0))
-    assert 0.9 < np.nanmin(found) < np.nanmax(found) < GOAL + SPARE
-    for errors, pooled in ((alike, False), (few, False), (few, True)):
-        for mine, before in zip(narrowed(errors, CELLS, pooled=pooled), full(errors), strict=True):
-            assert np.array_equal(mine.low, before.low, equal_nan=True)
-            assert np.array_equal(mine.high, before.high, equal_nan=True)

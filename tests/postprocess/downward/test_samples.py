@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from oracles.random_problems import random_spine
 
 from geography.spine import Level, Spine
 from postprocess.downward import samples
-from postprocess.downward.samples import ERRORS, PRECISION, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.sized_errors import SIZE_CLASSES
-from postprocess.linear.downward import AnswerVariances
-from postprocess.marginal import Marginal
+from postprocess.downward.samples import ERRORS, PRECISION, Rates, rates_of, visited, work_of
 
 
 def country(states: int = 20, counties: int = 15, tracts: int = 8, blocks: int = 3) -> Spine:
@@ -54,14 +49,6 @@ def test_every_geounit_is_visited_as_often_as_its_rate_says(visits: tuple[float,
     assert all(np.array_equal(a, b) for a, b in zip(flags, other, strict=True)) == everything
 
 
-def test_small_spines_are_simulated_whole_as_often_as_the_spec_allows() -> None:
-    spine = random_spine(np.random.default_rng(1), 4, most=4)
-    filled = [np.full(len(level), 8) for level in spine.levels[:-1]]
-    rates = rates_of(spine, [0.0] * 4, work_of(spine, 8, filled), 20)
-    assert rates == Rates(20, (20.0,) * 4, rates.cut)
-    assert all(flags.all() for flags in visited(spine, rates, 1))
-
-
 def test_a_country_is_simulated_in_part_and_never_more_than_allowed() -> None:
     spine = country(50, 60, 20, 30)
     filled = [np.full(len(level), k) for level, k in zip(spine.levels[:-1], (1500, 900, 400, 80), strict=True)]
@@ -85,21 +72,6 @@ def test_the_sample_below_few_geounits_is_in_more_than_one_run() -> None:
     assert rates.visits[3] == pytest.approx(0.6)
     runs = visited(spine, rates, 3)[rates.cut or 0].sum(axis=1)
     assert np.sort(runs)[-2:].tolist() == pytest.approx([runs.sum() / 2] * 2, rel=0.1)
-
-
-def test_needs_are_those_of_the_rarest_notable_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    marginal = Marginal("q", (np.array([0, 1]),))
-    counts = sp.csr_array(np.array([[0, 1]] * 800 + [[0, 2]] * 600 + [[500, 3]] * 20))
-    variances = AnswerVariances(np.zeros(1420, dtype=np.int64), {marginal.key: np.array([[4.0, 4.0]])})
-    sizes = sizes_of(marginal, variances, counts)
-    assert sizes[:4].tolist() == [1400, 800, 600, 20]
-    assert sizes[-1] == 20  # 500 is more than three standard errors
-    assert sizes.sum() == 2 * 1420
-    assert len(sizes) == len(SIZE_CLASSES) + 1
-    assert needed_of([sizes], 0) == ERRORS / 600
-    assert needed_of([sizes], 700_000) == ERRORS / 800
-    monkeypatch.setattr(samples, "NOTABLE", 10_000)
-    assert needed_of([sizes], 0) == 0.0
 
 
 @pytest.mark.parametrize("filled", [2, 300])

@@ -14,7 +14,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem, random_spine, released
 
-from geography.spine import Level, Spine
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
 from postprocess.downward.level import checked_parents, downward_level
@@ -142,19 +141,6 @@ def test_parts_hold_every_subtree_once_and_as_many_as_fit() -> None:
             for level in range(1, spine.n_levels - 1)
         }
         assert held[cut.level] == min(held.values())
-
-
-def test_a_country_is_cut_at_its_counties_and_two_levels_cannot_be_cut() -> None:
-    """Fifty states, thousands of counties of very uneven size, tens of thousands of tracts."""
-    sizes = np.maximum(1, (np.random.default_rng(1).pareto(1.2, 3000) * 8).astype(int))
-    parents = [np.full(50, -1), np.repeat(np.arange(50), 60), np.repeat(np.arange(3000), sizes)]
-    parents.append(np.repeat(np.arange(sizes.sum()), 20))
-    names = zip(("state", "county", "tract", "block"), parents, strict=True)
-    spine = Spine(tuple(Level(name, np.array([f"{i:08}" for i in range(len(own))]), own) for name, own in names))
-    cut = cut_of(spine, 2016)
-    assert cut is not None
-    assert spine.level_names[cut.level] == "county"
-    assert cut_of(random_spine(np.random.default_rng(1), 2), 10, 1, 1) is None
 
 
 DRAWS = 3000

@@ -112,23 +112,6 @@ def test_few_sums_are_the_matrices_of_any_classes_on_any_cells(seed: int, shape:
     assert np.allclose(own.times_columns(x, of), products, rtol=0, atol=1e-11 * np.abs(products).max())
 
 
-def test_england_has_201_sums() -> None:
-    """91 ages x 2 sexes x 19 groups: sex by age, and groups."""
-    shape = (91, 2, 19)
-    whole, nothing = [np.arange(n) for n in shape], [np.zeros(n, dtype=np.int64) for n in shape]
-    queries = [
-        Marginal("ethnic", (nothing[0], nothing[1], whole[2])),
-        Marginal("sex * age", (whole[0], whole[1], nothing[2])),
-        Marginal("sex * age_groups", (whole[0] // 5, whole[1], nothing[2])),
-        detail_of(shape),
-    ]
-    basis = Basis.of(shape, queries)
-    found = FewSums.of(basis, basis.pattern_table(basis.precision([(query, 2.0) for query in queries])[None]))
-    assert found is not None
-    assert found.n_sums == 182 + 19
-    assert found.n_sums_on(np.arange(19)) == 19 + 1
-
-
 def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     basis, table = random_table(np.random.default_rng(3), (5, 3, 2), detail=True)
     first, again = few_sums_of(basis, table), few_sums_of(Basis(basis.shape, basis.symmetric), table.copy())
@@ -171,10 +154,3 @@ def test_numbers_are_those_of_scipy(n: int, precision: str) -> None:
     assert inverse_of_factored(own)
     assert np.array_equal(own, inverted(expected, lower=1)[0].T)
     assert np.allclose(np.triu(own), np.triu(np.linalg.inv(matrix.astype(np.float64))), atol=1e-3)
-
-
-def test_what_is_not_definite_has_no_factor() -> None:
-    assert not factor(np.diag([1.0, -1.0]))
-    assert not inverse_of_factored(np.diag([1.0, 0.0]))
-    with pytest.raises(ValueError, match=r"potrf: found a matrix \(2, 3\)"):
-        factor(np.ones((2, 3)))

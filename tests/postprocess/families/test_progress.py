@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import numpy as np
 import pytest
-from oracles.families import as_large, measured_family, random_area
+from oracles.families import measured_family, random_area
 from oracles.sums_world import solved
 
 from postprocess.arrays import Arrays
 from postprocess.families import progress
 from postprocess.families.large import guesses
-from postprocess.families.progress import Watch, kept_in, listening
+from postprocess.families.progress import kept_in
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.wide import positive_cells
 from postprocess.sums.solution import solve_on_sums
 
 Result = TypeVar("Result")
-
 #: Stops that are tried of one solution.
 STOPS = 6
 
@@ -88,43 +85,3 @@ def test_whoever_goes_on_has_the_same_bytes_and_rounds(solve: Callable[[], bytes
     expected = solve()
     for again in after_each_stop(solve):
         assert again == expected
-
-
-def test_steps_and_rounds_are_told_in_order_and_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "QUIET", 0.0)
-    monkeypatch.setattr(progress, "PAUSE", 0.0)
-    heard: list[tuple[str, str]] = []
-    alone, cells = as_large(LARGE), positive_cells(AREA)
-    with listening(lambda what, where: heard.append((what, where))):
-        watched = as_large(LARGE)
-    assert np.array_equal(alone.x, watched.x)
-    assert {what for what, _ in heard} == {LARGE.name}
-    steps = [re.fullmatch(r"step ([\d,]+), (\S+) persons off", where) for _, where in heard]
-    found = [(int(step[1]), float(step[2])) for step in steps if step is not None]
-    assert [number for number, _ in found] == list(range(1, len(found) + 1))
-    assert found[-1][1] < found[0][1]
-    assert [where for _, where in heard if where.startswith("round 1, ")]
-    heard.clear()
-    as_large(LARGE)
-    assert not heard, "nobody listens after the block"
-    with listening(lambda what, where: heard.append((what, where))):
-        assert np.array_equal(positive_cells(AREA), cells)
-    assert heard[0][1].startswith("step 1, ")
-    assert any(where.startswith("round 1, ") for _, where in heard)
-
-
-def test_a_short_solution_says_nothing_and_a_long_one_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, heard, asked = [100.0], list[float](), list[float]()
-    monkeypatch.setattr("postprocess.families.progress.time.monotonic", lambda: now[0])
-
-    def where() -> str:
-        asked.append(now[0])
-        return "here"
-
-    with listening(lambda *_: heard.append(now[0])):
-        watch = Watch("family")
-        while now[0] < 106.0:
-            watch.at(where)
-            now[0] += 0.25
-    watch.at(where)
-    assert heard == asked == [103.0, 104.0, 105.0]

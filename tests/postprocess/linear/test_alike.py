@@ -11,10 +11,9 @@ from oracles.random_problems import level_sums, random_problem
 from geography.spine import Level, Spine
 from postprocess import algebra
 from postprocess.linear import information as information_module
-from postprocess.linear import upward
 from postprocess.linear.child_groups import ChildGroups
 from postprocess.linear.downward import variances_of
-from postprocess.linear.information import information, range_projector
+from postprocess.linear.information import information
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, Measured, Problem
@@ -79,34 +78,6 @@ def test_single_years_of_age_take_a_few_matrices_and_little_memory() -> None:
     assert peak < 150e6, f"{peak / 1e6:.0f} MB"
 
 
-def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, _ = random_problem(5, n_levels=4, zeros=True, invariants=True)
-    whole = upward_pass(problem, basis_of(problem))
-    for module in (algebra, information_module):
-        monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
-    for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
-        assert np.array_equal(one.info.covariance, other.info.covariance)
-        if one.children is not None:
-            assert other.children is not None
-            assert np.array_equal(one.children.term, other.children.term)
-
-
-@pytest.mark.parametrize("loop", [0, 1 << 60])
-@pytest.mark.parametrize("dtype", [np.int8, np.float64])
-def test_sums_of_runs_of_rows_are_those_of_python(
-    monkeypatch: pytest.MonkeyPatch, loop: int, dtype: type[np.generic]
-) -> None:
-    monkeypatch.setattr(upward, "LOOP_NUMBERS", loop)
-    rng = np.random.default_rng(1)
-    values = rng.integers(100, 128, (40, 3)).astype(dtype)  # a sum of two does not fit into eight bits
-    order = rng.permutation(40)[:30]
-    for starts in (np.array([0, 1, 7, 8, 29]), np.arange(30)):
-        found = upward._grouped_sum(values, order, starts)
-        ends = [*starts[1:].tolist(), 30]
-        for own, first, last in zip(found.tolist(), starts.tolist(), ends, strict=True):
-            assert own == [sum(values[row, column].item() for row in order[first:last]) for column in range(3)]
-
-
 def turned(size: int, seed: int) -> np.ndarray:
     """A projector on a direction that no cell has alone."""
     direction = np.random.default_rng(seed).normal(size=size)
@@ -134,8 +105,13 @@ def test_a_small_precision_beside_a_large_one_is_measured(ratio: float) -> None:
     assert np.isclose(found.covariance[0, 0, 1, 1], 1 / ratio)
 
 
-def test_the_range_of_rounding_is_empty() -> None:
-    """Of a product of projectors that leaves nothing but rounding."""
-    projectors = np.stack([turned(40, seed) for seed in range(200)])
-    kept = np.eye(40) - projectors
-    assert not range_projector(kept @ projectors @ kept).any()
+def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = random_problem(5, n_levels=4, zeros=True, invariants=True)
+    whole = upward_pass(problem, basis_of(problem))
+    for module in (algebra, information_module):
+        monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
+    for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
+        assert np.array_equal(one.info.covariance, other.info.covariance)
+        if one.children is not None:
+            assert other.children is not None
+            assert np.array_equal(one.children.term, other.children.term)

@@ -308,13 +308,6 @@ def test_sizes_that_are_further_off_than_the_fit_have_a_larger_variance() -> Non
     assert without.variances(np.array([12.0]), np.array([12.0]))[0] < 0.6 * small
 
 
-def test_families_that_are_not_measured_whole_say_nothing() -> None:
-    parents = np.array([0, 0, 1, 1, 2])
-    v = np.array([1.0, np.inf, 1.0, 1.0, 1.0])
-    gaps = Gaps.of(np.arange(5.0), v, np.array([0.5, 0.5, 0.25, 0.75, 1.0]), np.ones(5), parents)
-    assert gaps.share.tolist() == [0.25, 0.75]
-
-
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e9])
 def test_exact_numbers_in_proportion_leave_a_finite_spread(scale: float) -> None:
     """Invariants have no noise, and may follow the public number to the last person; areas may be empty."""

@@ -12,7 +12,6 @@ from oracles.random_problems import random_problem, released
 
 from postprocess.downward.assembly import member_of, targets_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups
-from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, part_of
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.linear.upward import answers_of_subtrees, basis_of, upward_pass
 from postprocess.marginal import Marginal
@@ -108,31 +107,6 @@ def test_nothing_measured_is_shared_as_the_public_numbers_are() -> None:
     (found,) = released(problem)[0][1:]
     (said,) = problem.shares[1]
     assert np.abs(TOTAL.answer(found)[:, 0] - said.shares[:, 0] * found.sum()).max() <= 1
-
-
-def test_a_parent_without_public_numbers_says_nothing() -> None:
-    parents = np.array([0, 0, 1, 1])
-    one = Shared.of("units", TOTAL, np.zeros(1, dtype=np.int64), np.array([[0.0], [0], [1], [3]]), parents)
-    assert np.isnan(one.shares[:2]).all()
-    assert one.shares[2:].ravel().tolist() == [0.25, 0.75]
-    kind, precision, linear = replace(one, spreads=(SPREAD,)).terms(
-        np.zeros(1, dtype=np.int64),
-        np.array([10.0]),
-        slice(0, 2),
-        (np.zeros(2, dtype=np.int64), np.ones((1, 1, 1)), np.zeros((2, 1))),
-    )
-    assert (kind.tolist(), precision.tolist(), linear.tolist()) == ([0, 0], [[[1.0]]], [[0.0], [0.0]])
-
-
-def test_parts_have_the_shares_of_their_geounits() -> None:
-    problem = with_shares(random_problem(6, shape=SHAPE, n_levels=4, roots=3)[0], TOTAL)
-    n = len(problem.spine.levels[1])
-    whole = problem.shares[3][0].shares
-    part = part_of(problem, Cut(1, ((0, 2), (2, n))), 1)
-    assert np.array_equal(part.shares[2][0].shares, whole[-len(part.spine.levels[2]) :], equal_nan=True)
-    assert len(above_cut(problem, Cut(1, ())).shares) == 2
-    chosen, rows = chosen_subtrees(problem, 1, np.array([0, n - 1]))
-    assert np.array_equal(chosen.shares[2][0].shares, whole[rows[2]], equal_nan=True)
 
 
 def test_answers_of_subtrees_are_those_of_dense_least_squares() -> None:

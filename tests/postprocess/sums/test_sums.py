@@ -19,12 +19,11 @@ from postprocess.families import few_sums
 from postprocess.families.family import Family
 from postprocess.families.few_sums import sums_over
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
-from postprocess.marginal import detail_of
 from postprocess.problem import Problem
 from postprocess.sums import downward, solution
-from postprocess.sums.downward import downward_sums, sums_tasks
+from postprocess.sums.downward import downward_sums
 from postprocess.sums.solution import ALLOWED, Parts, distance, solve_on_sums
-from postprocess.sums.space import Space, answers_of
+from postprocess.sums.space import answers_of
 from postprocess.sums.upward import Known, unfit
 from postprocess.sums.weights import SumWeights
 
@@ -78,14 +77,6 @@ def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
     assert not np.allclose(other[0], expected[0][0][0], atol=1e-6 * np.abs(expected[0][0][0]).max())
 
 
-def test_topdown_uses_own_answers_alone() -> None:
-    problem = replace(world(1), estimator="topdown")
-    levels = Known(problem, most=MOST).levels
-    for level in range(2):
-        assert not levels[level].joint.any()
-        assert [one.marginal.key for one in levels[level].measured] == [m.marginal.key for m in problem.measured[level]]
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(seed: int) -> None:
     """All families are solved again by another solver; below the first level as the parent's cells are."""
@@ -109,17 +100,6 @@ def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(see
         own, above = counts[2].toarray()[child], counts[1].toarray()[parent]
         share = np.bincount(solved, own, minlength=size) / np.maximum(np.bincount(solved, above, minlength=size), 1)
         assert (np.abs(own - above * share[solved]) < 1.0 + 1e-3).all()
-
-
-def test_batches_hold_whole_families_and_a_space_knows_what_its_sums_determine() -> None:
-    problem = world(1)
-    parents = sp.csr_array(np.ones((5, problem.n_cells), dtype=np.int64))
-    tasks = sums_tasks(Known(problem, most=MOST), 3, parents, np.zeros(5, dtype=bool))
-    assert sum(len(task.offsets) - 1 for task in tasks) == 5
-    assert [task.first_parent for task in tasks] == sorted(task.first_parent for task in tasks)
-    space = Space.of([m.marginal for m in problem.measured[3]])
-    assert space.determines(problem.passes[0])
-    assert not space.determines(detail_of(problem.shape))
 
 
 def test_what_cannot_be_estimated_so_is_named() -> None:
@@ -297,3 +277,11 @@ def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -
     assert np.allclose(exact.x, [[0.5, 0.0, 0.0]], atol=1e-9)
     monkeypatch.setattr(solution, "PATIENCE", 1000)
     assert solve_on_sums(family) is None
+
+
+def test_topdown_uses_own_answers_alone() -> None:
+    problem = replace(world(1), estimator="topdown")
+    levels = Known(problem, most=MOST).levels
+    for level in range(2):
+        assert not levels[level].joint.any()
+        assert [one.marginal.key for one in levels[level].measured] == [m.marginal.key for m in problem.measured[level]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from releases.asked import ask, ledger_of, write_workers
-from releases.killed_update import kill_update
+from releases.killed import kill_update
 from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, update
 from typer.testing import CliRunner
