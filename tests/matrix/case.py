@@ -140,9 +140,10 @@ def released(
     *,
     expect: Callable[[Path], None] | None = None,
     full: bool = False,
+    without: Mapping[str, str] | None = None,
 ) -> Case:
     """The release of one spec, with an insecure key of its own."""
-    return Case(name, write, (run_of(spec),), (f"out/{out}",), expect, full=full)
+    return Case(name, write, (run_of(spec),), (f"out/{out}",), expect, full=full, without=without or {})
 
 
 def write_key(folder: Path) -> None:

@@ -16,7 +16,7 @@ import openpyxl
 import pandas as pd
 
 #: Folders below public/ with a file for each table and level, which pages and exports show.
-_SHOWN: Final = ("tables", "household_tables", "household_sizes", "amounts")
+_SHOWN: Final = ("tables", "household_tables", "household_sizes", "amounts", "cumulative")
 #: Layouts of tables that are read again here; noisy measurements are read by tests of exports.
 SHOWN: Final = ("csv", "parquet", "xlsx", "duckdb", "sdmx")
 
@@ -137,6 +137,7 @@ def _exported(layout: str, out: Path, root: Path) -> Iterator[tuple[tuple[str, .
     elif layout == "sdmx":
         of_flow = {"_".join(part for part in place[:-1] if part != "companions"): place[:-1] for place in files}
         of_flow |= {name.replace("household_tables_", "household_"): place for name, place in of_flow.items()}
+        of_flow = {name.replace(".", "_"): place for name, place in of_flow.items()}
         for path in sorted(out.glob("*.csv.gz")):
             frame = pd.read_csv(path, dtype={"REF_AREA": str})
             for level, rows in frame.groupby("LEVEL", sort=False):
