@@ -92,7 +92,7 @@ TESTED: tuple[Mutant, ...] = (
     # Pairs that are chosen
     _found("the best pair, without noise", f"{_CHOSEN}chosen_pairs",
            "mechanism.draw(stream, losses, len(chosen))[0]", "losses[0].argmin()",
-           "features/marginals/test_choice.py::test_private_choices_have_the_probabilities_of_the_mechanism"),
+           "features/marginals/test_chosen.py::test_private_choices_have_the_probabilities_of_the_mechanism"),
     _found("pairs are drawn before they are charged", f"{_CHOSEN}answered", "    with Ledger.open",
            "    _drawn(work, key, fingerprint, tables)\n    with Ledger.open", _TOO_SMALL),
     _found("nothing is kept for what is measured after a choice", f"{_CHOSEN}charge_of",
@@ -108,7 +108,7 @@ TESTED: tuple[Mutant, ...] = (
            "features/marginals/test_spec.py::test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person"),
     _found("one number for all amounts of a record", "features.marginals.records:drawn_numbers",
            "np.array(attribute)", "np.array(0)",
-           "features/marginals/test_amounts.py::"
+           "features/marginals/test_spec.py::"
            "test_every_number_of_a_bin_has_the_same_chance_whatever_else_a_record_has"),
     # What is drawn where the area above is positive; running sums; questions
     _found("nothing is drawn below a single person", "postprocess.positive:PositivePlaces.of", "data > 0", "data > 1",

@@ -259,6 +259,46 @@ def table(stated: str) -> Table:
 
 
 @pytest.mark.parametrize(
+    ("stated", "term", "labels"),
+    [
+        ('query = "age"\ncumulative = true', "age", ["up to 0_4", "up to 5_9", "up to 10_14", "up to 15_plus"]),
+        ('query = "school"\ncumulative = true', "school", ["up to before", "up to at", "up to after"]),
+        ('query = "sex * one"\ncumulative = true', "sex", ["up to f * all", "up to m * all"]),
+        ('query = "school * sex"\ncumulative = "school"', "school", None),
+        ('query = "sex * income"\ncumulative = "income"', "income", None),
+        ('query = "sex"\ncumulative = "sex"', "sex", ["up to f", "up to m"]),
+    ],
+)  # fmt: skip
+def test_numbers_are_those_up_to_each_value(stated: str, term: str, labels: list[str] | None) -> None:
+    """The queries of a table are of the cells up to a value, by brute force over all cells."""
+    found = table(stated)
+    fact = cumulated_in(found)
+    assert fact is not None
+    assert fact.term == term
+    query = fact.query(found)
+    if labels is not None:
+        assert list(query.answer_labels()) == labels
+    assert query.size == found.query.size
+    counts = np.random.default_rng(1).integers(0, 50, (3, len(query.cell_answer)))
+    answers = np.stack([np.bincount(found.query.cell_answer, row, query.size) for row in counts]).astype(int)
+    labels_of = found.query.labels_of(term)
+    order = {label: number for number, label in enumerate(dict.fromkeys(labels_of))}
+    rest = [found.query.labels_of(one) for one in found.query.terms if one != term]
+    others = [tuple(str(labels[answer]) for labels in rest) for answer in range(query.size)]
+    for one, columns in fact.answers_in_file(found):
+        cut = np.stack([np.bincount(one.cell_answer, row, one.size) for row in counts]).astype(int)
+        assert (columns >= 0).sum() == query.size // len(order)
+        for answer, column in enumerate(columns.tolist()):
+            if column >= 0:
+                up_to = [
+                    a for a in range(query.size)
+                    if others[a] == others[column] and order[labels_of[a]] <= order[labels_of[column]]
+                ]  # fmt: skip
+                assert np.array_equal(cut[:, answer], answers[:, up_to].sum(axis=1))
+    assert not {one.name for one in fact.tabulated(found)} & {"people"}
+
+
+@pytest.mark.parametrize(
     ("query", "term", "told"),
     [
         ("age * sex", "true", "has 2 attributes with several values; say which"),

@@ -97,6 +97,15 @@ def test_reach_is_that_of_all_pairs(periods: int, seed: int, neighbours: Neighbo
     assert reach(gram, periods + 3, neighbours).value == expected[-1]
 
 
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_independent_noise_costs_the_sum_whatever_the_spells(neighbours: Neighbours) -> None:
+    gram = independent(6, 1, neighbours).gram
+    moved = {"change-one": 2, "add-remove": 1}[neighbours]
+    for spells in (1, 2):
+        assert reach(gram, spells, neighbours).value == 6 * moved
+        assert bound(gram, spells, neighbours) == 6 * moved
+
+
 def test_forgetting_shared_answers_understates() -> None:
     """The trap: without pairs that share an answer the square root's cost is less than it is, by a quarter."""
     gram = triangular(square_root(4), 1, "change-one").gram
