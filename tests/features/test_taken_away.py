@@ -271,7 +271,6 @@ _OF_SPECS = (
     "tests/pipeline/spec",
     "tests/pipeline/metadata/test_products.py",
     "tests/pipeline/publishing/test_public_inputs.py",
-    "tests/pipeline/publishing/test_published_products.py",
     "tests/pipeline/runs/test_within.py",
 )
 
