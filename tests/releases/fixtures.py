@@ -63,19 +63,6 @@ def marked() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
-def spanish_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The spec of the town with names, whose pages are in Spanish."""
-    folder = tmp_path_factory.mktemp("spanish")
-    return write_named_town(folder / "town", ('title = "The', 'language = "es"\ntitle = "The'))
-
-
-@pytest.fixture(scope="session")
-def spanish_town(spanish_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of its release."""
-    return run(spanish_spec, tmp_path_factory.mktemp("released"))
-
-
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[str]:
     """The address of a server of databases, where PostgreSQL is installed."""

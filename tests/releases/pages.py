@@ -40,19 +40,6 @@ def everything_marked() -> Iterator[None]:
         texts_in.cache_clear()
 
 
-def english_in(text: str) -> list[str]:
-    """Longer pieces of English texts that have another Spanish, and stand in a text all the same."""
-    messages = texts_in("es").messages
-    longer = {english for english, other in messages.items() if english != other and len(english) > 14}
-    pieces = {one.strip() for english in longer for one in re.split(r"\{\w+\}|<[^>]*>", english)}
-    return sorted(one for one in pieces if len(one) > 14 and one in re.sub(r"\s+", " ", text))
-
-
-def english_words(text: str) -> set[str]:
-    """Words of a text that hardly stand in Spanish: a template that is filled with English leaves some."""
-    return {"the", "of", "from", "are", "with", "each", "not", "and", "by"} & set(re.findall(r"\w+", text.lower()))
-
-
 def report_in(root: Path, language: str, texts: Texts | None = None, **changes: object) -> str:
     """The report of a release in a language, with its texts or these, and with other sections of its spec."""
     release = open_finished(root, check_hashes=False)
@@ -99,22 +86,3 @@ def outside_of_signs(text: str) -> set[str]:
     while (inner := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", " ", text)) != text:
         text = inner
     return set(re.findall(r"[^\W\d_]{2,}", text))
-
-
-#: Words of the field, of file formats and of mechanisms, the same in every language.
-FIELD = set(
-    re.findall(
-        r"\w+",
-        "RMSE MAE MAPE MALPE CV TAES OpenDP Spinewise spinewise Python discrete gaussian sigma moe low high use html "
-        "json true false public restricted histograms manifest topdown zcdp es",
-    )
-)
-
-
-def data_of(root: Path) -> set[str]:
-    """The words of a release: of its spec with numbers and names of programs, and of its areas."""
-    release = open_finished(root, check_hashes=False)
-    names = [name for level in release.names.values() for name in level.in_language("es")]
-    software = [*release.manifest.software.packages, release.manifest.software.version]
-    said = " ".join([str(release.manifest.spec), *names, *software, str(root)])
-    return set(re.findall(r"[^\W\d_]{2,}", said)) | FIELD
