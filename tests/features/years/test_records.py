@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -12,10 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from oracles.dense import subtree_gls
 from oracles.histories import all_pairs, distances, farthest
-from oracles.random_problems import random_problem
-from oracles.series_numbers import mixed
 from releases.command import printed
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, write_series_town
 from releases.small import run_period
@@ -23,21 +19,17 @@ from releases.small import run_period
 from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
 from features.years.confidential import spell_counts
-from features.years.design import Design, unmixed
 from features.years.plan import series_plan
-from features.years.series import IndependentTerms, Series, Step, counts_variance
+from features.years.series import IndependentTerms, Series, Step
 from flows.checks.validation import validate
 from geography.errors import InputError
 from pipeline.execution.progress import Silent
-from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
 from pipeline.storage.readable import unchecked
-from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
 RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)
@@ -201,33 +193,3 @@ def test_errors_are_those_that_releases_state(town_series: MadeSeries) -> None:
     shown = printed("series", "plan", town_series.spec)
     assert "spells = 2 (the spec)" in shown
     assert "a history of all periods keeps 2,592 covariances" in shown
-
-
-DESIGN = Design(((64,), (-30, 70), (3, -33, 71), (0, 2, -32, 72)), 2, "change-one")
-KEY = MasterKey.from_text("insecure-test:38")
-
-
-def test_the_estimator_takes_a_period_as_it_is() -> None:
-    """A problem whose measurements are the unmixed numbers of the third period, with their variances: dense algebra."""
-    problem, _ = random_problem(5, n_levels=3)
-    rng = np.random.default_rng(6)
-    levels = []
-    for level, queries in enumerate(problem.measured):
-        changed = []
-        for number, query in enumerate(queries):
-            truths = [rng.integers(0, 40, query.values.shape) for _ in range(3)]
-            noise = DESIGN.noise(Fraction(1, 2 + level + number))
-            streams = [KEY.stream_key(("records", "spine", str(t)), str(level), str(number)) for t in range(3)]
-            drawn = [sampler_for(noise).draw(one, 0, truths[0].size).reshape(truths[0].shape) for one in streams]
-            values = unmixed(DESIGN, [mixed(DESIGN.rows, truths[: t + 1], drawn[t]) for t in range(3)])[2]
-            variance = noise.variance * float(counts_variance(DESIGN.rows, 2))
-            changed.append(replace(query, values=values, variance=variance, others=()))
-        levels.append(tuple(changed))
-    third = replace(problem, measured=tuple(levels), kinds=())
-    basis = basis_of(third)
-    for level, estimate in enumerate(upward_pass(third, basis)):
-        rows = np.arange(len(estimate.classes))
-        means = basis.unfold(estimates_of(third, basis, level, estimate, rows)[0])
-        for i in rows.tolist():
-            dense = subtree_gls(third, level, i)
-            assert np.abs(dense.estimable @ (means[i] - dense.mean)).max() < 1e-8 * (1 + np.abs(dense.mean).max())
