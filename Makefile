@@ -21,7 +21,7 @@ PIP = PIP_CONSTRAINT=$(CONSTRAINTS) PIP_BUILD_CONSTRAINT=$(CONSTRAINTS) $(BIN)/p
 INSTALL = $(PIP) install $(if $(NEWEST),--upgrade --upgrade-strategy eager)
 CONSTRAINTS := $(if $(NEWEST),,constraints.txt)
 # Two tests at a time; those of a file stay together, and share what they prepare.
-PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n 2
 BENCHMARKS := $(filter-out %/bench_national.py,$(shell grep -l -e '"--json"' benchmarks/bench_*.py))
 
 .PHONY: help setup constraints release reader test test-slow test-all test-version lint types imports check format docs texts site report-js golden same bench bench-national clean

@@ -14,6 +14,8 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 from oracles.how_many import OF_A_VERSION
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from pipeline.execution.threads import limit_threads
 from pipeline.privacy.keys import MasterKey
@@ -49,6 +51,18 @@ pytest_plugins = ["releases.fixtures"]
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 PROJECT = Path(__file__).resolve().parent.parent
+
+
+class _ModulesOrCells(LoadScopeScheduling):
+    """A worker takes a whole module, whose releases it makes once; of the matrix a cell, as all share its releases."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/matrix/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """What each worker is given to do."""
+    return _ModulesOrCells(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")
