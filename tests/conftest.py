@@ -60,6 +60,7 @@ class _ModulesOrCells(LoadScopeScheduling):
         return nodeid if nodeid.startswith("tests/matrix/") else nodeid.partition("::")[0]
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """What each worker is given to do."""
     return _ModulesOrCells(config, log)
