@@ -19,7 +19,6 @@ from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numb
 from pipeline.metadata.contents import Contents, ProductFile
 from pipeline.metadata.datapackage import measured
 from pipeline.metadata.products import Description, Product, ReleaseScope, files_of
-from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
@@ -217,12 +216,11 @@ class CentralInput(PublicInput[CentralCounts]):
     def write(self, scope: InputScope, run: RunDirectory, found: CentralCounts) -> None:
         """Publish the counts in the form of measurements, which they are, and which release they are of."""
         (universe, *_), (counts, release) = scope.universes, found
-        for name, query in universe.source.given(universe.strategy):
-            allocation = allocation_of(allocations(universe, scope.spine), name)
-            (measured,) = allocation.strategy.queries
-            target = run.universe(universe.name).measurement(name, query.name)
-            with MeasurementWriter.open(target, run.staging, header_of(universe, allocation, measured)) as writer:
-                writer.write(scope.spine.level(name).geocodes, counts[name])
+        for draw in universe.draws(scope.spine):
+            if draw.level in counts:
+                target = run.universe(universe.name).measurement(draw.level, draw.query.name)
+                with MeasurementWriter.open(target, run.staging, header_of(draw)) as writer:
+                    writer.write(scope.spine.level(draw.level).geocodes, counts[draw.level])
         if release is not None:
             write_json(run.central, release.model_dump(mode="json"), run.staging)
 

@@ -19,7 +19,7 @@ from features.local.collect.mechanism import Counts, Mechanism, Reals
 from features.local.collect.rappor import Rappor
 from features.local.collect.reports import Reports
 from pipeline.errors import InputError
-from pipeline.model.allocation import ReportNoise
+from pipeline.model.draw import ReportNoise
 
 
 class Collected(ABC):

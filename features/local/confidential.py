@@ -30,7 +30,6 @@ from geography.spine import Spine
 from pipeline.confidential.parts import Inspection
 from pipeline.errors import RecordsError
 from pipeline.execution.job import Job
-from pipeline.model.allocation import allocations
 from pipeline.model.record_source import RecordSource
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
@@ -103,12 +102,11 @@ class RandomisedReports:
         """
         folder, leaves = job.folder(universe), job.spine.levels[-1]
         totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
-        allocation = allocations(universe, job.spine, reports[:, 0])[-1]
-        (measured,) = allocation.strategy.queries
+        draw = universe.draws(job.spine, reports[:, 0])[-1]
         (invariant,) = (query for name, query in universe.invariants if name == level)
-        header = header_of(universe, allocation, measured)
-        with MeasurementWriter.open(folder.measurement(level, measured.query.name), job.run.staging, header) as writer:
-            writer.write(leaves.geocodes, totals, allocation.kinds)
+        target = folder.measurement(level, draw.query.name)
+        with MeasurementWriter.open(target, job.run.staging, header_of(draw)) as writer:
+            writer.write(leaves.geocodes, totals, draw.kinds)
         header = exact_header(level, invariant)
         with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
             writer.write(leaves.geocodes, reports)

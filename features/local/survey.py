@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from features.local.collect.mechanism import Counts, Mechanism, Reals
 from features.local.collected import Collected
 from geography.spine import Spine
-from pipeline.model.allocation import Allocated, Allocation, Noise
+from pipeline.model.draw import Draw, Drawn
 from pipeline.model.exact import epsilon_text
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
@@ -30,7 +30,7 @@ from pipeline.model.source import (
     ToCounts,
     Wanted,
 )
-from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.strategy import Central, Strategy
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.privacy_statement import decimal_text
@@ -105,26 +105,27 @@ class Survey(Source):
         (numbers,) = read().values()
         return numbers[:, 0]
 
-    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:  # noqa: ARG002
-        """That of as many reports as are expected."""
-        return self.collected.noise(self.collected.respondents or 1)
-
-    def allocations(self, universe: Allocated, spine: Spine, sizes: Counts | None) -> tuple[Allocation, ...]:
-        """See `Source.allocations`: leaves with equally many reports are of one kind."""
-        *above, leaves = universe.strategy.levels
-        reports = np.full(spine.n_leaves, self.collected.respondents or 1) if sizes is None else sizes
-        distinct, kinds = np.unique(reports, return_inverse=True)
+    def draws(
+        self,
+        universe: Drawn,
+        spine: Spine | None,  # noqa: ARG002
+        sizes: Counts | None,
+    ) -> tuple[Draw, ...]:
+        """See `Source.draws`: of leaves those with equally many reports are of one kind; above, of what was copied."""
+        leaves = universe.strategy.levels[-1]
+        (measured,) = leaves.queries
+        copied = tuple(
+            Draw(level.level, measured.query, (release.noise(level.level),))
+            for level in universe.strategy.levels
+            for release in self.releases
+            if level.level in release.shares
+        )
+        if sizes is None:
+            expected = self.collected.noise(self.collected.respondents or 1)
+            return (*copied, Draw(leaves.level, measured.query, (expected,)))
+        distinct, kinds = np.unique(sizes, return_inverse=True)
         noises = tuple(self.collected.noise(number) for number in distinct.tolist())
-        of_leaves = Allocation(leaves, (leaves.share,) * len(distinct), kinds, noises)
-        return (*(self._above(universe.strategy, level) for level in above), of_leaves)
-
-    def _above(self, strategy: Strategy, level: LevelStrategy) -> Allocation:
-        """Of a level above the leaves: what the central release has measured there, or nothing."""
-        if self.central is None or level.level not in self.central.shares:
-            return Allocation(level, (level.share,))
-        share, (measured,) = self.central.shares[level.level], strategy.levels[-1].queries
-        copied = LevelStrategy(level.level, share, (MeasuredQuery(measured.query, Fraction(1)),))
-        return Allocation(copied, (share,), drawn=(self.central.noise(level.level),))
+        return (*copied, Draw(leaves.level, measured.query, noises, kinds=kinds))
 
     def _is_copied(self, level: str) -> bool:
         return self.central is not None and level in self.central.shares

@@ -18,7 +18,6 @@ from features.marginals.whole import ExactTable, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
-from pipeline.model.allocation import allocations
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec
@@ -71,10 +70,9 @@ class CliqueEstimation:
         job = self.job
         noise: list[dict[Clique, NoiseSpec]] = [{} for _ in job.spine.levels]
         for universe in job.universes:
-            for number, allocation in enumerate(allocations(universe, job.spine)):
-                for measured in allocation.strategy.queries:
-                    (drawn,) = allocation.draws(universe, measured)
-                    noise[number][self.tree.domain.clique(measured.query.terms)] = drawn
+            for draw in universe.draws(job.spine):
+                (drawn,) = draw.drawn
+                noise[job.spine.index_of(draw.level)][self.tree.domain.clique(draw.query.terms)] = drawn
         parents = [level.parents for level in job.spine.levels[1:]]
         zeros = {
             bag: ~universe.structural_zeros

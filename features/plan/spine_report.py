@@ -11,7 +11,7 @@ from geography.bypass import only_children
 from geography.off_spine import OffSpineAreas, off_spine_distances
 from geography.spine import Spine
 from pipeline.inputs.geography import read_listed_spine, read_off_spine, read_spine
-from pipeline.model.allocation import allocations
+from pipeline.model.draw import by_level
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -33,14 +33,14 @@ def describe_spine(spec: ReleaseSpec) -> tuple[Spine, list[str]]:
 def _levels(spec: ReleaseSpec, spine: Spine) -> Iterator[str]:
     alone = only_children(spine)
     universe = spec.universes()[0]
-    allotted = allocations(universe, spine)
+    draws = by_level(universe.draws(spine), spine.level_names)
     rows = [["level", "geounits", "children: least", "median", "most", "without siblings", "measured"]]
     for number, level in enumerate(spine.levels):
         children = ["", "", ""]
         if number < spine.n_levels - 1:
             sizes = np.diff(spine.child_offsets(number))
             children = [f"{sizes.min():,}", f"{np.median(sizes):,.0f}", f"{sizes.max():,}"]
-        measured = allotted[number].n_measured(len(level)) if allotted[number].strategy.is_measured else 0
+        measured = max((draw.n_measured(len(level)) for draw in draws[number]), default=0)
         rows.append([level.name, f"{len(level):,}", *children, f"{int(alone[number].sum()):,}", f"{measured:,}"])
     yield from _aligned(rows)
 

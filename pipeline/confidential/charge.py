@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pipeline.confidential.fingerprints import bound_fingerprints
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
-from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.provenance import accepted_inputs
@@ -97,16 +96,11 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     for universe in job.universes:
         charge = charge_for(
             universe,
+            job.spine,
             dataset=universe.dataset,
             release=job.spec.name,
             key=key,
             input_fingerprint=bound[universe.name],
-            spine_fingerprint=job.spine.fingerprint(),
-            level_sizes={
-                level.name: allocation.n_measured(len(level))
-                for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
-            },
-            choosing={level.name: len(level) for level in job.spine.levels},
         )
         reading = [] if universe.input is None else universe.input.reading(universe.schema.names)
         layout, fingerprint = _layout(job, universe), fingerprints[universe.name]

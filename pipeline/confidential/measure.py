@@ -28,7 +28,7 @@ from pipeline.estimation.constraints import (
     facility_bounds,
 )
 from pipeline.execution.job import Job
-from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.draw import everywhere
 from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
@@ -288,25 +288,26 @@ def measure_level(
         level: name of the level.
         carried: of a release in a series whose numbers mix periods, what is added of the others.
     """
-    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
+    folder = job.folder(universe)
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
     answers = [
         _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
         for name, query in universe.invariants
         if name == level
     ]
-    for measured in allocation.strategy.everywhere:
-        answers.append(
-            _Answers(
-                folder.measurement(level, measured.query.name),
-                header_of(universe, allocation, measured),
-                measured.query,
-                tuple(sampler_for(noise) for noise in allocation.draws(universe, measured)),
-                key.stream_key(context, level, measured.query.name),
-                allocation.kinds,
-                carried,
-            )
+    answers += [
+        _Answers(
+            folder.measurement(level, draw.query.name),
+            header_of(draw),
+            draw.query,
+            tuple(sampler_for(noise) for noise in draw.drawn),
+            key.stream_key(context, level, draw.query.name),
+            draw.kinds,
+            carried,
         )
+        for draw in everywhere(universe.draws(job.spine))
+        if draw.level == level and draw.drawn
+    ]
     _write_answers(job, level, true_histogram(job, universe, level), answers)
 
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from pipeline.confidential.measure import ANSWERS_AT_ONCE, true_histogram
 from pipeline.execution.job import Job
-from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -40,22 +39,21 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
         universe: the release's own, or a companion.
         level: name of the level.
     """
-    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
+    folder = job.folder(universe)
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
     above = job.spine.levels[job.spine.index_of(level) - 1]
     released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
     counts, geounits = true_histogram(job, universe, level), job.spine.level(level)
-    for measured in allocation.strategy.where_positive:
-        query = measured.query
+    for own in universe.draws(job.spine):
+        if own.level != level or not own.where_positive:
+            continue
+        query, (noise,) = own.query, own.drawn
         places = PositivePlaces.of(released, query)
         ends = np.cumsum(np.diff(places.starts)[geounits.parents])
-        (noise,) = allocation.draws(universe, measured)
         draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
         with ExitStack() as stack:
             target = folder.positive(level, query.name)
-            writer = stack.enter_context(
-                PositiveWriter.open(target, job.run.staging, header_of(universe, allocation, measured))
-            )
+            writer = stack.enter_context(PositiveWriter.open(target, job.run.staging, header_of(own)))
             for first, last in pairwise(_lots(ends)):
                 part = places.below(geounits.parents[first:last])
                 rows = part.rows

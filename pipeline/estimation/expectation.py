@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.estimation.constraints import published_facilities
 from pipeline.estimation.problem import invariants_of, sizes_in, unmeasured_problem
-from pipeline.model.allocation import Noise, allocations
+from pipeline.model.draw import Draw, Noise, by_level, everywhere
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
@@ -122,26 +122,29 @@ class Expectation:
     @cached_property
     def measured(self) -> tuple[Place, ...]:
         """Every measured (level, query), top level first; without those that are drawn where the parent is positive."""
-        return tuple(
-            (level.level, query.query.name) for level in self.universe.strategy.levels for query in level.everywhere
-        )
+        return tuple((draw.level, draw.query.name) for draw in self._draws)
+
+    @cached_property
+    def _draws(self) -> tuple[Draw, ...]:
+        return tuple(draw for draw in everywhere(self.universe.draws()) if draw.asked is None)
 
     @cached_property
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
         """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
         return tuple(
-            (number, self.basis.precision([(self.universe.source.measured(query.query), 1.0)]))
-            for number, level in enumerate(self.universe.strategy.levels)
-            for query in level.everywhere
+            (
+                self.spine.index_of(draw.level),
+                self.basis.precision([(self.universe.source.measured(draw.query), 1.0)]),
+            )
+            for draw in self._draws
         )
 
     def noise(self, universe: Universe | None = None) -> Mapping[Place, Noise]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
-        measured = universe or self.universe
         return {
-            (level.level, query.query.name): measured.source.noise(measured, level, query)
-            for level in measured.strategy.levels
-            for query in level.queries
+            (draw.level, draw.query.name): draw.noises[0]
+            for draw in (universe or self.universe).draws()
+            if draw.asked is None
         }
 
     def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:
@@ -155,12 +158,11 @@ class Expectation:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
         measured = universe or self.universe
         own = []
-        for level in allocations(measured, self.spine, self.sizes):
-            noises = [level.noises(measured, query) for query in level.queries]
-            marginals = [measured.source.measured(query.query) for query in level.queries]
+        for level in by_level(everywhere(measured.draws(self.spine, self.sizes)), self.spine.level_names):
+            pairs = [(measured.source.measured(draw.query), draw.noises) for draw in level]
             of_kinds = [
-                self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
-                for kind in range(len(level.shares))
+                self.basis.precision([(marginal, noises[kind].variance) for marginal, noises in pairs])
+                for kind in range(max((len(draw.noises) for draw in level), default=1))
             ]
             own.append(np.stack(of_kinds))
         return covariances(self.classes, own, self.estimator)

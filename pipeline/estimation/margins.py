@@ -26,7 +26,7 @@ from pipeline.estimation.table_variances import TableVariances
 from pipeline.execution.batches import run_kept
 from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import foreign_arrays
-from pipeline.model.allocation import allocations
+from pipeline.model.draw import by_level, everywhere, kinds_of
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.public_key import public_key
 from pipeline.model.source import CountErrors
@@ -391,20 +391,21 @@ class Margins:
     ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
         """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
-        allotted = allocations(universe, self.estimation.job.spine)
+        spine = self.estimation.job.spine
+        levels = by_level(everywhere(universe.draws(spine)), spine.level_names)
         noise = tuple(
             tuple(
                 tuple(
                     one.simulated if isinstance(one, MixedNoise) else one
-                    for one in allocation.noises(universe, measured)
+                    for one in draw.noises
                     if isinstance(one, NoiseSpec | MixedNoise)
                 )
-                for measured in allocation.queries
+                for draw in level
             )
-            for allocation in allotted
+            for level in levels
         )
         drawn = [any(level) for level in noise]  # what others drew depends on the truth, and is simulated by the source
-        kinds = [one.kinds if here else None for one, here in zip(allotted, drawn, strict=True)]
+        kinds = [kinds_of(level) if here else None for level, here in zip(levels, drawn, strict=True)]
         return noise, tuple(kinds)
 
     def _truth(self) -> tuple[sp.csr_array, ...] | None:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.estimation.measurement_files import differing
-from pipeline.model.allocation import allocations
+from pipeline.model.draw import by_level
 from pipeline.model.universe import Universe
 from pipeline.release.measurements import MeasurementHeader, header_of
 from pipeline.release.positive import PositiveRows, joined_rows, open_positive
@@ -88,15 +88,16 @@ def positive_sources(folder: UniverseFiles, universe: Universe, spine: Spine) ->
     """The files of a universe, per level; empty where it has none."""
     if not universe.strategy.where_positive:
         return ()
+    levels = by_level((draw for draw in universe.draws(spine) if draw.where_positive), spine.level_names)
     return tuple(
         tuple(
             PositiveSource(
-                folder.readable(folder.positive(level.name, measured.query.name)),
-                header_of(universe, allocation, measured),
-                universe.source.measured(measured.query),
+                folder.readable(folder.positive(draw.level, draw.query.name)),
+                header_of(draw),
+                universe.source.measured(draw.query),
                 number,
             )
-            for measured in allocation.strategy.where_positive
+            for draw in level
         )
-        for number, (level, allocation) in enumerate(zip(spine.levels, allocations(universe, spine), strict=True))
+        for number, level in enumerate(levels)
     )

@@ -21,7 +21,7 @@ from pipeline.estimation.constraints import (
 )
 from pipeline.estimation.measurement_files import MeasurementSource, differing
 from pipeline.estimation.positive import positive_sources
-from pipeline.model.allocation import Allocation, allocations
+from pipeline.model.draw import Draw, by_level, everywhere, kinds_of
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.measurements import exact_header, header_of, open_measurement
@@ -74,7 +74,7 @@ def stated_problem(job: Job, universe: Universe, known: Known) -> Problem:
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
-        kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
+        kinds=tuple(kinds_of(level) for level in draws_of(job, universe)),
         completed=_completed(universe) if settings.complete == "proportional" else (),
         positive=tuple(
             tuple(file.without_values() for file in files) for files in positive_sources(folder, universe, job.spine)
@@ -106,7 +106,7 @@ def with_positive(problem: Problem, job: Job, universe: Universe, level: int, re
 
 def _completed(universe: Universe) -> tuple[Marginal, ...]:
     """All queries that are measured, or known exactly, at some level."""
-    queries = [measured.query for level in universe.strategy.levels for measured in level.queries]
+    queries = [draw.query for draw in universe.draws() if draw.asked is None]
     return (*queries, *(query for _, query in universe.invariants))
 
 
@@ -127,7 +127,7 @@ def unmeasured_problem(
         invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
     """
     nothing = np.zeros((0, 0), dtype=np.int8)
-    allotted = allocations(universe, spine, sizes_in(universe, invariants))
+    drawn = by_level(universe.draws(spine, sizes_in(universe, invariants)), spine.level_names)
     if invariants is None:
         constraints = _constraints_without_values(universe, spine, facilities)
     else:
@@ -138,20 +138,21 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(universe.source.measured(measured.query), nothing, 1.0) for measured in allocation.queries)
-            for allocation in allotted
+            tuple(Measured(universe.source.measured(draw.query), nothing, 1.0) for draw in everywhere(level))
+            for level in drawn
         ),
         constraints=constraints,
         passes=universe.passes,
         estimator=estimator,
-        kinds=tuple(allocation.kinds for allocation in allotted),
+        kinds=tuple(kinds_of(level) for level in drawn),
         further=distinguished_by_inputs(universe),
         positive=tuple(
             tuple(
-                PositiveAnswers(universe.source.measured(one.query), sp.csr_array((0, one.query.size)), 1.0)
-                for one in level.where_positive
+                PositiveAnswers(universe.source.measured(draw.query), sp.csr_array((0, draw.query.size)), 1.0)
+                for draw in level
+                if draw.where_positive
             )
-            for level in universe.strategy.levels
+            for level in drawn
         ),
     )
 
@@ -182,15 +183,15 @@ def measurements_in(
     return tuple(
         tuple(
             MeasurementSource(
-                folder.readable(folder.measurement(level.name, measured.query.name)),
-                header_of(universe, allocation, measured),
-                universe.source.measured(measured.query),
-                allocation.kinds,
-                universe.source.to_counts(level.name, sizes),
+                folder.readable(folder.measurement(draw.level, draw.query.name)),
+                header_of(draw),
+                universe.source.measured(draw.query),
+                draw.kinds,
+                universe.source.to_counts(draw.level, sizes),
             )
-            for measured in allocation.queries
+            for draw in everywhere(level)
         )
-        for level, allocation in zip(spine.levels, allocations(universe, spine, sizes), strict=True)
+        for level in by_level(universe.draws(spine, sizes), spine.level_names)
     )
 
 
@@ -215,9 +216,9 @@ def stored_in_leaves(job: Job, universe: Universe) -> tuple[NDArray[np.int64], N
     return found.values.astype(np.int64), sizes
 
 
-def allocations_of(job: Job, universe: Universe) -> tuple[Allocation, ...]:
-    """What each geounit's measurements get, by the published sizes."""
-    return allocations(universe, job.spine, sizes_of(job, universe))
+def draws_of(job: Job, universe: Universe) -> list[list[Draw]]:
+    """The draws of each level, by the published sizes."""
+    return by_level(universe.draws(job.spine, sizes_of(job, universe)), job.spine.level_names)
 
 
 def invariants_of(folder: UniverseFiles, universe: Universe, spine: Spine) -> dict[tuple[str, str], NDArray[np.int64]]:

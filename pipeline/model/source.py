@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.model.allocation import Allocated, Allocation, Noise, budgeted
+from pipeline.model.draw import Draw, Drawn, budgeted
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
-from pipeline.model.strategy import Central, LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.strategy import Central, Strategy
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.marginal import Marginal
@@ -159,12 +159,8 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
-        """The noise on a query of a level, as far as the spec says it; InputError where there is none."""
-
-    @abstractmethod
-    def allocations(self, universe: Allocated, spine: Spine, sizes: NDArray[np.int64] | None) -> tuple[Allocation, ...]:
-        """The noise on each level, top first; without sizes, with as many records as the spec expects."""
+    def draws(self, universe: Drawn, spine: Spine | None, sizes: NDArray[np.int64] | None) -> tuple[Draw, ...]:
+        """All of a universe, top level first; see `Universe.draws`."""
 
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
         """The noise on counts, given that which is drawn on stored numbers: the same, where these are counts."""
@@ -249,18 +245,14 @@ class OwnNoise(Source):
 
     counts_with_noise = True
 
-    def noise(self, universe: Allocated, level: LevelStrategy, measured: MeasuredQuery) -> Noise:
-        """See `Source.noise`."""
-        return self.on_counts(universe.noise_at(level.share, measured.share))
-
-    def allocations(
+    def draws(
         self,
-        universe: Allocated,
-        spine: Spine,
+        universe: Drawn,
+        spine: Spine | None,
         sizes: NDArray[np.int64] | None,  # noqa: ARG002
-    ) -> tuple[Allocation, ...]:
-        """See `Source.allocations`."""
-        return budgeted(universe, spine)
+    ) -> tuple[Draw, ...]:
+        """See `Source.draws`."""
+        return budgeted(universe, spine, self.on_counts)
 
     @property
     def deployment(self) -> tuple[str, str]:

@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from geography.spine import Spine
 from pipeline.errors import SpecError
+from pipeline.model.draw import Draw
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -108,7 +110,7 @@ class Universe:
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
         population: about how many records there are, where that is public; for the limit on delta alone.
-        bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
+        bypass: a geounit without siblings is not measured; its budget goes to the one above, see `draw`.
         facts: what public numbers of features say of it; no noise depends on them.
         source: where the noisy numbers come from: by default the run draws noise on true counts.
         measure: what each record adds to its cell.
@@ -151,10 +153,6 @@ class Universe:
         """All whose numbers are published with margins: the tables, and what features publish beside them."""
         beside = (one for table in self.tables for fact in table.facts for one in fact.tabulated(table))
         return (*self.tables, *beside)
-
-    def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
-        """The answers of questions at a level."""
-        return tuple(answer for answer in self.added if answer.level == level)
 
     @property
     def own_budget(self) -> Fraction:
@@ -209,6 +207,18 @@ class Universe:
     def strategy_budget(self) -> Fraction:
         """What the strategy's level shares are shares of: `unit_budget` without that of selections, exact."""
         return self.unit_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
+
+    def draws(self, spine: Spine | None = None, sizes: NDArray[np.int64] | None = None) -> tuple[Draw, ...]:
+        """All that is published of its records with noise, top level first: by the public spec and spine alone.
+
+        Args:
+            spine: the geography; without one, as if no geounit stood for others.
+            sizes: see `source.Source.sizes`; without them noise is as the spec expects it.
+
+        Raises:
+            InputError: there is no noise for a part of the budget.
+        """
+        return self.source.draws(self, spine, sizes)
 
     def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
         """The noise on a query that gets `share` of a level's share; InputError where there is none."""

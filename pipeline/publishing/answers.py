@@ -12,7 +12,6 @@ from pathlib import Path
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
-from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import published_tables
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
@@ -50,18 +49,18 @@ def answer_steps(job: Job, universe: Universe) -> list[Step]:
 
 def _take_in(job: Job, universe: Universe) -> None:
     """Write the counts of the answers as measurements of their levels."""
-    allotted, folder = allocations(universe, job.spine), job.folder(universe)
-    for one in universe.added:
+    folder = job.folder(universe)
+    for one in universe.draws(job.spine):
+        if one.asked is None:
+            continue
         place = job.run.answer(one.query.name)
         manifest = read_answer_file(job.readable(place / MANIFEST))
         counts = counts_of(job.readable(place / MEASUREMENTS), manifest, job)
-        header, geocodes = (
-            header_of(universe, allocation_of(allotted, one.level), one),
-            job.spine.level(one.level).geocodes,
-        )
+        geocodes = job.spine.level(one.level).geocodes
         if counts.shape != (len(geocodes), one.query.n_asked):
             raise ReleaseError(f"{place}: its numbers are not those that the spec states")
-        with MeasurementWriter.open(folder.measurement(one.level, one.query.name), job.run.staging, header) as writer:
+        target = folder.measurement(one.level, one.query.name)
+        with MeasurementWriter.open(target, job.run.staging, header_of(one)) as writer:
             writer.write(geocodes, counts)
         job.progress.advance(1)
 

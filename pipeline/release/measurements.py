@@ -41,10 +41,8 @@ from pipeline.storage.guard import GuardedFile
 from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
-    from pipeline.model.allocation import Allocation
+    from pipeline.model.draw import Draw
     from pipeline.model.query import Query
-    from pipeline.model.strategy import AddedAnswer, MeasuredQuery
-    from pipeline.model.universe import Universe
 
 #: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance; "mixed":
 #: numbers in which periods are mixed, discrete Gaussian noise of the scale on them.
@@ -70,7 +68,7 @@ class MeasurementHeader:
         mechanism: the noise; "exact" for an invariant, "reports" for totals of reports.
         scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact; of reports the variance.
         variance: of the noise on each answer, in persons squared; 0 if exact.
-        others: scale and variance in geounits that stand for levels below too, see `pipeline.model.allocation`.
+        others: scale and variance in geounits that stand for levels below too, see `pipeline.model.draw`.
         row: of mixed numbers, by how much each period so far is multiplied; else empty.
     """
 
@@ -120,14 +118,13 @@ class MeasurementHeader:
         }
 
 
-def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery | AddedAnswer) -> MeasurementHeader:
+def header_of(draw: Draw) -> MeasurementHeader:
     """The header of the file of one measurement."""
-    noise, *others = allocation.noises(universe, measured)
-    query, level = measured.query, allocation.strategy.level
+    noise, *others = draw.noises
     return MeasurementHeader(
-        level,
-        query.name,
-        query.n_asked,
+        draw.level,
+        draw.query.name,
+        draw.query.n_asked,
         noise.mechanism,
         noise.scale,
         noise.variance,

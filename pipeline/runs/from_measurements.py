@@ -13,7 +13,7 @@ from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
-from pipeline.model.allocation import allocations
+from pipeline.model.draw import by_level
 from pipeline.model.universe import Universe
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.promises import check_statements
@@ -111,12 +111,17 @@ def _take_in(job: Job, folder: Path) -> None:
     """Write the measurements in the layout of a release, level by level."""
     for universe in job.universes:
         directory = job.folder(universe)
-        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
-            geocodes = allocation.measured(level.geocodes)
-            kinds = None if allocation.kinds is None else allocation.kinds[allocation.kinds >= 0]
+        drawn = by_level(universe.draws(job.spine), job.spine.level_names)
+        for level, draws in zip(job.spine.levels, drawn, strict=True):
             expected = [
-                Wanted(measured.query, header_of(universe, allocation, measured), geocodes, kinds)
-                for measured in allocation.strategy.queries
+                Wanted(
+                    draw.query,
+                    header_of(draw),
+                    draw.measured(level.geocodes),
+                    None if draw.kinds is None else draw.kinds[draw.kinds >= 0],
+                )
+                for draw in draws
+                if draw.asked is None
             ]
             expected += [
                 Wanted(query, exact_header(level.name, query), level.geocodes)

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipeline.confidential.measure
-import pipeline.model.allocation
 import pipeline.model.selection
 import pipeline.model.universe
 import pipeline.privacy.accounting.statements

@@ -36,17 +36,13 @@ class Measurement:
 
 
 def measurements_of(universe: Universe) -> tuple[Measurement, ...]:
-    """Every query at every level with its noise, computed from budget and shares as measuring does; then answers."""
+    """Every draw, with the noise that it has where no geounit stands for others."""
     measurements = []
-    for level in universe.strategy.levels:
-        for measured in level.queries:
-            noise = universe.noise_at(level.share, measured.share)
-            use = mechanism(noise.mechanism, noise.scale)
-            attributes = _attributes(universe, measured.query)
-            measurements.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
-    for answer in universe.added:
-        use, attributes = mechanism(answer.noise.mechanism, answer.noise.scale), _attributes(universe, answer.query)
-        measurements.append(Measurement(answer.level, answer.query.name, attributes, answer.query.n_asked, use))
+    for draw in universe.draws():
+        (noise,) = (draw.asked.noise,) if draw.asked else draw.drawn
+        use = mechanism(noise.mechanism, noise.scale)
+        attributes = _attributes(universe, draw.query)
+        measurements.append(Measurement(draw.level, draw.query.name, attributes, draw.query.n_asked, use))
     return tuple(measurements)
 
 

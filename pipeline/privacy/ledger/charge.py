@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
@@ -12,32 +11,23 @@ from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, over_serie
 from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
+    from geography.spine import Spine
     from pipeline.model.universe import Universe
 
 
 def charge_for(
-    universe: Universe,
-    *,
-    dataset: str,
-    release: str,
-    key: MasterKey,
-    input_fingerprint: str,
-    spine_fingerprint: str,
-    level_sizes: Mapping[str, int],
-    choosing: Mapping[str, int] | None = None,
+    universe: Universe, spine: Spine, *, dataset: str, release: str, key: MasterKey, input_fingerprint: str
 ) -> Charge:
     """The charge that a ledger must accept before anything of the universe is measured.
 
     Args:
         universe: what is measured.
+        spine: the public geography. Where geounits are bypassed, their share of the budget is spent above, and what is
+            charged is the cost of a path on which none is: all cost the same.
         dataset: the ledger's name for what the universe's records are about.
         release: the release's name.
         key: the run's master key.
         input_fingerprint: of the universe's confidential records, keyed with it.
-        spine_fingerprint: of the public spine.
-        level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
-            budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
-        choosing: number of all geounits of each level, since none is bypassed by a choice; default: `level_sizes`.
 
     Raises:
         InputError: the key is a test key, or there is no noise for the budget.
@@ -45,27 +35,28 @@ def charge_for(
     run = RunFingerprint.of(
         key,
         input_fingerprint=input_fingerprint,
-        spine_fingerprint=spine_fingerprint,
+        spine_fingerprint=spine.fingerprint(),
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
     several += "" if universe.series is None else over_series(universe.series.terms.distance)
-    groups = tuple(
+    sizes = {level.name: len(level) for level in spine.levels}
+    measured = {draw.level: draw.n_measured(sizes[draw.level]) for draw in universe.draws(spine)}
+    groups = [
         Group(
             m.level,
             m.query + (BYPASSED if universe.bypass else "") + several,
             m.use.name,
             m.use.scale,
-            m.size * level_sizes[m.level],
+            m.size * measured[m.level],
         )
         for m in measurements_of(universe)
-    )
-    sizes = level_sizes if choosing is None else choosing
-    groups += tuple(
+    ]
+    groups += [
         Group(m.level, m.query + several, m.use.name, m.use.scale, m.size * sizes[m.level])
         for m in choices_of(universe)
-    )
-    return Charge(dataset, run, release, universe.neighbours, groups, series=_series_use(universe))
+    ]
+    return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))
 
 
 def _series_use(universe: Universe) -> SeriesUse | None:

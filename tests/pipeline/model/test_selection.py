@@ -11,7 +11,6 @@ import pytest
 
 from pipeline.errors import ReleaseError
 from pipeline.estimation.measurement_files import MeasurementSource, differing
-from pipeline.model.allocation import Allocation
 from pipeline.model.measure import Counts
 from pipeline.model.mixed import MixedNoise, Unmixed
 from pipeline.model.query import Query
@@ -90,8 +89,7 @@ def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framewo
 def test_the_strategy_measures_as_with_what_is_left_of_the_budget(privacy: str) -> None:
     """The noise that measuring uses and the manifest states is one."""
     one = universe(privacy)
-    level = one.strategy.level("block")
-    (noise,) = Allocation(level, (level.share,)).noises(one, level.queries[0])
+    (noise,) = next(draw.drawn for draw in one.draws() if (draw.level, draw.query.name) == ("block", "total"))
     assert noise == noise_for(one.framework, one.budget * 9 / 10, Fraction(1, 2), Fraction(1, 3), one.neighbours)
     statement = privacy_statement(one)
     stated = {(line.level, line.query): line for line in statement.noise}

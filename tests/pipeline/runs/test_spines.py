@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from releases.command import feature_module
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 
-import pipeline.model.allocation
+import pipeline.model.draw
 from auditor.program import audit
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
-from pipeline.model.allocation import allocations
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements
 from pipeline.privacy.ledger.events import replay
@@ -153,7 +152,7 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     shutil.copytree(spec.parent, tmp_path / "in")
     light = spec.read_text().replace("replicates = 2\nunbiased = true", "margins = false")
     (tmp_path / "in" / "release.toml").write_text(light)
-    monkeypatch.setattr(pipeline.model.allocation, "last_levels", both)
+    monkeypatch.setattr(pipeline.model.draw, "last_levels", both)
     directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
     monkeypatch.undo()
     assert {"headers", "noise redrawn"} & {f.check for f in audit(directory.root) if not f.passed}
@@ -208,23 +207,23 @@ def test_every_path_costs_the_budget_and_no_more_on_an_attribute_or_a_place_than
         spent = {name: np.full(found.spine.n_leaves, Fraction(0), dtype=object) for name in universe.schema.names}
         below = {level: np.full(found.spine.n_leaves, Fraction(0), dtype=object) for level in universe.level_names[:-1]}
         whole = np.full(found.spine.n_leaves, Fraction(0), dtype=object)
-        for number, allocation in enumerate(allocations(universe, found.spine)):
-            n = len(found.spine.levels[number])
-            of_kind = np.array([*allocation.shares, Fraction(0)], dtype=object)
-            share = of_kind[np.zeros(n, dtype=int) if allocation.kinds is None else allocation.kinds]
-            share = share[found.spine.leaf_ancestors(number)]
-            whole = whole + share
+        for draw in universe.draws(found.spine):
+            number = found.spine.index_of(draw.level)
+            kinds = np.zeros(len(found.spine.levels[number]), dtype=int) if draw.kinds is None else draw.kinds
+            costs = np.array([*(Fraction(1) / noise.scale for noise in draw.drawn), Fraction(0)], dtype=object)
+            cost = costs[kinds][found.spine.leaf_ancestors(number)]
+            whole = whole + cost
             for place, name in enumerate(universe.schema.names):
-                seen = [m.share for m in allocation.strategy.queries if m.query.groups[place].any()]
-                spent[name] = spent[name] + share * sum(seen, Fraction(0))
+                if draw.query.groups[place].any():
+                    spent[name] = spent[name] + cost
             for level in below:
                 if universe.level_names.index(level) < number:
-                    below[level] = below[level] + share
-        assert set(whole.tolist()) == {Fraction(1)}
+                    below[level] = below[level] + cost
+        assert set(whole.tolist()) == {universe.budget}
         for one in account.attributes:
-            assert max(spent[one.of]) * universe.budget <= Fraction(one.budget)
+            assert max(spent[one.of]) <= Fraction(one.budget)
         for one in account.places:
-            assert max(below[one.of]) * universe.budget <= Fraction(one.budget)
+            assert max(below[one.of]) <= Fraction(one.budget)
 
 
 def test_the_worst_path_counts_for_an_attribute() -> None:
