@@ -83,21 +83,19 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
             )
     for universe in release.universes:
         directory = release.run.universe(universe.name)
-        for level in universe.strategy.levels:
+        for level in universe.level_names:
             measured = [
-                (
-                    release.unchanged(directory.measurement(level.level, measured_query.query.name)),
-                    measured_query.query,
-                )
-                for measured_query in level.queries
+                (release.unchanged(directory.measurement(level, draw.query.name)), draw.query)
+                for draw in universe.draws()
+                if draw.level == level
             ]
             measured += [
                 (release.unchanged(directory.invariant(name, query.name)), query)
                 for name, query in universe.invariants
-                if name == level.level
+                if name == level
             ]
             if measured:
-                write_nmf(_folder(folder, universe) / f"{file_name('level', level.level)}.parquet", measured)
+                write_nmf(_folder(folder, universe) / f"{file_name('level', level)}.parquet", measured)
 
 
 #: Layouts of tables, of which some can be chosen -> what writes them.

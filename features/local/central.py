@@ -217,7 +217,7 @@ class CentralInput(PublicInput[CentralCounts]):
         """Publish the counts in the form of measurements, which they are, and which release they are of."""
         (universe, *_), (counts, release) = scope.universes, found
         for draw in universe.draws(scope.spine):
-            if draw.level in counts:
+            if draw.copied:
                 target = run.universe(universe.name).measurement(draw.level, draw.query.name)
                 with MeasurementWriter.open(target, run.staging, header_of(draw)) as writer:
                     writer.write(scope.spine.level(draw.level).geocodes, counts[draw.level])

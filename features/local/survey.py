@@ -115,7 +115,7 @@ class Survey(Source):
         leaves = universe.strategy.levels[-1]
         (measured,) = leaves.queries
         copied = tuple(
-            Draw(level.level, measured.query, (release.noise(level.level),))
+            Draw(level.level, measured.query, (release.noise(level.level),), copied=True)
             for level in universe.strategy.levels
             for release in self.releases
             if level.level in release.shares

@@ -18,6 +18,7 @@ from features.marginals.whole import ExactTable, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
+from pipeline.model.draw import by_level
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec
@@ -112,11 +113,12 @@ class CliqueEstimation:
         job = self.job
         out: list[dict[Clique, IntArray]] = [{} for _ in job.spine.levels]
         for universe in job.universes:
-            places = zip(job.spine.levels, universe.strategy.levels, measurement_files(job, universe), strict=True)
-            for number, (level, strategy, files) in enumerate(places):
-                for measured, file in zip(strategy.queries, files, strict=True):
+            draws = by_level(universe.draws(), job.spine.level_names)
+            places = zip(job.spine.levels, draws, measurement_files(job, universe), strict=True)
+            for number, (level, measured, files) in enumerate(places):
+                for draw, file in zip(measured, files, strict=True):
                     values = file.read(level.geocodes).values
-                    out[number][self.tree.domain.clique(measured.query.terms)] = values.astype(np.int64)
+                    out[number][self.tree.domain.clique(draw.query.terms)] = values.astype(np.int64)
         return out
 
     @cached_property

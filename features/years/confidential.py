@@ -150,16 +150,14 @@ def _check_before(job: Job, universe: Universe) -> None:
     if universe.series is None or not universe.series.terms.design:
         return
     for one in _before(job, universe.series):
-        for level in universe.strategy.levels:
-            if level.queries:
-                for path in _measurements(one.run, universe, level.level):
-                    one.unchanged(path)
-                _check_truth(one.run, universe, level.level)
+        for level in dict.fromkeys(draw.level for draw in universe.draws()):
+            for path in _measurements(one.run, universe, level):
+                one.unchanged(path)
+            _check_truth(one.run, universe, level)
 
 
 def _measurements(run: RunDirectory, universe: Universe, level: str) -> tuple[Path, ...]:
-    queries = next(stated.queries for stated in universe.strategy.levels if stated.level == level)
-    return tuple(run.main.measurement(level, measured.query.name) for measured in queries)
+    return tuple(run.main.measurement(level, draw.query.name) for draw in universe.draws() if draw.level == level)
 
 
 def _noted(run: RunDirectory, universe: Universe, level: str) -> dict[str, object]:

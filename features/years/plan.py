@@ -218,13 +218,12 @@ def _name(terms: SeriesTerms) -> str:
 def _planned(universe: Universe, terms: SeriesTerms, seconds: float = 0.0) -> DesignPlan:
     design = Design(terms.design, terms.spells, universe.neighbours) if terms.design else None
     errors = {}
-    for level in universe.strategy.levels:
-        for one in level.queries:
-            rho = universe.budget * level.share * one.share
-            if design is None:
-                scale = terms.distance * MOVED[universe.neighbours] / (2 * rho)
-                variance = NoiseSpec("discrete_gaussian", scale).variance
-                errors[level.level, one.query.name] = (math.sqrt(variance), math.sqrt(2 * variance))
-            else:
-                errors[level.level, one.query.name] = design.errors(rho)
+    for draw in universe.draws():
+        rho = universe.budget * draw.share
+        if design is None:
+            scale = terms.distance * MOVED[universe.neighbours] / (2 * rho)
+            variance = NoiseSpec("discrete_gaussian", scale).variance
+            errors[draw.level, draw.query.name] = (math.sqrt(variance), math.sqrt(2 * variance))
+        else:
+            errors[draw.level, draw.query.name] = design.errors(rho)
     return DesignPlan(_name(terms), terms.spells if terms.design else None, errors, terms.losses, seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -38,8 +37,8 @@ from pipeline.estimation.constraints import (
     published_facilities,
 )
 from pipeline.estimation.problem import invariants_of
+from pipeline.model.draw import Draw, by_level
 from pipeline.model.query import Query
-from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, release_at
 from pipeline.release.layout import RunDirectory
@@ -169,8 +168,8 @@ def revised(releases: Sequence[InSeries], *, model: bool = False) -> Revision:
     _check(releases, universe, spine, exact)
     design = _design(universe, len(releases))
     measured = [
-        [_query(releases, design, universe, spine, level.level, level.share, one) for one in level.queries]
-        for level in universe.strategy.levels
+        [_query(releases, design, universe, spine, draw) for draw in level]
+        for level in by_level(universe.draws(), spine.level_names)
     ]
     plain = histories(spine, design, measured, None, exact)
     modelled: Sequence[LevelHistory] = plain
@@ -230,13 +229,14 @@ def _check(
     if any(one.spec.universes()[0].facts for one in releases):
         raise InputError("a history does not know public shares, which these releases have")
     cells = int((~universe.structural_zeros).sum())
-    for level, known in zip(universe.strategy.levels, exact, strict=True):
-        rows = [_matrix(one.query)[:, ~universe.structural_zeros] for one in level.queries]
+    levels = by_level(universe.draws(), spine.level_names)
+    for name, draws, known in zip(spine.level_names, levels, exact, strict=True):
+        rows = [_matrix(draw.query)[:, ~universe.structural_zeros] for draw in draws]
         rows += [] if known is None else [known.matrix]
-        if not level.queries or np.linalg.matrix_rank(np.concatenate(rows)) < cells:
+        if not draws or np.linalg.matrix_rank(np.concatenate(rows)) < cells:
             raise InputError(
-                f"level {level.level!r}: a history needs queries there that determine every cell, such as detailed; "
-                f"these are {', '.join(one.query.name for one in level.queries) or 'none'}"
+                f"level {name!r}: a history needs queries there that determine every cell, such as detailed; "
+                f"these are {', '.join(draw.query.name for draw in draws) or 'none'}"
             )
     periods = len(releases)
     numbers = sum(map(len, spine.levels)) * (periods * cells) ** 2
@@ -252,20 +252,12 @@ def _matrix(query: Query) -> FloatArray:
     return (np.arange(query.size)[:, None] == query.cell_answer[None, :]).astype(np.float64)
 
 
-def _query(
-    releases: Sequence[InSeries],
-    design: Design,
-    universe: Universe,
-    spine: Spine,
-    level: str,
-    share: Fraction,
-    measured: MeasuredQuery,
-) -> SeriesQuery:
+def _query(releases: Sequence[InSeries], design: Design, universe: Universe, spine: Spine, draw: Draw) -> SeriesQuery:
     """What was measured of one query at one level in all periods, solved for the counts of each."""
-    stored = [_numbers(one, spine, level, measured.query) for one in releases]
+    stored = [_numbers(one, spine, draw.level, draw.query) for one in releases]
     values = np.array(unmixed(design, mixed_again(design, stored)))
-    matrix = _matrix(measured.query)[:, ~universe.structural_zeros]
-    return SeriesQuery(matrix, values, universe.noise_at(share, measured.share).variance)
+    matrix = _matrix(draw.query)[:, ~universe.structural_zeros]
+    return SeriesQuery(matrix, values, draw.drawn[0].variance)
 
 
 def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:

@@ -19,6 +19,7 @@ from geography.spine import Spine
 from pipeline.cost.size import basis_of_spec, possible_cells
 from pipeline.errors import InputError
 from pipeline.estimation.by_sums import MOST_CELLS_AT_ONCE, is_by_sums
+from pipeline.model.draw import by_level, everywhere
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.algebra import Basis
@@ -71,11 +72,16 @@ def _not_where_positive(spec: ReleaseSpec, universe: Universe) -> list[str]:
 
 def _not_on_sums(universe: Universe) -> list[str]:
     """Why a universe cannot be estimated on sums."""
-    levels = [(level.level, [measured.query for measured in level.everywhere]) for level in universe.strategy.levels]
+    names, draws = universe.level_names, universe.draws()
+    levels = [
+        (name, [draw.query for draw in level])
+        for name, level in zip(names, by_level(everywhere(draws), names), strict=True)
+    ]
+    positive = by_level((draw for draw in draws if draw.where_positive), names)
     coarse = [
-        level.level
-        for level in universe.strategy.levels
-        if level.where_positive and all(one.query.size < universe.schema.n_cells for one in level.where_positive)
+        name
+        for name, level in zip(names, positive, strict=True)
+        if level and all(draw.query.size < universe.schema.n_cells for draw in level)
     ]
     stated = {
         "invariants": universe.invariants,

@@ -16,6 +16,8 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
 from pipeline.estimation.by_sums import is_by_sums
+from pipeline.model.draw import by_level, everywhere
+from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
@@ -189,7 +191,7 @@ class Size:
 def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     """The sizes of the arrays of a universe that is estimated on sums; the units are those of `Size`."""
     counts = [len(level) for level in spine.levels]
-    levels = [[measured.query for measured in level.everywhere] for level in universe.strategy.levels]
+    levels = [[draw.query for draw in level] for level in by_level(everywhere(universe.draws()), spine.level_names)]
     first = narrow_from(levels)
     space = Space.of([query for level in levels[first:] for query in level])
     sums, possible = space.q.shape[1], possible_cells(universe)
@@ -198,7 +200,7 @@ def _size_on_sums(universe: Universe, spine: Spine) -> Size:
     persons = [(RECORDS if people is None else people) * spine.n_leaves / n for n in counts]
     in_family = [float(possible)]
     for level in range(1, len(counts)):
-        wide = level < first or bool(universe.strategy.levels[level].where_positive)
+        wide = level < first or spine.level_names[level] in universe.strategy.where_positive
         (times, power), most = (ON_CELLS, possible) if wide else (ON_SUMS, space.cells.size)
         cells = min(most, times * persons[level - 1] ** power)
         in_family.append(min(cells, persons[level - 1]))
@@ -291,8 +293,8 @@ def _stack(
 
 def _everywhere(universe: Universe, counts: Sequence[int]) -> int:
     """Noisy answers of all geounits that are drawn everywhere."""
-    levels = zip(counts, universe.strategy.levels, strict=True)
-    return sum(n * one.query.size for n, level in levels for one in level.everywhere)
+    of_level = dict(zip(universe.level_names, counts, strict=True))
+    return sum(of_level[draw.level] * draw.query.size for draw in everywhere(universe.draws()) if draw.own)
 
 
 def _drawn(universe: Universe, counts: Sequence[int], in_family: Sequence[float]) -> list[int]:
@@ -303,9 +305,10 @@ def _drawn(universe: Universe, counts: Sequence[int], in_family: Sequence[float]
         counts: geounits of each level.
         in_family: cells that are assumed to be positive in a parent, by the level of its children.
     """
+    levels = by_level((draw for draw in universe.draws() if draw.where_positive), universe.level_names)
     return [
-        round(sum(n * min(one.query.size, cells) for one in level.where_positive))
-        for n, cells, level in zip(counts, in_family, universe.strategy.levels, strict=True)
+        round(sum(n * min(draw.query.size, cells) for draw in level))
+        for n, cells, level in zip(counts, in_family, levels, strict=True)
     ]
 
 
@@ -320,7 +323,7 @@ def _at_top(universe: Universe, possible: int, leaves: int, people: float | None
     Where the detail is measured, most cells are empty. Where it is not, persons are spread over all cells of the
     answers of the largest query that are not.
     """
-    queries = [measured.query for measured in universe.strategy.levels[0].queries]
+    queries = _at_first_level(universe)
     largest = max(queries, key=lambda query: query.size, default=None)
     if largest is None or sum(size > 1 for size in largest.sizes) < 2:
         return float(possible)
@@ -343,7 +346,12 @@ def _positive(universe: Universe, at_top: float, leaves: float, n: int, people: 
 
 
 def _has_detail(universe: Universe) -> bool:
-    return any(measured.query.size == universe.schema.n_cells for measured in universe.strategy.levels[0].queries)
+    return any(query.size == universe.schema.n_cells for query in _at_first_level(universe))
+
+
+def _at_first_level(universe: Universe) -> list[Query]:
+    """What is measured of the area at the top."""
+    return [draw.query for draw in universe.draws() if draw.own and draw.level == universe.level_names[0]]
 
 
 def _filled(cells: int, leaves: float, people: float | None, *, common: bool) -> float:
@@ -369,7 +377,8 @@ def _has_few_sums(few: float, children: int, k: float, level: int) -> bool:
 def _few_sums(universe: Universe) -> float:
     """The sums that all precisions are weights on, besides the detail; infinite where the detail is not measured."""
     coarse = list(universe.strategy.distinct_queries())
-    measured = [[own.query.size for own in level.queries] for level in universe.strategy.levels]
+    draws = by_level((draw for draw in universe.draws() if draw.own), universe.level_names)
+    measured = [[draw.query.size for draw in level] for level in draws]
     if universe.bounds or not all(universe.schema.n_cells in sizes for sizes in measured):
         return math.inf
     coarse = [query for query in coarse if query.size < universe.schema.n_cells]

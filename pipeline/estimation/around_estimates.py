@@ -32,6 +32,7 @@ import scipy.sparse as sp
 
 from pipeline.estimation.knowledge import IntervalRule
 from pipeline.estimation.subtree_answers import KeptAnswers, Rows
+from pipeline.model.draw import everywhere
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
 from postprocess.downward.compared import LEAST_COMPARED, Ends, SmallNumbers, Squares
@@ -55,8 +56,9 @@ WIDE = 2048
 
 def _measured(universe: Universe, estimator: str, level: int) -> list[Marginal]:
     """The queries that estimates are made of: measured at a level, or, with the full estimator, below it."""
-    levels = universe.strategy.levels[level : None if estimator == "full" else level + 1]
-    return [universe.source.measured(own.query) for each in levels for own in each.everywhere]
+    levels = universe.level_names[level : None if estimator == "full" else level + 1]
+    draws = everywhere(universe.draws())
+    return [universe.source.measured(draw.query) for draw in draws if draw.own and draw.level in levels]
 
 
 def measured_within(universe: Universe, estimator: str, query: Marginal, level: int) -> int:

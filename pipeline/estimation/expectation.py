@@ -126,7 +126,7 @@ class Expectation:
 
     @cached_property
     def _draws(self) -> tuple[Draw, ...]:
-        return tuple(draw for draw in everywhere(self.universe.draws()) if draw.asked is None)
+        return tuple(draw for draw in everywhere(self.universe.draws()) if draw.own)
 
     @cached_property
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
@@ -142,9 +142,7 @@ class Expectation:
     def noise(self, universe: Universe | None = None) -> Mapping[Place, Noise]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
         return {
-            (draw.level, draw.query.name): draw.noises[0]
-            for draw in (universe or self.universe).draws()
-            if draw.asked is None
+            (draw.level, draw.query.name): draw.noises[0] for draw in (universe or self.universe).draws() if draw.own
         }
 
     def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:

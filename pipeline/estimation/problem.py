@@ -106,7 +106,7 @@ def with_positive(problem: Problem, job: Job, universe: Universe, level: int, re
 
 def _completed(universe: Universe) -> tuple[Marginal, ...]:
     """All queries that are measured, or known exactly, at some level."""
-    queries = [draw.query for draw in universe.draws() if draw.asked is None]
+    queries = [draw.query for draw in universe.draws() if draw.own]
     return (*queries, *(query for _, query in universe.invariants))
 
 

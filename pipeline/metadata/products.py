@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import drawn_where_positive, measured, resource, selected
+from pipeline.model.draw import Draw
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
@@ -124,9 +125,9 @@ def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
 
 def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
-        for level in universe.strategy.levels:
-            for path in universe.source.files(of.run) if level.queries else ():
-                yield ProductFile(path, universe.name, level.level)
+        for level in dict.fromkeys(draw.level for draw in universe.draws() if draw.own):
+            for path in universe.source.files(of.run):
+                yield ProductFile(path, universe.name, level)
 
 
 def _replaced(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -149,29 +150,26 @@ def _invariants(of: ReleaseScope) -> Iterator[ProductFile]:
             yield ProductFile(path, universe.name, level, query)
 
 
-def _answers_of_strategy(of: ReleaseScope, *, where_positive: bool) -> Iterator[ProductFile]:
-    """Of each query of each level; those that are drawn only where the released parent is positive, or the others."""
+def drawn_files(of: ReleaseScope, which: Callable[[Draw], bool]) -> Iterator[ProductFile]:
+    """The files of some draws."""
     for universe in of.universes:
-        folder = of.run.universe(universe.name)
-        path_of = folder.positive if where_positive else folder.measurement
-        for level in universe.strategy.levels:
-            for one in level.where_positive if where_positive else level.everywhere:
-                yield ProductFile(path_of(level.level, one.query.name), universe.name, level.level, one.query)
+        for draw in universe.draws():
+            if which(draw):
+                folder = of.run.universe(universe.name)
+                path = (folder.positive if draw.where_positive else folder.measurement)(draw.level, draw.query.name)
+                yield ProductFile(path, universe.name, draw.level, draw.query)
 
 
 def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:
-    return _answers_of_strategy(of, where_positive=False)
+    return drawn_files(of, lambda draw: draw.own and not draw.where_positive)
 
 
 def _positive(of: ReleaseScope) -> Iterator[ProductFile]:
-    return _answers_of_strategy(of, where_positive=True)
+    return drawn_files(of, lambda draw: draw.where_positive)
 
 
 def _added(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for one in universe.added:
-            path = of.run.universe(universe.name).measurement(one.level, one.query.name)
-            yield ProductFile(path, universe.name, one.level, one.query)
+    return drawn_files(of, lambda draw: draw.asked is not None)
 
 
 def _selected(of: ReleaseScope) -> Iterator[ProductFile]:

@@ -58,7 +58,9 @@ class Draw:
             stands for it; None where all are of the first kind.
         where_positive: only the answers are drawn that are positive in the released parent. The budget is charged as if
             all were; linear estimates do not use them.
+        share: of what the strategy may spend, that of the first kind, exact; 0 for what others drew.
         asked: of the answer of a question, which stands beside what the strategy measures; else None.
+        copied: from another release, of the same records.
     """
 
     level: str
@@ -67,7 +69,14 @@ class Draw:
     drawn: tuple[NoiseSpec, ...] = ()
     kinds: NDArray[np.signedinteger] | None = None
     where_positive: bool = False
+    share: Fraction = Fraction(0)
     asked: AddedAnswer | None = None
+    copied: bool = False
+
+    @property
+    def own(self) -> bool:
+        """Whether the release measures it itself."""
+        return self.asked is None and not self.copied
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits in which something is drawn, given those of the level."""
@@ -113,7 +122,8 @@ def budgeted(
         for measured in level.queries:
             drawn = tuple(universe.noise_at(share, measured.share) for share in shares)
             noises = tuple(on_counts(one) for one in drawn)
-            draws.append(Draw(level.level, measured.query, noises, drawn, kinds, measured.where_positive))
+            share = shares[0] * measured.share
+            draws.append(Draw(level.level, measured.query, noises, drawn, kinds, measured.where_positive, share))
     return (*draws, *(Draw(one.level, one.query, (one.noise,), asked=one) for one in universe.added))
 
 

@@ -218,7 +218,11 @@ class Universe:
         Raises:
             InputError: there is no noise for a part of the budget.
         """
-        return self.source.draws(self, spine, sizes)
+        return self._draws if spine is None and sizes is None else self.source.draws(self, spine, sizes)
+
+    @cached_property
+    def _draws(self) -> tuple[Draw, ...]:
+        return self.source.draws(self, None, None)
 
     def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
         """The noise on a query that gets `share` of a level's share; InputError where there is none."""

@@ -1,6 +1,6 @@
 """The noise that a share of the budget buys: its scale as an exact fraction, and its variance.
 
-The variance of a measurement is `noise_for(...).variance`. Its arguments are those of `model.allocation`: the shares of
+The variance of a measurement is `noise_for(...).variance`. Its arguments are those of `model.draw`: the shares of
 level and query, and `Universe.strategy_budget`, into which goes how far one person moves a number.
 """
 

@@ -178,11 +178,11 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     # Where there is no budget there is no noise for it, which is said by whoever looks for some.
     own = universe.own_budget / universe.budget if universe.budget else Fraction(0)
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
-    for level in universe.strategy.levels:
-        for measured in level.queries:
-            spec = universe.noise_at(level.share, measured.share)
-            share = rest * level.share * measured.share
-            yield _noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share)
+    draws = universe.draws()
+    for draw in draws:
+        if draw.own:
+            noise = draw.drawn[0]
+            yield _noise_statement(draw.level, draw.query.name, noise.mechanism, noise.scale, rest * draw.share)
     for selection in universe.selections:
         select, noise, part = (
             selection.select,

@@ -93,12 +93,12 @@ def estimate_release(
 def _check_folder(folder: Path, spec: ReleaseSpec, universes: tuple[Universe, ...]) -> None:
     """Refuse, before anything is computed, a folder in which files are missing."""
     for universe in universes:
-        for level in universe.strategy.levels:
-            place = _place(folder, universe)
-            exact = [query for name, query in universe.invariants if name == level.level]
-            if (level.queries or exact) and not level_files(place, level.level):
+        place, measured = _place(folder, universe), {draw.level for draw in universe.draws() if draw.own}
+        for level in universe.level_names:
+            exact = any(name == level for name, _ in universe.invariants)
+            if (level in measured or exact) and not level_files(place, level):
                 raise InputError(
-                    f"{place}: no file {level.level}.parquet, nor a folder {level.level} with Parquet files; the spec "
+                    f"{place}: no file {level}.parquet, nor a folder {level} with Parquet files; the spec "
                     f"{spec.source} has measurements at that level"
                 )
 
@@ -121,7 +121,7 @@ def _take_in(job: Job, folder: Path) -> None:
                     None if draw.kinds is None else draw.kinds[draw.kinds >= 0],
                 )
                 for draw in draws
-                if draw.asked is None
+                if draw.own
             ]
             expected += [
                 Wanted(query, exact_header(level.name, query), level.geocodes)

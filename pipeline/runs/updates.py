@@ -67,8 +67,8 @@ def updated_spec(
     Raises:
         InputError: an answer cannot be used with this release, or is used already.
     """
-    levels = [level for universe in before.spec.universes() for level in universe.strategy.levels]
-    if given and (drawn := [one.query.name for level in levels for one in level.where_positive]):
+    draws = [draw for universe in before.spec.universes() for draw in universe.draws()]
+    if given and (drawn := [draw.query.name for draw in draws if draw.where_positive]):
         raise InputError(
             f"{before.run.root}: no version with answers is made of it: {drawn[0]!r} was drawn only where the released "
             "area above is positive, which such a version may change; use the answer beside the release"
