@@ -67,31 +67,6 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
     assert configured_source(without, load_settings(key=f"command:cat '{tmp_path / 'key'}'")).read() == key
 
 
-@pytest.mark.parametrize(
-    "line", ['key = "command:touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
-)
-def test_a_folder_that_somebody_else_made_names_no_commands(line: str, tmp_path: Path) -> None:
-    """The attack: an archive with a spec and a spinewise.toml, unpacked and run."""
-    Path("spinewise.toml").write_text(f"workers = 2\n{line}\n")
-    user = tmp_path / "config" / "spinewise" / "settings.toml"
-    with pytest.raises(
-        InputError, match=rf"{line.split()[0]}: a file of the current folder may not name commands"
-    ) as no:
-        load_settings()
-    advice = str(no.value).rpartition("settings.toml: ")[2]
-    assert advice == f'trust = ["{Path.cwd()}"]'
-    Path("spinewise.toml").write_text(f"{line}\n{advice}\n")
-    with pytest.raises(InputError, match="a folder cannot trust itself"):
-        load_settings()
-    Path("spinewise.toml").write_text(f"{line}\n")
-    user_says(tmp_path, 'trust = ["/elsewhere"]')
-    with pytest.raises(InputError, match="unless you trust the folder"):
-        load_settings()
-    user_says(tmp_path, advice)
-    assert line.split('"')[1] in load_settings().model_dump().values()
-    assert user.is_file()
-
-
 #: A value of each setting as TOML, which is not the default, and the value that it is then.
 VALUES: dict[str, tuple[str, object]] = {
     "out": ('"/elsewhere"', Path("/elsewhere")),
