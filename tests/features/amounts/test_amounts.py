@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from releases.command import feature_module
 from releases.jobs import BLOCKS, JOBS, SORTS, jobs, write_jobs
 from releases.jobs import Job as JobRow
+from releases.made_case import made_case
 from releases.mutant import resealed
-from releases.small import run
 from releases.wages import BALANCES, OVER, write_wages
 
 import pipeline.records.columns as columns
@@ -253,19 +252,16 @@ def test_sums_below_0_are_left_out_with_the_numbers_of_records_that_their_interv
         assert [table.name for table in side.universes[1].tables] == ["total", "sex", "detailed"]
 
 
-@pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_wages(tmp_path_factory.mktemp("clipped"), OVER, ("replicates = 4", "replicates = 2"))
+@pytest.fixture
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The case of the matrix with counts beyond the clip: its spec, and out/."""
+    return made_case(tmp_path_factory, "wages")
 
 
-@pytest.fixture(scope="module")
-def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(spec, tmp_path_factory.mktemp("clipped released"))
-
-
-def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The power of what the case shows: amounts clipped before they are looked at are never beyond the clip."""
-    universe, spine = load_spec(spec).universes()[1], read_spine(load_spec(spec).geography)
+    spec = load_spec(made / "wages.toml")
+    universe, spine = spec.universes()[1], read_spine(spec.geography)
     sound = tabulate(universe.require_input(), universe.schema, spine)
     assert sound.toarray()[:, [2, 5]].sum() >= 5
 
@@ -298,10 +294,10 @@ def _column(companion: str, key: str) -> Callable[[dict[str, Any]], None]:
     ids=["clip of sums", "clip of counts", "column of sums", "column of counts"],
 )
 def test_another_clip_or_column_in_the_public_spec_is_found(
-    release: Path, tmp_path: Path, companion: str, change: Callable[[dict[str, Any]], None]
+    made: Path, tmp_path: Path, companion: str, change: Callable[[dict[str, Any]], None]
 ) -> None:
     """By the second program, as the noise depends on both; a clip of sums that is stated lower by the checker, too."""
-    copy = Path(shutil.copytree(release, tmp_path / release.name))
+    copy = Path(shutil.copytree(made / "out" / "wages", tmp_path / "wages"))
     stated = fingerprints(copy)
     resealed(copy, change)
     changed = fingerprints(copy)
@@ -359,30 +355,8 @@ def test_noise_and_ledger_tell_columns_and_stand_ins_with_equal_counts_apart(tmp
         assert all(old != new for old, new in zip(own, changed, strict=True))
 
 
-@pytest.fixture(scope="module")
-def judged_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_wages(tmp_path_factory.mktemp("judged"), *BALANCES, ("replicates = 4", "replicates = 2"))
-
-
-@pytest.fixture(scope="module")
-def judged(judged_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Into whose restricted/ errors are written."""
-    return run(judged_spec, tmp_path_factory.mktemp("judged released"))
-
-
-def table(judged: Path, level: str, universe: str = "") -> pd.DataFrame:
-    return pd.read_parquet(judged / f"public/{universe}tables/total/{level}.parquet").set_index("geocode")
-
-
-def found(data: Mapping[str, Any], level: str, name: str = "total") -> Mapping[str, Any]:
-    wanted = ("wages", name, level)
-    (one,) = (one for one in data["tables"] if (one["universe"], one["table"], one["level"]) == wanted)
-    assert isinstance(one, Mapping)
-    return one
-
-
-def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
-    plan = feature_module("features.plan.release_plan").plan_release(spec, 1)
+def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(made: Path) -> None:
+    plan = feature_module("features.plan.release_plan").plan_release(made / "wages.toml", 1)
     assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
     assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
     rows = {(row.level, row.query): row for row in plan.universes[2].rows}
