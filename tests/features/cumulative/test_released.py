@@ -358,16 +358,13 @@ def test_tables_that_are_estimated_together_are_not_cumulated() -> None:
         parse_spec(f"{WIDE}\n[tables]\nage = {{ query = 'age', cumulative = true }}\n")
 
 
-def _stated(spec: ReleaseSpec) -> dict[str, Any]:
-    return dict(spec.public_dict()["tables"])
-
-
 def test_the_published_spec_has_it_as_it_was_stated() -> None:
     """What is measured, and with what noise, is the same with and without; old specs have no new key."""
     of_main = 'total = "total"\nsex ='
     stated = TOWN.replace(of_main, 'total = "total"\nage = { query = "age", cumulative = true }\nsex =')
     spec, without = parse_spec(stated), parse_spec(stated.replace(", cumulative = true", ""))
-    assert _stated(spec)["age"] == {**_stated(without)["age"], "cumulative": True}
+    tables, plain = (dict(one.public_dict()["tables"]) for one in (spec, without))
+    assert tables["age"] == {**plain["age"], "cumulative": True}
     assert [one.privacy_fingerprint() for one in spec.universes()] == [
         one.privacy_fingerprint() for one in without.universes()
     ]

@@ -149,7 +149,7 @@ def test_mixtures_are_about_proportional() -> None:
 
 
 #: Persons: residence (household, quarters) x age (3 groups); households: kinds 0 .. 3.
-HOUSEHOLD, AGES, KINDS = 2, 3, 4
+AGES, KINDS = 3, 4
 
 
 def query(name: str, residence: list[int], age: list[int]) -> Marginal:
