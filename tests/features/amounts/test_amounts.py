@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -52,13 +50,11 @@ _UNIT = 'unit = "10"\n'
         (_UNIT, "", "companions.wages.unit: missing"),
         ('amount = "wage"\n', "", "companions.wages.between: only for a companion of an amount"),
         ('["0", "500"]', '["0", "500.5"]', "both whole multiples of a unit"),
-        ('["0", "500"]', '["0", "505"]', "both whole multiples of a unit"),
         ('["0", "500"]', '["500", "0"]', "the lower end must be below"),
         ('["0", "500"]', '["0", "x"]', "companions.wages.between"),
         ('["0", "500"]', '["0"]', "companions.wages.between: found a list of 1 entry; at least 2 are needed"),
         ('["0", "500"]', '["0", "1", "2"]', "found a list of 3 entries; at most 2 are allowed"),
         ('["0", "500"]', "[0]", 'write it in quotes, "0"'),
-        (_UNIT, _UNIT + 'invariants = { county = ["total"] }\n', "sums of an amount are never published exactly"),
         (_UNIT, _UNIT + "structural_zeros = [ { sex = \"f\" } ]\n", "companions.wages.structural_zeros: not for"),
         (_UNIT, _UNIT + "structural_zeros = \"sex == f\"\n", "companions.wages.structural_zeros: not for"),
         (_UNIT, _UNIT + 'input = { file = "p.csv", form = "microdata", geocode = "b" }\n', "records are the release"),
@@ -275,35 +271,26 @@ def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(made: Path, monkeyp
     assert counted.toarray()[:, [2, 5]].sum() == 0
 
 
-def _ends(companion: str) -> Callable[[dict[str, Any]], None]:
-    return lambda found: dict(found["spec"]["companions"])[companion].update(between=["0", "300"])
-
-
-def _column(companion: str, key: str) -> Callable[[dict[str, Any]], None]:
-    return lambda found: dict(found["spec"]["companions"])[companion].update({key: "balance"})
-
-
 @pytest.mark.parametrize(
-    ("companion", "change"),
+    ("companion", "key", "value"),
     [
-        ("wages", _ends("wages")),
-        ("over", _ends("over")),
-        ("wages", _column("wages", "amount")),
-        ("over", _column("over", "count_clipped")),
+        ("wages", "between", ["0", "300"]),
+        ("over", "between", ["0", "300"]),
+        ("wages", "amount", "balance"),
+        ("over", "count_clipped", "balance"),
     ],
-    ids=["clip of sums", "clip of counts", "column of sums", "column of counts"],
 )
 def test_another_clip_or_column_in_the_public_spec_is_found(
-    made: Path, tmp_path: Path, companion: str, change: Callable[[dict[str, Any]], None]
+    made: Path, tmp_path: Path, companion: str, key: str, value: object
 ) -> None:
     """By the second program, as the noise depends on both; a clip of sums that is stated lower by the checker, too."""
     copy = Path(shutil.copytree(made / "out" / "wages", tmp_path / "wages"))
     stated = fingerprints(copy)
-    resealed(copy, change)
+    resealed(copy, lambda manifest: dict(manifest["spec"]["companions"])[companion].update({key: value}))
     changed = fingerprints(copy)
     assert {name for name in stated if stated[name] != changed[name]} == {companion}
     assert not all(found.passed for found in audit(copy))
-    if change.__qualname__.startswith("_ends") and companion == "wages":
+    if (companion, key) == ("wages", "between"):
         problems = examine(copy).problems
         assert any("sums that so many records cannot have" in text or "units for" in text for text in problems)
 

@@ -301,7 +301,6 @@ def test_numbers_are_those_up_to_each_value(stated: str, term: str, labels: list
 @pytest.mark.parametrize(
     ("query", "term", "told"),
     [
-        ("age * sex", "true", "has 2 attributes with several values; say which"),
         ("total", "true", "the query 'total' has 0 attributes with several values"),
         ("age", '"sex"', "'sex' is not in the query 'age'; name one of age"),
         ("age", '""', "'' is not in the query 'age'; name one of age"),

@@ -46,28 +46,6 @@ from pipeline.spec.release_spec import load_spec
 from postprocess.errors import SolverError
 
 
-def test_a_leaf_whose_households_cannot_be_filled_is_named(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Of the release of the matrix, of which the persons in the households of a block are gone."""
-    made = made_case(tmp_path_factory, "one_town")
-    run = RunDirectory(Path(shutil.copytree(made / "out" / "one-town", tmp_path / "one-town")))
-    spec = load_spec(made / "release.toml")
-    job = Job(run, spec, spec.universes(), read_spine(spec.geography), Workers(1), Silent())
-    run.staging.mkdir()
-    files, leaves = [job.folder(universe) for universe in job.universes], job.spine.leaf_level
-    persons = read_histogram(job.readable(files[0].histogram(leaves.name)), leaves.geocodes, job.universes[0].schema)
-    dense = persons.toarray()
-    leaf = int(np.flatnonzero(dense[:, :16].sum(axis=1))[2])
-    dense[leaf, :16] = 0
-    for one in files:
-        one.microdata.unlink()
-    households = [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
-    with pytest.raises(SolverError, match=f"^block {leaves.geocodes[leaf]}: its persons cannot be"):
-        publish_joined_records(job, households, sp.csr_array(dense))
-    assert not any(one.microdata.exists() for one in files)
-
-
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
@@ -289,6 +267,24 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def release(released: Path) -> Release:
     return open_release(released)
+
+
+def test_a_leaf_whose_households_cannot_be_filled_is_named(released: Path, tmp_path: Path) -> None:
+    """With the persons in the households of a block gone."""
+    run = RunDirectory(Path(shutil.copytree(released, tmp_path / "homes")))
+    spec = load_spec(released.parents[1] / "release.toml")
+    job = Job(run, spec, spec.universes(), read_spine(spec.geography), Workers(1), Silent())
+    files, leaves, schema = [job.folder(each) for each in job.universes], job.spine.leaf_level, job.universes[0].schema
+    persons = read_histogram(job.readable(files[0].histogram(leaves.name)), leaves.geocodes, schema).toarray()
+    at_home = np.array(["household" in label for label in schema.cell_labels()])
+    leaf = int(np.flatnonzero(persons[:, at_home].sum(axis=1))[2])
+    persons[leaf, at_home] = 0
+    for one in files:
+        one.microdata.unlink()
+    households = [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
+    with pytest.raises(SolverError, match=f"^block {leaves.geocodes[leaf]}: its persons cannot be"):
+        publish_joined_records(job, households, sp.csr_array(persons))
+    assert not any(one.microdata.exists() for one in files)
 
 
 def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:

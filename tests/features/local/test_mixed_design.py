@@ -66,8 +66,6 @@ _CENTRAL = '[collect.central]\nrelease = "register"\nrho = "1"\nlevels = { count
     [
         ("answers", 'framework = "local"', 'framework = "pure"\nepsilon = "1"', 'found "pure"; with [collect]'),
         ("answers", '"local"', '"local"\nepsilon = "1"', "each report has spent its own epsilon"),
-        ("answers", '"local"', '"local"\ndataset = "d"', "privacy.dataset: not with framework"),
-        ("answers", "direct_encoding", "rapor", "collect.mechanism: 'rapor' is not a mechanism; did you mean 'rappor'"),
         ("answers", "direct_encoding", "randomised_response", "for 2 values; the schema has 4 cells"),
         ("answers", 'epsilon = "1"', 'epsilon = "-2"', "collect.parameters.epsilon: found '-2'"),
         ("answers", "direct_encoding", "rappor", "collect.parameters.epsilon: rappor has no such parameter"),

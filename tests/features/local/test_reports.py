@@ -34,8 +34,7 @@ from features.local.confidential import Deduplicator, count_reports
 from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
-from pipeline.confidential.custody import KeySource
-from pipeline.errors import InputError, RecordsError, RefusedError
+from pipeline.errors import RecordsError, RefusedError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.reading.release import open_release
@@ -53,11 +52,6 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """Its release."""
     return RunDirectory(made_case(tmp_path_factory, "survey") / "out" / "survey")
-
-
-def test_there_is_no_noise_to_audit(released: RunDirectory) -> None:
-    with pytest.raises(InputError, match="no noise was drawn here"):
-        feature_module("features.audit.finished").audit_release(released, KeySource(), None, 1, lambda _: None)
 
 
 def test_sums_of_some_leaves_have_the_errors_of_their_reports(survey: Survey, released: RunDirectory) -> None:

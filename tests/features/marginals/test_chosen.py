@@ -306,19 +306,6 @@ def again(chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
-ATTRIBUTES_OF_FOUR = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
-
-
-def _terms(
-    framework: Framework, neighbours: Neighbours, records: int = 1, weight: int = 1, further: int | None = None
-) -> ChoiceTerms:
-    weights = {} if weight == 1 else {"a * b": weight}
-    section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]
-    return ChoiceTerms(
-        section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3)
-    )
-
-
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
 @pytest.mark.parametrize(("records", "weight", "further"), [(1, 1, None), (3, 2, None), (1, 3, None), (3, 2, 2)])
@@ -326,7 +313,10 @@ def test_statement_ledger_and_declared_budget_agree(
     framework: Framework, neighbours: Neighbours, records: int, weight: int, further: int | None
 ) -> None:
     """The ledger's price of each part is what the account says of it, all of them are the cost; all else is left."""
-    terms = _terms(framework, neighbours, records, weight, further)
+    weights = {} if weight == 1 else {"a * b": weight}
+    section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]
+    attributes = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
+    terms = ChoiceTerms(section, attributes, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3))
     assert terms.scale * weight * MOVED[neighbours] == terms.epsilon
     moved, several = MOVED[neighbours], records ** (2 if framework == "zcdp" else 1)
     assert terms.rounds == 3 + (further or 0)
@@ -339,13 +329,9 @@ def test_statement_ledger_and_declared_budget_agree(
     assert sum(prices) == terms.cost == terms.budget - terms.rest
     assert terms.cost <= terms.budget * (Fraction(1, 7) + Fraction(1, 9))
     assert terms.cost > terms.budget * (Fraction(1, 7) + Fraction(1, 9)) * Fraction(9999, 10000)
-    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for _, (use, n) in _account(terms, moved)]
+    of: Any = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
+    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for _, (use, n) in earlier_of(of, moved)]
     assert sum(cost * several for cost in of_one if cost is not None) == terms.cost
-
-
-def _account(terms: ChoiceTerms, moved: int) -> Sequence[tuple[Any, tuple[Any, int]]]:
-    of = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
-    return earlier_of(of, moved)  # type: ignore[arg-type]
 
 
 def test_a_spec_promises_what_it_declares_before_and_after_the_choice(chosen: Path) -> None:

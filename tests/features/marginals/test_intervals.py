@@ -6,6 +6,7 @@ releases are all that they are made of.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -52,7 +53,7 @@ def _truth(people: Population) -> list[list[IntArray]]:
     return [[people.table(bag, level) for bag in people.tree.bags] for level in range(3)]
 
 
-def _measured(design: CliqueDesign, people: Population, key: int) -> list[dict[Clique, IntArray]]:
+def _measured(design: CliqueDesign, people: Population, key: int) -> list[Mapping[Clique, IntArray]]:
     return [noisy_again(design, whole, level, Seed(1000 + key), 0) for level, whole in enumerate(_truth(people))]
 
 

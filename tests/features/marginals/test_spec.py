@@ -211,7 +211,6 @@ _NOWHERE = "\n".join(f'{level} = {{ "tenure * rooms" = 0 }}' for level in ("coun
 
 #: The beginning of the one sentence after the file, what stands later in it, and the changes.
 _REFUSED: list[tuple[str, str, Sequence[Change]]] = [
-    ("marginals.cliques", "found the attribute 'room'; ", [(_LAST, '["tenure", "room"]]')]),
     ("marginals.cliques", "none has the attribute 'rooms'; ", [(_LAST, '["tenure", "car"]]')]),
     ("marginals.cliques", "found tenure x rooms", [(_LAST, f'{_LAST[:-1]}, ["rooms", "tenure"]]')]),
     ("marginals.cliques", "form no tree: ", [RING]),

@@ -244,11 +244,6 @@ def test_a_page_works_and_what_is_put_into_it_does_not_run(
 _MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
 
 
-@pytest.fixture
-def release(mapped_town: Release) -> Release:
-    return mapped_town
-
-
 def words(release: Release, table: str, level: str, code: str, label: str) -> str:
     """A number with its interval as the page has to say it, from the Parquet file and the exact facts."""
     row = release.table(table, level).loc[code]

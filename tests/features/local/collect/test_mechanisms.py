@@ -470,7 +470,7 @@ def test_texts_that_are_no_bits(text: str, fault: int) -> None:
 )
 def test_texts_that_are_no_numbers(text: str, fault: int) -> None:
     decoded = DirectEncoding(12, HALF).decode([text, "03"])
-    assert decoded.faults.tolist() == [fault, 0]
+    assert decoded.faults.tolist() == [fault, 0], FAULTS[fault]
     assert decoded.reports[-1].tolist() == [3]
 
 
