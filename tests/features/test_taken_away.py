@@ -270,7 +270,6 @@ def _keys(root: Path) -> set[tuple[str, str]]:
 _OF_SPECS = (
     "tests/pipeline/spec",
     "tests/pipeline/metadata/test_products.py",
-    "tests/pipeline/publishing/test_public_inputs.py",
     "tests/pipeline/runs/test_within.py",
 )
 

@@ -107,6 +107,14 @@ REFUSED: Final[Sequence[Refusal]] = (
             "at most 5 (group",
         ),
     ),
+    Refusal("town", ('key = "insecure-test:1"', 'dataset = "town"'), ("companions.units.privacy.dataset: missing",)),
+    Refusal(
+        "chosen",
+        ('dataset = "people"', 'dataset = "people"\nkey = "insecure-test:1"'),
+        ("a run with a test key is not a release",),
+        run_of("release.toml"),
+    ),
+    Refusal("chosen", lambda folder: (folder / KEY).unlink(), ("key file key: cannot be opened",)),
 )
 
 

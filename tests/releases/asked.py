@@ -94,17 +94,20 @@ def write_workers(folder: Path, *changes: tuple[str, str], n: int = 400, seed: i
 def ledger_of(
     folder: Path,
     *,
+    dataset: str = "workers",
     budget: str = "1",
     framework: str = "zcdp",
     neighbours: str = "change-one",
-    purposes: dict[str, Fraction] | None = None,
+    **more: Any,
 ) -> Iterator[Path]:
-    """A ledger beside the spec with the dataset, named by the settings; its file. New keys are `keys_in_turn`."""
+    """A ledger beside the spec with the dataset, named by the settings; its file. New keys are `keys_in_turn`.
+
+    `more` is what else `open_dataset` takes: purposes, units, numbers that may be exact.
+    """
     place, state = folder / "ledger.sqlite", folder / "state"
     with Ledger.open(str(place), create=True, state=state) as ledger:
         ledger.open_dataset(
-            "workers", population="made up", framework=framework, budget=Fraction(budget), neighbours=neighbours,
-            purposes=purposes,
+            dataset, population="made up", framework=framework, budget=Fraction(budget), neighbours=neighbours, **more
         )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", str(place))
@@ -122,11 +125,11 @@ def keys_in_turn(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MasterKey, "generate", lambda: MasterKey(hashlib.sha256(b"key %d" % next(number)).digest()))
 
 
-def spent(place: Path) -> Fraction:
+def spent(place: Path, dataset: str = "workers") -> Fraction:
     """What the ledger has of the dataset."""
     with Ledger.open(str(place), state=place.parent / "state") as ledger:
         assert ledger.verify() == ()
-        return ledger.dataset("workers").spent
+        return ledger.dataset(dataset).spent
 
 
 def asking(module: str) -> Any:

@@ -56,6 +56,11 @@ _CHOICE, _CHOSEN = "features.marginals.choice:", "features.marginals.confidentia
 _PLACE = "pipeline/runs/test_positive.py::test_what_is_drawn_has_the_noise_of_its_place_among_all_answers"
 _OWN, _POSITIVE = "pipeline.model.series:SeriesPeriod.own", "pipeline.confidential.positive:"
 _CUT = "features/cumulative/test_released.py::"
+_SETTINGS, _TRUST = "pipeline.execution.settings:", "pipeline.execution.settings:_check_trust"
+_SET = "pipeline/execution/test_settings.py::"
+_EACH = f"{_SET}test_each_setting_of_a_folder_untrusted_and_trusted"
+_DEMAND = f"{_SET}test_a_requirement_holds_whoever_makes_it"
+_FOLDERS = "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]"
 
 TESTED: tuple[Mutant, ...] = (
     # Series
@@ -122,6 +127,29 @@ TESTED: tuple[Mutant, ...] = (
            "if not charges or not same_groups(charges, charge.groups)", "if not charges",
            "features/questions/test_answering.py::"
            "test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again"),
+    # What a folder may set
+    _found("only the list of what needs trust is refused, and a setting is missing there", _TRUST,
+           "if name not in (*HARMLESS, *REQUIREMENTS)]", 'if name in NEEDS_TRUST and name != "state"]', _EACH),
+    _found("one trusted folder of several suffices", _TRUST, "if folder not in trusted]", "if not trusted]", _EACH),
+    _found("where a link leads is all that is looked at", _TRUST, _FOLDERS, "[path.resolve().parent]", _EACH),
+    _found("a link is followed to a folder that is not trusted", _TRUST,
+           _FOLDERS, "[Path.cwd().resolve(), path.parent.resolve()]",
+           f"{_SET}test_a_link_from_a_trusted_folder_to_another_is_not_followed"),
+    _found("what is below a trusted folder is trusted", _TRUST, "if folder not in trusted]",
+           "if not any(folder.is_relative_to(one) for one in trusted)]", _EACH),
+    _found("a folder trusts itself", _TRUST, 'if "trust" in project.content:', "if False:", _EACH),
+    _found("a requirement is overridden", f"{_SETTINGS}load_settings",
+           "if _demanded(name, places) is not None}", "if False}", _DEMAND),
+    _found("the user's requirement is not asked for", f"{_SETTINGS}load_settings",
+           "_demanded(name, places) is", "_demanded(name, places[:-1]) is", _DEMAND),
+    _found("a relative folder is trusted", f"{_SETTINGS}_trusted", "if not folder.is_absolute():", "if False:",
+           f"{_SET}test_trust_is_of_a_folder_and_not_of_wherever_one_is"),
+    _found("a relative SPINEWISE_CONFIG is trusted", _TRUST, " and path.is_absolute():", ":",
+           f"{_SET}test_a_file_that_is_named_by_a_path_from_here_is_this_folders"),
+    _found("the user's file names a key of the current folder", f"{_SETTINGS}load_settings", "_check_own(user)", "pass",
+           f"{_SET}test_the_users_own_file_names_keys_and_budgets_by_whole_paths"),
+    _found("the file is read a second time after the check", f"{_SETTINGS}load_settings", "|= place.content\n",
+           "|= place.content if place.file is None else _content(place.file)\n", f"{_SET}test_each_file_is_read_once"),
 )  # fmt: skip
 #: Of which the test makes releases.
 TESTED_SLOWLY: tuple[Mutant, ...] = (

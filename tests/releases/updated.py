@@ -39,7 +39,7 @@ def charged_release(
 ) -> Iterator[tuple[Path, Path]]:
     """The spec and the release, while its ledger is there."""
     spec = write_workers(folder / "in", *changes)
-    with ledger_of(folder / "in", **{"budget": "9", **ledger}):  # type: ignore[arg-type]
+    with ledger_of(folder / "in", **{"budget": "9", **ledger}):
         yield spec, run_release(spec, folder / "out", key_file=key_of(folder / "in", number))
 
 

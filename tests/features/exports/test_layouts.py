@@ -104,8 +104,8 @@ def test_columns_that_a_database_does_not_tell_apart_are_refused(tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def books(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return export_release(open_finished(surveyed, check_hashes=True), "xlsx", tmp_path_factory.mktemp("xlsx") / "out")
+def books(release: PublishedRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return export_release(release, "xlsx", tmp_path_factory.mktemp("xlsx") / "out")
 
 
 def test_each_number_says_what_it_can_be_used_for(books: Path) -> None:
@@ -167,9 +167,8 @@ def test_every_cell_is_read_as_it_was_by_two_readers(tmp_path: Path, monkeypatch
 
 
 @pytest.fixture(scope="module")
-def written(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(release: PublishedRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As an official release: all numbers of one with a test key have the same status."""
-    release = open_finished(surveyed, check_hashes=True)
     official = replace(release, manifest=release.manifest.model_copy(update={"status": "official"}))
     return export_release(official, "sdmx", tmp_path_factory.mktemp("sdmx") / "out")
 
@@ -223,9 +222,10 @@ def test_every_number_is_read_with_its_interval_and_status(
 
 
 @pytest.mark.parametrize("status", [TEST_KEY, EXAMPLE])
-def test_every_number_of_a_test_or_an_example_is_experimental(surveyed: Path, tmp_path: Path, status: Status) -> None:
+def test_every_number_of_a_test_or_an_example_is_experimental(
+    release: PublishedRelease, tmp_path: Path, status: Status
+) -> None:
     """Of SDMX's own list: "data not of guaranteed quality". So is a table of which nothing is known of errors."""
-    release = open_finished(surveyed, check_hashes=True)
     marked = replace(release, manifest=release.manifest.model_copy(update={"status": status}))
     out = export_release(marked, "sdmx", tmp_path / "out")
     tables = {path.name: pd.read_csv(path, dtype=str) for path in out.glob("*.csv.gz")}
@@ -257,11 +257,9 @@ LICENCE = "https://creativecommons.org/licenses/by/4.0/"
 
 
 @pytest.fixture(scope="module")
-def csv(surveyed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def csv(release: PublishedRelease, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Everything as CSV."""
-    out = tmp_path_factory.mktemp("csv") / "out"
-    release = open_finished(surveyed, check_hashes=True)
-    return export_release(release, "csv", out, microdata=True, measurements=True)
+    return export_release(release, "csv", tmp_path_factory.mktemp("csv") / "out", microdata=True, measurements=True)
 
 
 def test_frictionless_finds_every_file_as_the_package_says(csv: Path) -> None:
@@ -292,7 +290,7 @@ def test_a_reader_of_csvw_reads_every_file_and_number(csv: Path, surveyed: Path)
 
 
 def test_records_and_measurements_are_there_only_if_they_were_asked_for(
-    csv: Path, surveyed: Path, tmp_path: Path
+    csv: Path, release: PublishedRelease, surveyed: Path, tmp_path: Path
 ) -> None:
     """Measurements with a column for each answer."""
     found = pd.read_csv(csv / "measurements" / "tract" / "detailed.csv", dtype={"geocode": str})
@@ -300,7 +298,6 @@ def test_records_and_measurements_are_there_only_if_they_were_asked_for(
     assert list(found)[:3] == ["geocode", "child * household", "child * quarters"]
     assert np.array_equal(found.drop(columns=["geocode", "variance"]).to_numpy(), stored.values)
     assert found["variance"].tolist() == stored.variances.tolist()
-    release = open_finished(surveyed, check_hashes=True)
     parquet = export_release(release, "parquet", tmp_path / "p", tables=["total"], levels=["tract"])
     described = json.loads((parquet / "datapackage.json").read_bytes())["resources"]
     assert [one["path"] for one in described] == ["total/tract.parquet", "companions/homes/total/tract.parquet"]
@@ -309,7 +306,7 @@ def test_records_and_measurements_are_there_only_if_they_were_asked_for(
         export_release(release, "xlsx", tmp_path / "x", microdata=True)
 
 
-def test_the_release_describes_its_own_files(surveyed: Path) -> None:
+def test_the_release_describes_its_own_files(release: PublishedRelease, surveyed: Path) -> None:
     """The columns are those of the files, one by one; the places of a measurement's list are those of its query."""
     run = RunDirectory(surveyed)
     described = {resource["path"]: resource for resource in json.loads(run.package.read_bytes())["resources"]}
@@ -319,7 +316,7 @@ def test_the_release_describes_its_own_files(surveyed: Path) -> None:
         fields = resource["schema"]["fields"]
         assert [field["name"] for field in fields] == pq.read_schema(run.public / name).names, name
     value = described["measurements/tract/detailed.parquet"]["schema"]["fields"][1]
-    labels = open_finished(surveyed, check_hashes=True).universes[0].strategy.level("tract")
+    labels = release.universes[0].strategy.level("tract")
     (query,) = [one.query for one in labels.queries if one.query.name == "detailed"]
     assert [answer["name"] for answer in value["answers"]] == list(query.answer_labels())
     assert value["constraints"]["maxLength"] == query.size
@@ -364,13 +361,12 @@ def _description(folder: Path) -> str:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_states_the_facts(
-    surveyed: Path, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+    release: PublishedRelease, tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if layout in _REFUSED:
         monkeypatch.setitem(FORMATS, layout, lambda *_: None)
     for module in {"duckdb": ["duckdb"], "gpkg": ["geopandas"], "geoparquet": ["geopandas"]}.get(layout, []):
         pytest.importorskip(module)
-    release = open_finished(surveyed, check_hashes=True)
     said = _said(layout, export_release(release, layout, tmp_path / "out"))
     assert said
     stated = facts(release)
@@ -390,12 +386,8 @@ def problems(found: object) -> list[str]:
     return [f"{'.'.join(map(str, one.path))}: {one.message}" for one in validator.iter_errors(found)]
 
 
-@pytest.fixture(scope="module")
-def town_release(town: Path) -> PublishedRelease:
-    return open_finished(town, check_hashes=True)
-
-
-def test_the_entry_is_what_the_manifest_promises(town_release: PublishedRelease, tmp_path: Path) -> None:
+def test_the_entry_is_what_the_manifest_promises(town: Path, tmp_path: Path) -> None:
+    town_release = open_finished(town, check_hashes=True)
     out = export_release(town_release, "dp-registry", tmp_path / "out")
     (path,) = (one for one in out.iterdir() if one.name != "STATUS.txt")
     assert path.name == "town.yaml"

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from releases.command import printed
+from scipy.stats import norm
 
 from features.fitness.fitness import threshold
 from features.fitness.from_public import public_tables
@@ -37,10 +38,10 @@ from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.spec.release_spec import parse_spec
+from pipeline.spec.sections import PostprocessSection
 from pipeline.storage.readable import unchecked
 from postprocess.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE, Moments
-from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 
 
 @pytest.fixture
@@ -70,8 +71,6 @@ def test_thresholds_use_the_margin(public: Path) -> None:
     data = json.loads(printed("fitness", public, "--threshold", "60", "--at", "tract", "--json"))["thresholds"]
     assert [(one["people"], one["level"]) for one in data] == [(60, "tract")]
     numbers = open_reader(public).query("total").at("tract")
-    from scipy.stats import norm
-
     spread = numbers["total:moe90"] / NORMAL_QUANTILE
     gap = (numbers["total"] - 59.5).abs()
     wrong = np.where(spread > 0, norm.sf(gap / spread.where(spread > 0, 1)), 0)
@@ -169,12 +168,9 @@ def test_other_ways_are_of_the_same_counts(judged: tuple[Path, dict[str, Any]]) 
 
 def test_the_other_estimator_is_that_of_a_run_of_its_own(town: Path) -> None:
     """Estimated again as it was, the histograms are those that were published, for every universe."""
-    from unittest import mock
-
-    from pipeline.spec.sections import PostprocessSection
-
     opened = open_reader(town)
-    with mock.patch.object(PostprocessSection, "model_copy", lambda self, **_: self):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PostprocessSection, "model_copy", lambda self, **_: self)
         found = estimated_otherwise(opened.run, 1, Silent())
     (histograms,) = found.values()
     releases: list[Reader] = [opened, opened.companion("units")]
@@ -193,14 +189,13 @@ def test_nothing_leaves_restricted(judged: tuple[Path, dict[str, Any]], town: Pa
     assert own == {path.relative_to(town) for path in (town / "public").rglob("*")}
 
 
-def test_true_figures_are_not_printed_and_need_true_counts(town: Path, tmp_path: Path) -> None:
+def test_true_figures_are_not_printed_and_need_true_counts(town: Path, public: Path) -> None:
     for options in (("--json",), ("--html", "page.html")):
         with pytest.raises(InputError, match="--truth: the page and the data go to restricted/ only"):
             printed("fitness", town, "--truth", *options)
-    shutil.copytree(town / "public", tmp_path / "town" / "public")
     with pytest.raises(InputError, match=r"has no true counts \(histograms/block.parquet\)"):
-        printed("fitness", tmp_path / "town", "--truth")
-    assert not (tmp_path / "town" / "restricted").exists()
+        printed("fitness", public, "--truth")
+    assert not (public / "restricted").exists()
 
 
 def test_errors_about_true_counts_are_not_shown(town: Path, tmp_path: Path) -> None:
@@ -298,7 +293,7 @@ SPREAD, DRAWS = 12.0, 30
 def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, drawn: np.ndarray[Any, Any] | None) -> Any:
     """What the functions ask a release for; independent errors of the same standard deviation in every number."""
     codes = np.array([f"t{number:03d}" for number in range(len(counts))])
-    half = np.full(counts.shape, SPREAD * QUANTILE)
+    half = np.full(counts.shape, SPREAD * NORMAL_QUANTILE)
     path, staging = folder / "race.parquet", folder
     rows = ReleasedTable("race", "tract", "race", codes, ("a", "b", "c"), counts, counts - half, counts + half)
     write_table(path, staging, [rows])

@@ -31,7 +31,6 @@ from features.joins.link import Households
 from features.joins.mathematics.assignment import assigned_spans
 from features.joins.mathematics.membership import NO_MOST
 from features.joins.publishing import AssignedHouseholds, JoinedRecords, publish_joined_records, write_joined_microdata
-from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
@@ -40,45 +39,11 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Attribute, Schema
 from pipeline.publishing.steps import linked_records
 from pipeline.reading.release import Release, open_release
-from pipeline.release.histograms import write_histogram
+from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.microdata import write_microdata
 from pipeline.spec.release_spec import load_spec
 from postprocess.errors import SolverError
-
-
-def _job(folder: Path) -> Job:
-    spec = load_spec(write_one_town(folder / "in"))
-    run = RunDirectory(folder / "out")
-    run.staging.mkdir(parents=True)
-    spine: Spine = read_spine(spec.geography)
-    return Job(run, spec, spec.universes(), spine, Workers(1), Silent())
-
-
-def _released(job: Job) -> tuple[sp.csr_array, sp.csr_array]:
-    """The town as it was drawn, as if it had been released."""
-    persons, homes = drawn_town(job.spine.n_leaves, 5)
-    leaves = job.spine.leaf_level
-    for universe, counts in zip(job.universes, (persons, homes), strict=True):
-        target = job.folder(universe).histogram(leaves.name)
-        write_histogram(target, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts)
-    return persons, homes
-
-
-def households_of(job: Job) -> list[Households]:
-    return [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
-
-
-def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:
-    job = _job(tmp_path)
-    persons, _ = _released(job)
-    leaf = int(np.flatnonzero(persons[:, :16].sum(axis=1))[2])
-    dense = persons.toarray()
-    dense[leaf, :16] = 0
-    with pytest.raises(SolverError, match=f"^block {job.spine.leaf_level.geocodes[leaf]}: its persons cannot be"):
-        publish_joined_records(job, households_of(job), sp.csr_array(dense))
-    assert not job.run.main.microdata.exists()
-    assert not job.run.universe("homes").microdata.exists()
 
 
 @pytest.mark.parametrize(
@@ -302,6 +267,24 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def release(released: Path) -> Release:
     return open_release(released)
+
+
+def test_a_leaf_whose_households_cannot_be_filled_is_named(released: Path, tmp_path: Path) -> None:
+    """With the persons in the households of a block gone."""
+    run = RunDirectory(Path(shutil.copytree(released, tmp_path / "homes")))
+    spec = load_spec(released.parents[1] / "release.toml")
+    job = Job(run, spec, spec.universes(), read_spine(spec.geography), Workers(1), Silent())
+    files, leaves, schema = [job.folder(each) for each in job.universes], job.spine.leaf_level, job.universes[0].schema
+    persons = read_histogram(job.readable(files[0].histogram(leaves.name)), leaves.geocodes, schema).toarray()
+    at_home = np.array(["household" in label for label in schema.cell_labels()])
+    leaf = int(np.flatnonzero(persons[:, at_home].sum(axis=1))[2])
+    persons[leaf, at_home] = 0
+    for one in files:
+        one.microdata.unlink()
+    households = [link for link in linked_records(job, job.universes[0]) if isinstance(link, Households)]
+    with pytest.raises(SolverError, match=f"^block {leaves.geocodes[leaf]}: its persons cannot be"):
+        publish_joined_records(job, households, sp.csr_array(persons))
+    assert not any(one.microdata.exists() for one in files)
 
 
 def test_ends_of_averages_are_made_from_those_of_whole_counts_half_a_step_further_out(release: Release) -> None:

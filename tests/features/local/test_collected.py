@@ -251,17 +251,11 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return RunDirectory(made_case(tmp_path_factory, "words") / "out" / "survey")
 
 
-def collected_of(survey: Survey) -> CollectedWords:
-    (universe,) = load_spec(survey.spec).universes()
-    collected = survey_of(universe).collected
-    assert isinstance(collected, CollectedWords)
-    return collected
-
-
 def debiased(survey: Survey, released: RunDirectory) -> np.ndarray:
+    (universe,) = load_spec(survey.spec).universes()
     totals = np.stack(pd.read_parquet(released.main.measurement("block", "answer")).value.to_list())
     assert (totals.sum(axis=1) == UNIT * survey.truth.sum(axis=1)).all()
-    return collected_of(survey).debiased(totals, survey.truth.sum(axis=1))
+    return np.asarray(survey_of(universe).collected.debiased(totals, survey.truth.sum(axis=1)))
 
 
 def counts(released: RunDirectory, level: str) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matrix.case import KEY, write_key
+from releases.asked import ledger_of, spent
 from releases.killed import kill_at
 from releases.made_case import made_case
 from releases.repeated import rerun
@@ -55,7 +56,6 @@ from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.arrays import IntArray
@@ -291,21 +291,6 @@ def test_what_is_no_outcome_of_a_choice_is_told_from_what_is_one() -> None:
 FURTHER = (DECLARED, 'choose = { share = "1/10", attributes_share = "1/20", further = 3, all_cells = 200 }')
 
 
-def _with_ledger(folder: Path, patch: pytest.MonkeyPatch, budget: Fraction = Fraction(3)) -> str:
-    place = str(folder / "ledger.sqlite")
-    patch.setenv("SPINEWISE_LEDGER", place)
-    patch.setenv("SPINEWISE_STATE", str(folder / "state"))
-    if not Path(place).exists():
-        with Ledger.open(place, create=True, state=folder / "state") as ledger:
-            ledger.open_dataset("people", population="x", framework="zcdp", budget=budget, neighbours="change-one")
-    return place
-
-
-def _spent(folder: Path) -> Fraction:
-    with Ledger.open(str(folder / "ledger.sqlite"), state=folder / "state") as ledger:
-        return ledger.dataset("people").spent
-
-
 @pytest.fixture
 def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release with pairs beyond a tree, charged to a ledger that had just what is declared; for reading only."""
@@ -316,21 +301,9 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def again(chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the folder with its inputs, key, ledger and output."""
     folder = Path(shutil.copytree(chosen.parents[1], tmp_path / "again"))
-    _with_ledger(folder, monkeypatch)
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(folder / "ledger.sqlite"))
+    monkeypatch.setenv("SPINEWISE_STATE", str(folder / "state"))
     return folder
-
-
-ATTRIBUTES_OF_FOUR = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
-
-
-def _terms(
-    framework: Framework, neighbours: Neighbours, records: int = 1, weight: int = 1, further: int | None = None
-) -> ChoiceTerms:
-    weights = {} if weight == 1 else {"a * b": weight}
-    section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]
-    return ChoiceTerms(
-        section, ATTRIBUTES_OF_FOUR, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3)
-    )
 
 
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
@@ -340,7 +313,10 @@ def test_statement_ledger_and_declared_budget_agree(
     framework: Framework, neighbours: Neighbours, records: int, weight: int, further: int | None
 ) -> None:
     """The ledger's price of each part is what the account says of it, all of them are the cost; all else is left."""
-    terms = _terms(framework, neighbours, records, weight, further)
+    weights = {} if weight == 1 else {"a * b": weight}
+    section = ChooseSection(share="1/7", attributes_share="1/9", weights=weights, further=further)  # type: ignore[arg-type]
+    attributes = {"a": ("0", "1"), "b": ("0", "1", "2"), "c": ("0", "1"), "d": ("0", "1")}
+    terms = ChoiceTerms(section, attributes, framework, neighbours, records, Fraction(5, 2), "top", Fraction(1, 3))
     assert terms.scale * weight * MOVED[neighbours] == terms.epsilon
     moved, several = MOVED[neighbours], records ** (2 if framework == "zcdp" else 1)
     assert terms.rounds == 3 + (further or 0)
@@ -353,13 +329,9 @@ def test_statement_ledger_and_declared_budget_agree(
     assert sum(prices) == terms.cost == terms.budget - terms.rest
     assert terms.cost <= terms.budget * (Fraction(1, 7) + Fraction(1, 9))
     assert terms.cost > terms.budget * (Fraction(1, 7) + Fraction(1, 9)) * Fraction(9999, 10000)
-    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for _, (use, n) in _account(terms, moved)]
+    of: Any = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
+    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for _, (use, n) in earlier_of(of, moved)]
     assert sum(cost * several for cost in of_one if cost is not None) == terms.cost
-
-
-def _account(terms: ChoiceTerms, moved: int) -> Sequence[tuple[Any, tuple[Any, int]]]:
-    of = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
-    return earlier_of(of, moved)  # type: ignore[arg-type]
 
 
 def test_a_spec_promises_what_it_declares_before_and_after_the_choice(chosen: Path) -> None:
@@ -410,17 +382,19 @@ def test_each_pair_was_open_when_it_was_chosen_and_no_other_order_is_read(chosen
             ReleaseSpec.from_public_dict({**content, "marginals": wrong})
 
 
-@pytest.mark.parametrize("budget", [Fraction(2, 5), Fraction(29_999, 10_000)])
+@pytest.mark.parametrize("budget", ["2/5", "29999/10000"])
 def test_too_small_a_budget_is_refused_before_anything_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: Fraction
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: str
 ) -> None:
     """Too small for the choice, or for what is measured after it."""
-    place = _with_ledger(tmp_path, monkeypatch, budget)
     spec = write_wide(tmp_path / "in", CHOSEN, CHARGED)
     monkeypatch.setattr(confidential, "chosen_pairs", None)
-    with pytest.raises(BudgetRefusedError, match="asked for rho = 3, left is"):
+    with (
+        ledger_of(tmp_path, dataset="people", budget=budget) as place,
+        pytest.raises(BudgetRefusedError, match="asked for rho = 3, left is"),
+    ):
         run(spec, tmp_path / "out")
-    assert [event["kind"] for event in read_ledger(place)[1]] == ["open"]
+    assert [event["kind"] for event in read_ledger(str(place))[1]] == ["open"]
     assert not (tmp_path / "out" / "wide" / "restricted" / "choice.npz").exists()
 
 
@@ -450,20 +424,20 @@ def test_a_key_is_for_one_choice_however_the_records_are_read(again: Path, sexes
     other = write_amounts(again / "other", *CHOICE, rows, ('name = "wide"', 'name = "others"'))
     with pytest.raises(InputError, match="the key of this run was used over other records"):
         run(other, again / "out", key_file=again / KEY)
-    assert _spent(again) == 3
+    assert spent(again / "ledger.sqlite", "people") == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [8, 11, 40])
 def test_a_run_that_is_killed_in_its_choice_or_after_it_is_resumed_and_charged_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    tmp_path: Path, number: int
 ) -> None:
-    place = _with_ledger(tmp_path, monkeypatch)
     spec = write_wide(tmp_path / "in", FURTHER, CHARGED)
-    assert kill_at(spec, tmp_path / "out", "sync", number)
-    root = run(spec, tmp_path / "out")
-    assert _spent(tmp_path) == 3
-    assert [one for one in audit(root, ledger=place) if not one.passed] == []
+    with ledger_of(tmp_path, dataset="people", budget="3") as place:
+        assert kill_at(spec, tmp_path / "out", "sync", number)
+        root = run(spec, tmp_path / "out")
+    assert spent(place, "people") == 3
+    assert [one for one in audit(root, ledger=str(place)) if not one.passed] == []
 
 
 def test_records_in_memory_are_refused(tmp_path: Path) -> None:
@@ -591,13 +565,12 @@ def test_the_second_program_finds_each_planted_fault(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    place = _with_ledger(tmp_path, monkeypatch, Fraction(30))
     spec, key = write_wide(tmp_path / "in", stated, CHARGED), tmp_path / KEY
     write_key(tmp_path)
-    with monkeypatch.context() as planted:
+    with ledger_of(tmp_path, dataset="people", budget="30") as place, monkeypatch.context() as planted:
         plant(planted)
         root = run(spec, tmp_path / "out", key_file=key)
-    problems = [f"{one.check} {one.subject} {one.detail}" for one in audit(root, key, place) if not one.passed]
+    problems = [f"{one.check} {one.subject} {one.detail}" for one in audit(root, key, str(place)) if not one.passed]
     assert any(found in problem for problem in problems), problems
 
 

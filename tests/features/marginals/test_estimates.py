@@ -555,20 +555,13 @@ def test_what_crosses_cliques_is_independent_given_the_separator_and_nearer_to_i
     )
 
 
-def _design(people: Population, variance: int = 9) -> CliqueDesign:
-    noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(variance)))
-    return CliqueDesign(people.tree, people.parents, [noise] * len(people.sizes))
-
-
 @pytest.mark.parametrize("seen", [-5, 0])
 def test_a_population_of_nobody_is_released_as_nobody(seen: int) -> None:
     """With an attribute of one value, and an area with one child."""
     tree = junction_tree(AttributeSizes(tuple("abc"), (1, 3, 2)), [(0, 1), (1, 2)])
     parents = (np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64))
-    people = Population(
-        tree, WholeRecords(np.empty(0, dtype=np.int64), np.empty((0, 3), dtype=np.int64)), parents, (1, 1, 2)
-    )
-    design = _design(people)
+    noise = dict.fromkeys(tree.bags, NoiseSpec("discrete_gaussian", Fraction(9)))
+    design = CliqueDesign(tree, parents, [noise] * 3)
     measured = [{bag: np.full((n, tree.domain.size(bag)), seen) for bag in tree.bags} for n in design.sizes]
     release = design.release(measured, Seed(1))
     assert not any(table.any() for level in release.whole for table in level)

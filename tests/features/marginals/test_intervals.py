@@ -6,6 +6,7 @@ releases are all that they are made of.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +15,8 @@ import scipy.sparse as sp
 from oracles.clique_population import Population
 
 from features.marginals import intervals
-from features.marginals.cliques import AttributeSizes, junction_tree
-from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, noisy_again, simulated_errors
+from features.marginals.cliques import AttributeSizes, Clique, junction_tree
+from features.marginals.intervals import CliqueDesign, noisy_again, simulated_errors
 from features.marginals.records import WholeRecords
 from features.marginals.whole import Seed
 from pipeline.privacy.budget import NoiseSpec
@@ -52,12 +53,8 @@ def _truth(people: Population) -> list[list[IntArray]]:
     return [[people.table(bag, level) for bag in people.tree.bags] for level in range(3)]
 
 
-def _released(
-    design: CliqueDesign, people: Population, key: int, replicates: int = 6
-) -> tuple[CliqueRelease, SimulatedErrors]:
-    measured = [noisy_again(design, whole, level, Seed(1000 + key), 0) for level, whole in enumerate(_truth(people))]
-    release = design.release(measured, Seed(key))
-    return release, simulated_errors(design, measured, release, Seed(key), replicates)
+def _measured(design: CliqueDesign, people: Population, key: int) -> list[Mapping[Clique, IntArray]]:
+    return [noisy_again(design, whole, level, Seed(1000 + key), 0) for level, whole in enumerate(_truth(people))]
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -67,7 +64,8 @@ def test_nine_of_ten_truths_are_inside_whatever_their_size(alike: bool) -> None:
     truth = _truth(people)
     held: dict[tuple[int, int], list[float]] = {}
     for key in range(3):
-        _, errors = _released(design, people, key)
+        measured = _measured(design, people, key)
+        errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), 6)
         for level in range(3):
             for number in range(len(people.tree.bags)):
                 low, high = errors.ends(level, number)
@@ -85,7 +83,7 @@ def test_intervals_made_for_less_noise_than_there_was_do_not_hold() -> None:
     """The same release with errors simulated at a quarter of the variance: the test above can fail."""
     people = _people()
     design, claimed = _design(people, 16), _design(people, 4)
-    measured = [noisy_again(design, whole, level, Seed(5), 0) for level, whole in enumerate(_truth(people))]
+    measured = _measured(design, people, 5)
     errors = simulated_errors(claimed, measured, claimed.release(measured, Seed(5)), Seed(5), 4)
     low, high = errors.ends(2, 0)
     truth = people.table(people.tree.bags[0], 2)
@@ -161,9 +159,7 @@ def test_a_table_of_some_attributes_has_intervals_too_and_some_areas_have_those_
     truth = [people.table(clique, level) for level in range(3)]
     held = []
     for key in range(3):
-        measured = [
-            noisy_again(design, whole, level, Seed(1000 + key), 0) for level, whole in enumerate(_truth(people))
-        ]
+        measured = _measured(design, people, key)
         release = design.release(measured, Seed(key))
         errors = simulated_errors(design, measured, release, Seed(key), 2, lambda _, bag: [query] if bag else [])
         low, high = errors.ends(2, 1, query)

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.asked import ledger_of
 from releases.browser import chromium, opened
 from releases.made_case import made_case
 from releases.policy import runs_its_own_scripts_alone
@@ -32,7 +32,6 @@ from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.zeros import are_carried, carried
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
 from pipeline.execution.progress import Silent
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
@@ -96,19 +95,15 @@ def test_records_that_change_between_two_readings_are_refused_before_anything_is
     assert [path.name for path in (tmp_path / "out").rglob("refused.txt")] == ["refused.txt"]
 
 
-def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_ledger_does_not_allow_to_be_exact_as_often_is_refused(tmp_path: Path) -> None:
     """Each of four cliques publishes how many there are in a block."""
-    place, state = tmp_path / "ledger.sqlite", tmp_path / "state"
-    with Ledger.open(str(place), create=True, state=state) as ledger:
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(4), neighbours="change-one")
-        ledger.allow_exact("people", *["block:total"] * 3)
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(state))
     exact = ("[publish]", '[invariants]\nblock = ["total"]\n[publish]')
-    with pytest.raises(BudgetRefusedError, match="block:total"):
-        run(write_wide(tmp_path / "in", exact, CHARGED), tmp_path / "out")
+    spec = write_wide(tmp_path / "in", exact, CHARGED)
+    with (
+        ledger_of(tmp_path, dataset="people", budget="4", exact=["block:total"] * 3),
+        pytest.raises(BudgetRefusedError, match="block:total"),
+    ):
+        run(spec, tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -285,15 +280,10 @@ def test_universes_that_say_other_things_of_the_records_are_found_by_both(
     assert any(told in one for one in check_release(root)), check_release(root)
 
 
-@pytest.fixture
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a release with two attributes that have labels."""
-    return RunDirectory(made_case(tmp_path_factory, "marginals") / "out" / "wide").report
-
-
 @pytest.mark.slow
-def test_the_page_in_a_browser(page: Path, tmp_path: Path) -> None:
+def test_the_page_in_a_browser(declared: Path, tmp_path: Path) -> None:
     """At the width of a telephone the matrix scrolls in its frame, and its row heads stay; no other script runs."""
+    page = RunDirectory(declared).report
     with chromium() as browser:
         runs_its_own_scripts_alone(browser, page, tmp_path, ready=True)
         narrow = opened(browser, page, width=360).page

@@ -12,14 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.asked import ask, checked, drawn_again, keys_in_turn, ledger_of, public_files, spent, write_workers
+from releases.asked import ask, checked, drawn_again, ledger_of, public_files, spent, write_workers
 from releases.command import printed
 from releases.small import run as run_release
 from releases.small import write_town
 
 from features.questions.explaining import explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
@@ -258,30 +257,30 @@ def test_a_release_of_another_dataset_is_refused(spec: Path, released: Path) -> 
         sums_of_cells(asked, other)
 
 
-def test_what_a_release_knows_exactly_stays_so(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked_town(tmp_path: Path) -> Iterator[Path]:
+    """The town, to be asked."""
+    with ledger_of(tmp_path, dataset="people", budget="9"):
+        yield write_town(tmp_path / "in", ('key = "insecure-test:1"', 'dataset = "people"'))
+
+
+def test_what_a_release_knows_exactly_stays_so(town: Path, asked_town: Path) -> None:
     """Invariants, impossible cells and areas without a facility: numbers keep them, and add up to them."""
-    spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', 'dataset = "people"'))
-    place = tmp_path / "ledger.sqlite"
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
-    keys_in_turn(monkeypatch)
-    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
-    totals = combined(ask(spec, "count by county"), town)
+    totals = combined(ask(asked_town, "count by county"), town)
     assert (totals["count"] == totals["published"]).all()
     assert (totals["count:error"] == 0).all()
-    parts = combined(root := ask(spec, "count by county, quarters", "1/2"), town)
+    parts = combined(root := ask(asked_town, "count by county, quarters", "1/2"), town)
     sums = parts.groupby("county")["count"].sum()
     assert np.abs(sums - totals.set_index("county")["published"]).max() < 2e-3
     assert (parts["count:error"] > 0).any()
     stated = read_combination(RunDirectory(root))
     assert stated.agreement.agree
-    blocks = combined(ask(spec, "count by block, quarters", "1/2"), town)
+    blocks = combined(ask(asked_town, "count by block, quarters", "1/2"), town)
     prison = blocks[blocks["quarters"] == "prison"]
     absent = prison[prison["release:error"] == 0]
     assert len(absent)
     assert (absent["count"] == 0).all()
     assert (absent["answer"] != 0).any()
-    (folder,) = (spec.parent / "answers").glob("count-block-*")
+    (folder,) = (asked_town.parent / "answers").glob("count-block-*")
     note = read_combination(RunDirectory(folder)).note
     assert "that the release knows exactly are as there" in note

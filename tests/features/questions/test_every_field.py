@@ -212,13 +212,9 @@ def test_what_verify_cannot_compute_a_signature_and_a_rerun_bind(answer: tuple[P
     assert (signature_problems(run, key.public()), verify_answer(run)) == ([], [])
     sound = run.answer_manifest.read_bytes()
     for place, other in STATED:
-        stated = json.loads(sound)
-        at = stated
-        for step in place[:-1]:
-            at = at[step]
-        assert at[place[-1]] != other
-        at[place[-1]] = other
-        run.answer_manifest.write_text(json.dumps(stated, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        stated = written(with_other(json.loads(sound), place, other))
+        assert stated != sound
+        run.answer_manifest.write_bytes(stated)
         assert verify_answer(run) == [], place
         assert signature_problems(run, key.public()) == ["public/answer.sig is the signature of another manifest"]
         if place[0] in ("answer", "geography", "key_commitment", "key_salt", "input_fingerprint"):

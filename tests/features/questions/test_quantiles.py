@@ -23,7 +23,6 @@ import pipeline.records.columns as columns
 from auditor.check.release import check_release
 from auditor.ledger import chain_problems, ledger_findings, priced, read_ledger
 from auditor.program import audit
-from auditor.reading.findings import Found
 from auditor.release import Release as SecondRelease
 from auditor.statements import noise_problems
 from features.questions.explaining import explain_question
@@ -45,7 +44,7 @@ from pipeline.spec.release_spec import load_spec
 @pytest.fixture
 def spec(tmp_path: Path) -> Iterator[Path]:
     spec = write_workers(tmp_path, n=1500)
-    with ledger_of(tmp_path):
+    with ledger_of(tmp_path, budget="3"):
         yield spec
 
 
@@ -137,25 +136,18 @@ def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: 
     assert "it costs 1/20 (rho) of 'workers', and charged was 1/40 (rho) to 'workers'" in forged.problems[0]
 
 
-@pytest.fixture
-def of_clips(tmp_path: Path) -> Iterator[Path]:
-    of_clips = write_workers(tmp_path, n=1500)
-    with ledger_of(tmp_path, budget="3"):
-        yield of_clips
-
-
-def test_a_clip_is_the_right_end_charged_once_and_drawn_again(of_clips: Path) -> None:
-    root = ask(of_clips, CLIP, "1/4")
-    run, pay = RunDirectory(root), wages(of_clips)
+def test_a_clip_is_the_right_end_charged_once_and_drawn_again(spec: Path) -> None:
+    root = ask(spec, CLIP, "1/4")
+    run, pay = RunDirectory(root), wages(spec)
     # 33 of 1,500 are above 80,000 and a few above 160,000, so that no noise of this budget decides otherwise.
     assert chosen(root) == next(end for end in ENDS if (pay > end).sum() <= len(pay) / 50)
     cost = read_answer(run).cost
     assert Fraction(1, 4) * Fraction(9999, 10_000) < cost <= Fraction(1, 4)
-    assert spent(of_clips.parent / "ledger.sqlite") == cost
+    assert costs(spec) == cost
     assert drawn_again(run) == []
-    assert ask(of_clips, CLIP.replace(", ", ",").replace("1/50", "0.02"), "1/4") == root
-    assert spent(of_clips.parent / "ledger.sqlite") == cost
-    told = str(explain_question(checked(of_clips, CLIP, "1/4")))
+    assert ask(spec, CLIP.replace(", ", ",").replace("1/50", "0.02"), "1/4") == root
+    assert costs(spec) == cost
+    told = str(explain_question(checked(spec, CLIP, "1/4")))
     assert "the least of them that at most 1/50 of the records are above" in told
 
 
@@ -179,31 +171,23 @@ def test_several_records_a_person_cost_more_and_ends_of_totals_are_refused(tmp_p
 TEXT, RHO, FAR = "count by tract, sex where wages > 60000", "1/2", 6
 
 
-@pytest.fixture
-def two_thousand(tmp_path: Path) -> Iterator[Path]:
-    two_thousand = write_workers(tmp_path, n=2000)
-    with ledger_of(tmp_path):
-        yield two_thousand
-
-
-def furthest(two_thousand: Path, root: Path) -> float:
+def furthest(spec: Path, root: Path) -> float:
     """How far the counts are from those by pandas; a wage of 60,020 is above the end and rounds to it."""
-    people = truth(two_thousand)
+    people = truth(spec)
     true = people[people["pay"] > 60_000].groupby(["tract", "sex"]).size()
     answer = pd.read_csv(root / "public" / "answer.csv", dtype={"tract": str}).set_index(["tract", "sex"])
     return float(np.abs(answer["count"] - true.reindex(answer.index).fillna(0)).max())
 
 
 def test_the_count_above_the_clip_is_near_the_truth_and_costs_as_any_count(
-    two_thousand: Path, monkeypatch: pytest.MonkeyPatch
+    spec: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = ask(two_thousand, TEXT, RHO)
-    true = truth(two_thousand)
-    assert (true["pay"] > 60_000).sum() > 100
-    assert furthest(two_thousand, root) < FAR
+    root = ask(spec, TEXT, RHO)
+    assert (truth(spec)["pay"] > 60_000).sum() > 100
+    assert furthest(spec, root) < FAR
     (part,) = read_answer(RunDirectory(root)).parts
     assert (part.name, part.reach, part.scale) == ("count", 1, "2")
-    assert spent(two_thousand.parent / "ledger.sqlite") == Fraction(1, 2)
+    assert costs(spec) == Fraction(1, 2)
     assert verify_answer(RunDirectory(root)) == []
     assert drawn_again(root) == []
 
@@ -213,9 +197,7 @@ def test_the_count_above_the_clip_is_near_the_truth_and_costs_as_any_count(
             return min(number, 1) if isinstance(self._attribute, ClippedAttribute) else number
 
     monkeypatch.setattr(columns, "AmountNumbers", Clipped)
-    assert furthest(two_thousand, ask(two_thousand, TEXT, RHO, name="faulty")) >= FAR, (
-        "a clip before the comparison is seen"
-    )
+    assert furthest(spec, ask(spec, TEXT, RHO, name="faulty")) >= FAR, "a clip before the comparison is seen"
 
 
 @pytest.fixture(scope="module")
@@ -224,16 +206,6 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path
     spec = write_workers(tmp_path_factory.mktemp("asked"), n=1500)
     with ledger_of(spec.parent, budget="3"):
         yield spec, ask(spec, CLIP, "1/4")
-
-
-def charged_to_a_lost_ledger(folder: Path) -> tuple[Path, Path, Path]:
-    """The spec, an answer that chose a clip, and where the ledger was that it was charged to."""
-    spec = write_workers(folder, n=1500)
-    with ledger_of(folder, budget="3") as place:
-        root = ask(spec, CLIP, "1/4")
-    place.unlink()
-    shutil.rmtree(folder / "state")
-    return spec, root, place
 
 
 @pytest.mark.parametrize(
@@ -329,7 +301,11 @@ def test_a_release_whose_end_was_charged_elsewhere_is_refused_and_named_by_ledge
 
     Planted: a run that does not compare ledgers; then a manifest that says the clip was charged to the release's.
     """
-    spec, root, place = charged_to_a_lost_ledger(tmp_path)
+    spec = write_workers(tmp_path, n=1500)
+    with ledger_of(tmp_path, budget="3") as place:
+        root = ask(spec, CLIP, "1/4")
+    place.unlink()
+    shutil.rmtree(tmp_path / "state")
     with ledger_of(tmp_path, budget="3"):
         with pytest.raises(InputError, match=r"companions\.wages\.between: the answer .* was charged to the ledger"):
             run(with_amount(spec, root.name), tmp_path / "out")
@@ -343,11 +319,15 @@ def test_a_release_whose_end_was_charged_elsewhere_is_refused_and_named_by_ledge
         assert "that chose the upper end was charged to the ledger" in first[0]
         assert [one.check for one in audit(released.root, ledger=str(place)) if not one.passed] == ["ledger"]
 
-        resealed(released.root, lambda manifest: said(manifest).update(ledger=ledger.id))
+        def of_this_ledger(manifest: dict[str, Any]) -> None:
+            dict(manifest["spec"]["companions"])["wages"]["chosen"].update(ledger=ledger.id)
+
+        resealed(released.root, of_this_ledger)
         assert named(released, None) == []
         (problem,) = named(released, ledger)
         assert "the ledger has no charge to 'workers' for the question that chose the upper end, 'clip wages" in problem
-        found = [one for one in second_program(released, place) if not one.passed]
+        judged = ledger_findings(SecondRelease(released.root), None, read_ledger(str(place)))
+        found = [one for one in judged if not one.passed]
         assert [one.subject for one in found] == ["chosen ends"]
         assert "was never charged for the question" in found[0].detail
 
@@ -361,16 +341,6 @@ def known(place: Path) -> KnownLedger:
 def named(released: RunDirectory, ledger: KnownLedger | None) -> list[str]:
     """What `ledger verify` finds of a release."""
     return list(compare_receipts(find_manifests([released.root]), ledger).problems)
-
-
-def said(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a manifest says of the end that was chosen."""
-    return dict(manifest["spec"]["companions"])["wages"]["chosen"]
-
-
-def second_program(released: RunDirectory, place: Path) -> list[Found]:
-    """What the second program finds of the ledger."""
-    return list(ledger_findings(SecondRelease(released.root), None, read_ledger(str(place))))
 
 
 def test_a_release_whose_amount_ends_there_holds_for_all_who_look(tmp_path: Path) -> None:

@@ -92,19 +92,7 @@ def test_what_needs_units_is_refused_without_a_charge(tmp_path: Path, spec: Path
 
 def test_a_dataset_of_units_is_charged_for_nothing_that_protects_records_alone(tmp_path: Path) -> None:
     """The unit stands in the ledger, so that a spec that forgets it, or names another, is refused."""
-    place, state = tmp_path / "ledger.sqlite", tmp_path / "state"
-    with Ledger.open(str(place), create=True, state=state) as ledger:
-        ledger.open_dataset(
-            "workers",
-            population="made up",
-            framework="zcdp",
-            budget=Fraction(1),
-            neighbours="change-one",
-            units="worker",
-        )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPINEWISE_LEDGER", str(place))
-        patch.setenv("SPINEWISE_STATE", str(state))
+    with ledger_of(tmp_path, units="worker") as place:
         others = (UNITS[0], UNITS[1].replace('"worker"', '"shift"'))
         for number, (changes, found) in enumerate([((), "no units"), ((others,), "the units 'shift'")]):
             spec = write_workers(tmp_path / str(number), *changes)
@@ -112,9 +100,9 @@ def test_a_dataset_of_units_is_charged_for_nothing_that_protects_records_alone(t
                 ask(spec, "count by sex")
             assert refused.value.exit_status == 2
         ask(write_workers(tmp_path / "right", UNITS), "count by sex")
-    with Ledger.open(str(place), state=state) as ledger:
-        assert ledger.verify() == ()
-        assert (ledger.dataset("workers").units, ledger.dataset("workers").spent) == ("worker", Fraction(1, 20))
+    assert spent(place) == Fraction(1, 20)
+    with Ledger.open(str(place), state=tmp_path / "state") as ledger:
+        assert ledger.dataset("workers").units == "worker"
     assert chain_problems(*read_ledger(str(place))) == []
 
 

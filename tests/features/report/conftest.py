@@ -14,15 +14,15 @@ from pipeline.reading.release import Release, open_release
 
 
 @pytest.fixture(scope="module")
-def mapped_town(tmp_path_factory: pytest.TempPathFactory) -> Release:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release of the town with outlines of its areas."""
     spec = spec_once(tmp_path_factory, "mapped", write_mapped_town)
     return open_release(release_once(tmp_path_factory, "mapped", spec))
 
 
 @pytest.fixture
-def shown(browser: Any, mapped_town: Release) -> Iterator[Opened]:
+def shown(browser: Any, release: Release) -> Iterator[Opened]:
     """Its report, opened."""
-    found = opened(browser, mapped_town.report)
+    found = opened(browser, release.report)
     yield found
     assert found.complaints == []

@@ -244,11 +244,6 @@ def test_a_page_works_and_what_is_put_into_it_does_not_run(
 _MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
 
 
-@pytest.fixture
-def release(mapped_town: Release) -> Release:
-    return mapped_town
-
-
 def words(release: Release, table: str, level: str, code: str, label: str) -> str:
     """A number with its interval as the page has to say it, from the Parquet file and the exact facts."""
     row = release.table(table, level).loc[code]
@@ -380,10 +375,6 @@ def test_a_map_begins_with_what_does_not_grow_with_its_areas(shown: Opened, rele
     assert shown.page.input_value("#measure") == "count"
 
 
-def compared(shown: Opened) -> list[str]:
-    return list(shown.page.locator("#compare-body tr:not(.sum-row) th").all_text_contents())
-
-
 _STATUS = "NOT FOR RELEASE: insecure test key"
 
 
@@ -400,12 +391,6 @@ def taken(shown: Opened, button: str, folder: Path) -> Path:
     target = folder / waiting.value.suggested_filename
     waiting.value.save_as(target)
     return target
-
-
-def notes(path: Path) -> list[str]:
-    found = pd.read_csv(path)["notes"].dropna()
-    assert found.index.tolist() == [0]
-    return str(found[0]).split(" | ")
 
 
 def stored(root: Path, table: str) -> pd.DataFrame:
@@ -499,13 +484,6 @@ def small_page(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, value)
 
 
-def shown_rows(shown: Opened) -> list[list[str]]:
-    cells = shown.page.evaluate(
-        "[...document.querySelectorAll('#counts-body tr')].map(row => [...row.children].map(cell => cell.textContent))"
-    )
-    return [[cell.split(" ")[0].replace(",", "") for cell in row] for row in cells]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_page")
 def test_files_beside_the_page_are_verified_and_resumed_after(tmp_path: Path) -> None:
@@ -565,9 +543,9 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, large: Run
     stored_rows = stored[counts].astype(str).to_numpy().tolist()
     totals = stored[counts[1:]].sum(axis=1).astype(str)
     expected = [[code, total, *row] for (code, *row), total in zip(stored_rows, totals, strict=True)]
-    assert shown_rows(shown) == expected[:25]
+    assert rows(shown) == expected[:25]
     shown.wait("click", "#next")
-    assert shown_rows(shown) == expected[25:50]
+    assert rows(shown) == expected[25:50]
     before = len(shown.requests)
     assert {url.rsplit("/", 2)[1] for url in shown.requests} == {"report"}
     shown.page.context.close()

@@ -7,7 +7,6 @@ import itertools
 import math
 import re
 import stat
-from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from releases.small import QUICK, SPEC, run, write_town
 
 from features.report.moments import Reported
 from features.report.table_numbers import MarginSummary
-from geography.spine import Spine
 from pipeline.cost import memory
 from pipeline.cost.memory import memory_of
 from pipeline.execution.progress import Silent
@@ -35,7 +33,7 @@ from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.layout import RunDirectory
 from pipeline.release.reliability import UNKNOWN, classes_of, tenths
 from pipeline.runs.verify import verify_release
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import load_spec
 
 
 def test_the_page_holds_every_number_and_says_which_are_exact_and_which_unknown(town: Path) -> None:
@@ -147,41 +145,8 @@ def test_margins_by_brute_force(step: int) -> None:
         assert found.shares == tuple(classes.tolist())
 
 
-AGES = [f'"{age}"' for age in range(12)]
-ALL = '["county", "tract", "block"]'
-
-OF_AGES = """
-name = "ages"
-{zeros}
-privacy = {{ rho = "2" }}
-geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 1, tract = 4, block = 7 }} }}
-schema.attributes = {{ age = [{ages}] }}
-schema.recodes.halves = {{ attribute = "age", groups = {{ low = [{low}], high = [{high}] }} }}
-strategy.queries = {{ total = "1/4", halves = "1/4", detailed = "1/2" }}
-strategy.levels = {{ county = "1/3", tract = "1/3", block = "1/3" }}
-publish = {{ {publish} }}
-[tables]
-"""
-
-
-def stated(
-    folder: Path, tables: Mapping[str, str], tracts: int = 4, *, publish: str = "replicates = 4", zeros: str = ""
-) -> tuple[ReleaseSpec, Spine]:
-    """A spec of ages and halves of them, on tracts of 1, 2, 3 ... blocks; none is like another."""
-    folder.mkdir(exist_ok=True)
-    codes = [f"1{tract:03d}{block:03d}" for tract in range(tracts) for block in range(tract + 1)]
-    (folder / "blocks.csv").write_text("block\n" + "\n".join(codes) + "\n")
-    low, high = ", ".join(AGES[:6]), ", ".join(AGES[6:])
-    text = OF_AGES.format(ages=", ".join(AGES), low=low, high=high, publish=publish, zeros=zeros)
-    lines = [f'{name} = {{ query = "{name}", levels = {levels} }}\n' for name, levels in tables.items()]
-    (folder / "spec.toml").write_text(text + "".join(lines))
-    spec = load_spec(folder / "spec.toml")
-    return spec, read_spine(spec.geography)
-
-
-def reported(spec: ReleaseSpec, spine: Spine) -> Reported:
-    (universe,) = spec.universes()
-    return Reported.of(universe, spine, margins=spec.publish.margins)
+#: The town's people alone.
+PEOPLE_ALONE = ("[companions.units]" + SPEC.split("[companions.units]")[1], "")
 
 
 def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,8 +155,9 @@ def test_the_report_is_part_of_the_memory_of_a_run(tmp_path: Path, monkeypatch: 
     Here it takes more memory than all else.
     """
     monkeypatch.setattr("features.report.moments.HELD_BYTES", 1e6)
-    spec, spine = stated(tmp_path, {"detailed": ALL}, 12)
-    found = reported(spec, spine)
+    spec = load_spec(write_town(tmp_path, PEOPLE_ALONE))
+    (universe,), spine = spec.universes(), read_spine(spec.geography)
+    found = Reported.of(universe, spine, margins=True)
     beside = memory_of(spec, spine, 2)
     monkeypatch.setattr("features.report.moments.MOST_AHEAD", 0)
     after = memory_of(spec, spine, 2)
@@ -370,8 +336,7 @@ def test_ranks_are_the_readers(browser: Any, release: Release) -> None:
 def test_medians_are_the_readers(browser: Any, tmp_path: Path) -> None:
     """Of a table that says that its values are in order; of others none. Some areas are empty, some are not sure."""
     table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", median = true }')
-    without_units = ("[companions.units]" + SPEC.split("[companions.units]")[1], "")
-    spec = write_town(tmp_path, *QUICK[:1], table, without_units)
+    spec = write_town(tmp_path, *QUICK[:1], table, PEOPLE_ALONE)
     release = open_release(run(spec, tmp_path / "out"))
     assert not verify_release(reader_of(release).run, 1, Silent())
     labels = list(reader_of(release).universe.tables[-1].query.answer_labels())

@@ -287,17 +287,13 @@ def foretold(path: Path, persons: float, tau2: float, a: float = 0.0) -> dict[st
     return shared_rows(shares, expectation, expectation.planned(), guesses)[-1]
 
 
-def _noise(path: Path) -> float:
-    universe = load_spec(path).universes()[0]
-    level = universe.strategy.levels[1]
-    share = level.queries[0].share
-    return noise_for(universe.framework, universe.strategy_budget, level.share, share, universe.neighbours).variance
-
-
 def test_one_family_is_as_by_hand(spec: Path) -> None:
     """Dense: the estimator's error of four blocks with noise, distances and a tract whose error is independent."""
     row = foretold(spec, 2.5, 4, 0.01)
-    v, m = _noise(spec), 2.5 * np.array(HOMES)
+    universe = load_spec(spec).universes()[0]
+    level, budget = universe.strategy.levels[1], universe.strategy_budget
+    v = noise_for(universe.framework, budget, level.share, level.queries[0].share, universe.neighbours).variance
+    m = 2.5 * np.array(HOMES)
     f, s = 4 * (m + 0.01 * m**2), m / m.sum()
     used = 1 / (1 / f - 0.1 / v)
     q = 1 / (1 / v + 1 / used)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from releases.asked import ledger_of
 from releases.made_case import made_case
 from releases.series_town import MadeSeries
 
@@ -22,3 +24,10 @@ def own_series(town_series: MadeSeries, tmp_path: Path) -> MadeSeries:
     """A copy that a test may change."""
     shutil.copytree(town_series.out, tmp_path / "out")
     return MadeSeries(town_series.given, tmp_path / "out")
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Iterator[Path]:
+    """A ledger that runs find, with a dataset of 5/2."""
+    with ledger_of(tmp_path, dataset="people", budget="5/2") as place:
+        yield place

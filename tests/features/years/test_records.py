@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from oracles.histories import all_pairs, distances, farthest
+from releases.asked import spent
 from releases.command import printed
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, write_series_town
 from releases.small import run_period
@@ -24,7 +25,6 @@ from features.years.series import IndependentTerms, Series, Step
 from flows.checks.validation import validate
 from geography.errors import InputError
 from pipeline.execution.progress import Silent
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
@@ -100,23 +100,17 @@ def test_what_people_lose_is_that_of_all_pairs_of_histories(periods: int, neighb
         assert set(terms.losses) == {k for k in (1, 2, 3, most, periods) if k <= periods}
 
 
-def test_a_series_of_few_records_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_series_of_few_records_a_person(tmp_path: Path, people: Path) -> None:
     """Of three years a person has a record in two: noise for two, charged once, stated, and audited."""
-    place = tmp_path / "ledger.sqlite"
-    with Ledger.open(str(place), create=True, state=tmp_path / "state") as ledger:
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=Fraction(2), neighbours="change-one")
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
     spec = write_series_town(tmp_path / "in", *RECORDS, ('key = "insecure-test:1"', 'dataset = "people"'))
     for year in YEARS[:2]:
         release = run_period(spec, tmp_path / "out", year, tmp_path / "in" / f"persons-{year}.csv")
         read = read_measurement(unchecked(release / "public" / "measurements" / "block" / "total.parquet"))
         assert (read.header.mechanism, read.header.scale) == ("discrete_gaussian", 2 * 2 / (2 * 2 * Fraction(1, 4)))
         assert verify_release(RunDirectory(release), 1, Silent()) == []
-        assert [one for one in audit(release, ledger=str(place)) if not one.passed] == []
-    with Ledger.open(str(place), state=tmp_path / "state") as ledger:
-        assert ledger.dataset("people").spent == 2
-    assert chain_problems(*read_ledger(str(place))) == []
+        assert [one for one in audit(release, ledger=str(people)) if not one.passed] == []
+    assert spent(people, "people") == 2
+    assert chain_problems(*read_ledger(str(people))) == []
     run = RunDirectory(release)
     manifest = read_manifest(run.manifest)
     words = json.loads(run.manifest.read_text("utf-8"))["privacy"][0]["words"]

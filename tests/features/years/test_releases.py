@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from oracles.histories import farthest
+from releases.asked import spent
 from releases.series_town import INDEPENDENT, SPEC, YEARS, MadeSeries, drawn_again, true_counts, write_series_town
 from releases.small import public_bytes, run_period
 
@@ -277,20 +277,8 @@ def test_noise_that_is_used_again_is_noticed(own_series: MadeSeries) -> None:
     assert "noise redrawn" in {one.check for one in audit(release) if not one.passed}
 
 
-@pytest.fixture
-def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Ledger]:
-    """Opens a ledger with a dataset of 5/2, which runs find."""
-    place, state = tmp_path / "ledger.sqlite", tmp_path / "state"
-    with Ledger.open(str(place), create=True, state=state) as ledger:
-        budget = Fraction(5, 2)
-        ledger.open_dataset("people", population="x", framework="zcdp", budget=budget, neighbours="change-one")
-    monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
-    monkeypatch.setenv("SPINEWISE_STATE", str(state))
-    return lambda: Ledger.open(str(place), state=state)
-
-
-def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, people: Callable[[], Ledger]) -> None:
-    place, out = str(tmp_path / "ledger.sqlite"), tmp_path / "out"
+def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, people: Path) -> None:
+    place, out = str(people), tmp_path / "out"
     spec = write_series_town(tmp_path / "in", ('key = "insecure-test:1"', 'dataset = "people"'))
     for year in YEARS:
         for _again in range(2):
@@ -301,10 +289,9 @@ def test_a_ledger_is_charged_once_for_the_series(tmp_path: Path, people: Callabl
         found = list(audit(release, ledger=place))
         assert "charges" in {one.subject for one in found}
         assert [one for one in found if not one.passed] == []
-    with people() as ledger:
-        assert ledger.dataset("people").spent == 2
+    assert spent(people, "people") == 2
+    with Ledger.open(place, state=tmp_path / "state") as ledger:
         assert [event.kind for event in ledger.events()].count("period") == 3
-        assert ledger.verify() == ()
         known = KnownLedger(ledger.id, ledger.events())
     assert chain_problems(*read_ledger(place)) == []
     manifests = find_manifests([out])

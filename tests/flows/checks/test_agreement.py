@@ -81,7 +81,9 @@ def test_they_refuse_the_same_inputs_and_runs_that_no_ledger_counts(
     spec = write_town(tmp_path)
     geography, unknown = RECORDS.format("geography"), '[provenance.inputs]\ngeograpy = { source = "public" }\n'
     accepted = '[provenance]\naccept = ["blocks"]\n'
-    for end in (geography, geography + accepted, RECORDS.format("bounds"), unknown):
+    outlines = '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "GEOID"\n'
+    (tmp_path / "tracts.geojson").write_text("{}")
+    for end in (geography, geography + accepted, RECORDS.format("bounds"), unknown, outlines):
         spec.write_text(SPEC + end, "utf-8")
         assert agreed(spec)
     spec.write_text(SPEC + geography + '[provenance]\naccept = ["geography"]\n', "utf-8")

@@ -84,16 +84,6 @@ def test_what_goes_wrong_in_a_thread_ends_the_stage_and_leaves_no_file_of_the_le
     assert not [path for path in directory.public.rglob("*") if path.is_file()]
 
 
-def test_records_in_impossible_cells_are_refused_before_anything_is_published(tmp_path: Path) -> None:
-    spec = write_town(tmp_path / "in", ('age = "child", quarters', 'age = "old", quarters'))
-    with pytest.raises(SpinewiseError) as error:
-        run(spec, tmp_path / "out")
-    directory = RunDirectory(tmp_path / "out" / "town")
-    assert "old * m" not in str(error.value)
-    assert "old * m * prison" in directory.refusal.read_text()
-    assert list(directory.public.rglob("*")) == []
-
-
 def test_records_that_break_a_bound_are_a_warning(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("upper = 60", "upper = 5"))
     directory = RunDirectory(run(spec, tmp_path / "out"))

@@ -250,24 +250,6 @@ def test_what_it_imports_reaches_nobody_and_solves_nothing(modules: list[str], w
     assert without & loaded == set()
 
 
-def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:
-    persons = spec.parent / "persons.csv"
-    persons.write_text(persons.read_text() + "A0101,unheard-of,f,house\n")
-    checked = request_of(spec, tmp_path / "out")
-    with measuring_process(checked) as measured, pytest.raises(RefusedError) as refused:
-        run_release(checked, Silent(), measured=measured)
-    assert refused.value.exit_status == 2
-    assert "unheard-of" not in str(refused.value)
-    assert "unheard-of" in refused.value.reason()
-
-
-def test_a_key_that_is_not_there_is_found_first(spec: Path, tmp_path: Path) -> None:
-    checked = request_of(spec, tmp_path / "out", key_file=tmp_path / "nowhere")
-    with pytest.raises(InputError, match="nowhere: cannot be opened"), measuring_process(checked):
-        pass
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_key_comes_by_descriptor(tmp_path: Path) -> None:
     key = MasterKey.generate()
     key.write(tmp_path / "key")

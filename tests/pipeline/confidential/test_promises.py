@@ -132,24 +132,6 @@ def test_a_killed_run_is_charged_before_it_measures_and_never_twice(
         assert [event.kind for event in opened.events()].count("commit") == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ((*CHARGED, ("[geography]", 'key = "insecure-test:1"\n[geography]')), "a run with a test key is not a release"),
-        (CHARGED[:-1], r"companions\.units\.privacy\.dataset: missing"),
-    ],
-)
-def test_what_cannot_be_charged_is_refused(
-    changes: tuple[tuple[str, str], ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A test key, and a release of which some histograms name a dataset and others none."""
-    ledger = open_datasets(tmp_path / "ledger.sqlite")
-    monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
-    with pytest.raises(InputError, match=told):
-        run(write_town(tmp_path / "spec", *changes), tmp_path / "out")
-    assert spent(ledger) == 0
-
-
 # Exact numbers
 
 
@@ -301,7 +283,7 @@ def test_a_run_that_was_refused_is_not_rerun(folder: Path, drawn: list[str], mon
 # One key over several releases
 
 
-def test_public_files_do_not_show_that_two_releases_share_key_and_records(folder: Path, tmp_path: Path) -> None:
+def test_public_files_do_not_show_that_two_releases_share_key_and_records(tmp_path: Path) -> None:
     """By commitment or by fingerprint; the noise of equal queries is shared only within one and the same run."""
     key = tmp_path / "key"
     MasterKey.generate().write(key)
@@ -326,7 +308,6 @@ def test_public_files_do_not_show_that_two_releases_share_key_and_records(folder
             assert secret not in (root / "public" / "manifest.json").read_text()
     assert one.status == one.charging == NOT_CHARGED
     assert one.receipts == ()
-    del folder
 
 
 @pytest.mark.parametrize("how", ["other records", "read otherwise", "read otherwise, with another count"])
@@ -354,17 +335,6 @@ def test_a_key_over_other_records_or_the_same_read_otherwise_is_refused(folder: 
         run(spec, tmp_path, key_file=folder / "out" / "town" / "restricted" / "key")
     with Ledger.open() as ledger:
         assert ledger.events() == before
-
-
-# Without a ledger
-
-
-def test_a_required_ledger_is_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPINEWISE_REQUIRE_LEDGER", "true")
-    spec = write_town(tmp_path / "in", *QUICK, ('key = "insecure-test:1"\n', ""))
-    with pytest.raises(InputError, match=r"privacy.dataset: missing; .* is refused here \(SPINEWISE_REQUIRE_LEDGER\)"):
-        run(spec, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
 
 
 # Ledgers that were put back

@@ -64,13 +64,6 @@ def test_a_part_of_the_geounits_is_read_alone_and_checked(town: Path, town_spec:
         file.read(codes[3:7], len(codes) - 2)
 
 
-def test_nothing_restricted_is_read(town: Path, town_spec: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "public", tmp_path / "town" / "public")
-    job = job_of(tmp_path / "town", town_spec)
-    for universe in job.universes:
-        _ = Computed(job, universe).problem
-
-
 def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec: Path, tmp_path: Path) -> None:
     root = tmp_path / "town"
     shutil.copytree(town, root)

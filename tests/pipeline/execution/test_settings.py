@@ -1,20 +1,13 @@
-"""Settings come from flag, environment, project and user, in that order; planted faults of their trust are caught."""
+"""Settings come from flag, environment, project and user, in that order, and what a folder may set."""
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
 from pipeline.confidential.custody import KeySource, configured_source
 from pipeline.errors import InputError
-from pipeline.execution import settings
 from pipeline.execution.settings import (
     HARMLESS,
     NEEDS_TRUST,
@@ -72,31 +65,6 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
     assert configured_source(write_town(tmp_path / "with"), settings) == KeySource()
     assert configured_source(without, load_settings()) == KeySource()
     assert configured_source(without, load_settings(key=f"command:cat '{tmp_path / 'key'}'")).read() == key
-
-
-@pytest.mark.parametrize(
-    "line", ['key = "command:touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
-)
-def test_a_folder_that_somebody_else_made_names_no_commands(line: str, tmp_path: Path) -> None:
-    """The attack: an archive with a spec and a spinewise.toml, unpacked and run."""
-    Path("spinewise.toml").write_text(f"workers = 2\n{line}\n")
-    user = tmp_path / "config" / "spinewise" / "settings.toml"
-    with pytest.raises(
-        InputError, match=rf"{line.split()[0]}: a file of the current folder may not name commands"
-    ) as no:
-        load_settings()
-    advice = str(no.value).rpartition("settings.toml: ")[2]
-    assert advice == f'trust = ["{Path.cwd()}"]'
-    Path("spinewise.toml").write_text(f"{line}\n{advice}\n")
-    with pytest.raises(InputError, match="a folder cannot trust itself"):
-        load_settings()
-    Path("spinewise.toml").write_text(f"{line}\n")
-    user_says(tmp_path, 'trust = ["/elsewhere"]')
-    with pytest.raises(InputError, match="unless you trust the folder"):
-        load_settings()
-    user_says(tmp_path, advice)
-    assert line.split('"')[1] in load_settings().model_dump().values()
-    assert user.is_file()
 
 
 #: A value of each setting as TOML, which is not the default, and the value that it is then.
@@ -258,107 +226,3 @@ def test_each_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     settings = load_settings()
     assert (settings.workers, settings.retries, settings.key) == (3, 2, None)
     assert read == [Path("spinewise.toml"), user]
-
-
-HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault.
-
-    Attributes:
-        name: what it does.
-        old, new: a text of the module, and what stands in its place.
-        test: that fails with it.
-        given: what the test is called with.
-    """
-
-    name: str
-    old: str
-    new: str
-    test: str
-    given: tuple[tuple[str, Any], ...] = ()
-
-
-def moved(name: str) -> tuple[str, str]:
-    """The setting is moved from the list of what needs trust to that of what is harmless."""
-    return '"retry_delay", "timeout")', f'"retry_delay", "timeout", "{name}")'
-
-
-EACH, LISTS = "test_each_setting_of_a_folder_untrusted_and_trusted", "test_every_setting_is_in_one_list"
-KIND = "test_what_names_a_file_a_command_or_a_server_is_never_harmless"
-DEMAND, ROOT = "test_a_requirement_holds_whoever_makes_it", "test_trust_is_of_a_folder_and_not_of_wherever_one_is"
-
-FAULTS = (
-    *(Fault(f"{name} of any folder holds", *moved(name), KIND)
-      for name in ("key", "sign_key", "state", "out", "work_pool")),
-    Fault("a setting is in two lists", *moved("ledger"), LISTS),
-    Fault("a setting is in no list", '    "on_failure_webhook",\n', "", LISTS),
-    Fault("only the list of what needs trust is refused, and one is missing there",
-          "if name not in (*HARMLESS, *REQUIREMENTS)]", 'if name in NEEDS_TRUST and name != "state"]', EACH,
-          (("name", "state"), ("linked", False))),
-    Fault("one trusted folder of several suffices", "if folder not in trusted]", "if not trusted]", EACH,
-          (("name", "key"), ("linked", True))),
-    Fault("the folder where the link leads is all that is looked at",
-          "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]", "[path.resolve().parent]", EACH,
-          (("name", "key"), ("linked", True))),
-    Fault("a link is followed to a folder that is not trusted",
-          "[Path.cwd().resolve(), path.parent.resolve(), path.resolve().parent]",
-          "[Path.cwd().resolve(), path.parent.resolve()]",
-          "test_a_link_from_a_trusted_folder_to_another_is_not_followed"),
-    Fault("what is below a trusted folder is trusted", "if folder not in trusted]",
-          "if not any(folder.is_relative_to(one) for one in trusted)]", EACH,
-          (("name", "ledger"), ("linked", False))),
-    Fault("the folder trusts itself", 'if "trust" in project.content:', "if False:", EACH,
-          (("name", "trust"), ("linked", False))),
-    *(Fault(f"a requirement of {place} is overridden", "if _demanded(name, places) is not None}", "if False}", DEMAND,
-          (("name", "require_ledger"), ("yes", place))) for place in ("user", "project", "variable")),
-    Fault("the user's requirement is not asked for", "_demanded(name, places) is not None}",
-          "_demanded(name, places[:-1]) is not None}", DEMAND, (("name", "require_ledger"), ("yes", "user"))),
-    Fault("a relative folder is trusted", "if not folder.is_absolute():", "if False:", ROOT, (("trust", "."),)),
-    Fault("a relative SPINEWISE_CONFIG is trusted", "if os.environ.get(CONFIG_VARIABLE) and path.is_absolute():",
-          "if os.environ.get(CONFIG_VARIABLE):", "test_a_file_that_is_named_by_a_path_from_here_is_this_folders"),
-    Fault("the user's file names a key of the current folder", "    _check_own(user)\n", "",
-          "test_the_users_own_file_names_keys_and_budgets_by_whole_paths", (("name", "sign_key"),)),
-    Fault("the file is read a second time after the check", "        content |= place.content\n",
-          "        content |= place.content if place.file is None else _content(place.file)\n",
-          "test_each_file_is_read_once"),
-)  # fmt: skip
-
-
-def with_fault(fault: Fault) -> ModuleType:
-    """The module of the settings with the fault, under the name by which the tests patch it."""
-    text = inspect.getsource(settings)
-    assert fault.old in text
-    module = ModuleType(settings.__name__)
-    module.__file__ = settings.__file__
-    sys.modules[settings.__name__] = module
-    exec(compile(text.replace(fault.old, fault.new, 1), str(settings.__file__), "exec"), module.__dict__)
-    return module
-
-
-def guards() -> ModuleType:
-    """The tests, with the names that they import from the module as it is now."""
-    spec = importlib.util.spec_from_file_location("guards_of_settings", HERE / "test_settings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("sound", [False, True], ids=["planted", "sound"])
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_each_fault_is_caught(fault: Fault, sound: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, settings.__name__, settings)  # put back when the test ends
-    monkeypatch.setattr("pipeline.execution.settings", with_fault(replace(fault, new=fault.old) if sound else fault))
-    test = getattr(guards(), fault.test)
-    more = {"tmp_path": tmp_path, "monkeypatch": monkeypatch}
-    wanted = inspect.signature(test).parameters
-    given = dict(fault.given) | {name: value for name, value in more.items() if name in wanted}
-    if sound:
-        test(**given)
-        return
-    with pytest.raises((AssertionError, pytest.fail.Exception)):
-        test(**given)

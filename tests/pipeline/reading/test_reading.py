@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from releases.hashed import every_file_hashed_first
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
@@ -39,28 +37,6 @@ def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: P
     assert {"spine.parquet", "histograms/block.parquet", "tables/total/county.parquet"} <= seen.opened
     folders = {name.split("/")[0] for name in seen.opened}
     assert {"measurements", "invariants", "constraints", "names", "companions"} <= folders
-
-
-@pytest.mark.parametrize(
-    "file", ["spine", "names/county", "histograms/block", "tables/total/block", "constraints/bound-1"]
-)
-def test_a_file_with_other_bytes_is_named_in_one_sentence(named_town: Path, tmp_path: Path, file: str) -> None:
-    """Of the same table, so that nothing but its hash tells."""
-    root = tmp_path / "town"
-    shutil.copytree(named_town, root)
-    changed = root / "public" / f"{file}.parquet"
-    pq.write_table(pq.read_table(changed), changed, compression="gzip")
-    with pytest.raises(ReleaseError) as told:
-        _read(root)
-    assert str(told.value).startswith(f"{changed} was changed: ")
-
-
-def _read(root: Path) -> None:
-    release = open_release(root)
-    release.query("total").at("block")
-    release.query("total").over({"some": reader_of(release).spine.levels[-1].geocodes[:5].tolist()})
-    release.names("county")
-    assert reader_of(release).half_widths
 
 
 def test_a_file_is_hashed_once_and_only_if_it_is_read(named_town: Path) -> None:
@@ -145,16 +121,6 @@ def test_margins_of_areas_against_the_truth(country: Path) -> None:
     assert abs((proper**2).mean() - 1) < 4 * np.sqrt(2 / n) * 1.5
     assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / n) * 1.5
     assert (independent**2).mean() < 0.6, "the power of this test: independent leaves would be told apart"
-
-
-def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
-    """Areas of leaves from everywhere, each leaf in one of them."""
-    release = open_release(country)
-    codes = np.random.default_rng(2).permutation(reader_of(release).spine.leaf_level.geocodes)
-    areas = {f"area {i}": codes[i::60].tolist() for i in range(60)}
-    proper, _, covered = scores(country, areas)
-    assert abs((proper**2).mean() - 1) < 4 * np.sqrt(2 / proper.size) * 1.5
-    assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / proper.size) * 1.5
 
 
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:

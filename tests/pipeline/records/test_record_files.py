@@ -13,12 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import RecordsError
-from pipeline.inputs.geography import read_spine
-from pipeline.model.memory_table import MemoryTable
 from pipeline.model.text_format import TextFormat
 from pipeline.records import record_files
 from pipeline.records.record_files import open_records
-from pipeline.spec.sections import GeographySection
 
 
 def read(path: Path, columns: list[str], chunk_rows: int = 2) -> list[dict[str, object]]:
@@ -197,18 +194,3 @@ def test_a_damaged_text_in_a_page_without_checksums_is_found(tmp_path: Path) -> 
     pq.write_table(pa.table({"a": ["secret-text"] * 10}), path, compression="none", use_dictionary=False)
     path.write_bytes(path.read_bytes().replace(b"secret-text", b"secret-\xb1ext"))
     assert fails(path).startswith("a.parquet: the file is corrupt: ")
-
-
-def in_memory(table: pa.Table) -> MemoryTable:
-    return MemoryTable("areas", "areas (in memory)", tuple(table.schema.names), table.select)
-
-
-@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())])
-def test_areas_from_a_table(text: pa.DataType) -> None:
-    codes = pa.chunked_array([["A01", "B02"], ["A02"]]).cast(pa.string())
-    table = pa.table({"block": codes.dictionary_encode() if pa.types.is_dictionary(text) else codes.cast(text)})
-    section = GeographySection(file=in_memory(table), levels={"county": 1, "block": 3}, column="block")
-    spine = read_spine(section)
-    assert spine.levels[0].geocodes.tolist() == ["A", "B"]
-    assert spine.leaf_level.geocodes.tolist() == ["A01", "A02", "B02"]
-    assert section.model_dump()["file"] == "areas"

@@ -32,7 +32,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.records import record_files
 from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
-from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.wide import expand_cells
 from pipeline.spec.input_section import InputSpec
 
@@ -490,22 +490,6 @@ def rhode_island_counts(shared_data: Path, rhode_island: Spine) -> sp.csr_array:
     return tabulate(wide, REDISTRICTING, rhode_island)
 
 
-def test_rhode_island_2010(rhode_island: Spine, rhode_island_counts: sp.csr_array) -> None:
-    """The published counts of the state and its counties come out of the block file."""
-    state, county, tract, block_group, block = roll_up(rhode_island, rhode_island_counts)
-    assert [len(level) for level in rhode_island.levels] == [1, 5, 244, 815, 25_181]
-    assert state.sum() == tract.sum() == block_group.sum() == 1_052_567
-    assert state.toarray()[0, 8:].sum() == 828_611
-    assert dict(zip(rhode_island.levels[1].geocodes.tolist(), county.sum(axis=1).tolist(), strict=True)) == {
-        "44001": 49_875,
-        "44003": 166_158,
-        "44005": 82_888,
-        "44007": 626_667,
-        "44009": 126_979,
-    }
-    assert (block.sum(axis=1) == 0).sum() == 7_537
-
-
 def test_full_rhode_island_collapses_to_the_block_file(
     shared_data: Path, rhode_island: Spine, rhode_island_counts: sp.csr_array
 ) -> None:
@@ -523,19 +507,3 @@ def test_full_rhode_island_collapses_to_the_block_file(
     to_sixteen = np.zeros((full.n_cells, 16), dtype=np.int64)
     to_sixteen[np.arange(full.n_cells), codes[:, 1] * 8 + race] = 1
     np.testing.assert_array_equal(counts @ to_sixteen, rhode_island_counts.toarray())
-
-
-def test_records_of_another_hierarchy(shared_data: Path) -> None:
-    """Microdata whose zones are whole numbers of different lengths (ActivitySim) are counted as they are."""
-    path = shared_data / "semcog_synthetic_persons.parquet"
-    table = pq.read_table(path, columns=["county", "district", "taz", "maz", "sex"])
-    spine = spine_from_table(
-        table.drop_columns("sex").group_by(["county", "district", "taz", "maz"]).aggregate([]),
-        ["county", "district", "taz", "maz"],
-    )
-    schema = Schema((Attribute("sex", ("male", "female")),))
-    counts = tabulate(spec(path, geocode="maz", values={"sex": {"1": "male", "2": "female"}}), schema, spine)
-    frame = table.to_pandas().groupby(["maz", "sex"]).size()
-    assert counts.sum() == table.num_rows == 35_769
-    for (maz, sex), n in frame.items():
-        assert counts[spine.find_leaves(np.array([str(maz)]))[0], sex - 1] == n

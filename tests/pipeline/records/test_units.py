@@ -21,7 +21,6 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
 from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.spec.input_section import InputSpec
-from pipeline.spec.release_spec import parse_spec
 
 SPINE = spine_from_prefixes(("11", "12", "21"), {"city": 1, "block": 2})
 SCHEMA = Schema((Attribute("reason", ("fall", "fever", "birth")),))
@@ -88,21 +87,3 @@ def test_a_record_without_a_unit_is_a_mistake(tmp_path: Path) -> None:
     assert "column 'patient'" in str(caught.value)
     assert "a missing unit" in str(caught.value)
     assert "row 2" in str(caught.value)
-
-
-SPEC = """
-name = "x"
-geography = { file = "f.csv", column = "b", levels = { town = 1, block = 2 } }
-schema.attributes = { sex = ["f", "m"] }
-strategy = { queries = { sex = "1" }, levels = { town = "1/2", block = "1/2" } }
-input = { file = "r.csv", form = "FORM", geocode = "b" }
-[privacy]
-rho = "1"
-"""
-
-
-def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
-    (universe,) = parse_spec(SPEC.replace("FORM", "microdata") + 'unit = "patient"\nat_most = 3').universes()
-    assert universe.unit.records == 3
-    assert universe.record_budget * 9 == universe.budget
-    assert universe.require_input().unit == "patient"

@@ -49,20 +49,6 @@ def test_the_same_run_is_gone_on_with_and_leftovers_in_staging_are_removed(root:
         assert recorded_input(run) == {"": "11"}
 
 
-def test_another_run_is_refused_and_nothing_is_changed(root: Path) -> None:
-    with open_run(root, IDENTITY) as run:
-        record_input(run, {"": "11"})
-        write_bytes(run.key, b"key", run.staging, private=True)
-        (run.staging / "left").write_text("half")
-    before = _tree(root)
-    with (
-        pytest.raises(InputError, match="holds another run: it differs in spec; name another directory"),
-        open_run(root, OTHER),
-    ):
-        pass
-    assert _tree(root) == before
-
-
 def test_a_run_that_was_refused_before_measuring_makes_room(root: Path) -> None:
     with open_run(root, IDENTITY) as run:
         write_bytes(run.key, b"key", run.staging, private=True)
@@ -76,12 +62,17 @@ def test_a_run_that_was_refused_before_measuring_makes_room(root: Path) -> None:
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize("left", ["published", "foreign"])
-def test_a_run_that_left_more_makes_no_room(root: Path, left: str) -> None:
+@pytest.mark.parametrize("left", ["measured", "published", "foreign"])
+def test_a_run_that_left_more_makes_no_room_and_nothing_is_changed(root: Path, left: str) -> None:
     with open_run(root, IDENTITY) as run:
-        (run.report if left == "published" else run.restricted / "notes.txt").write_text("x")
+        (run.staging / "left").write_text("half")
+        if left == "measured":
+            record_input(run, {"": "11"})
+        else:
+            (run.report if left == "published" else run.restricted / "notes.txt").write_text("x")
     before = _tree(root)
-    with pytest.raises(InputError, match="holds another run"), open_run(root, OTHER):
+    other = "holds another run: it differs in spec; name another directory"
+    with pytest.raises(InputError, match=other), open_run(root, OTHER):
         pass
     assert _tree(root) == before
 

@@ -41,18 +41,13 @@ LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
 LIGHT = ("replicates = 3\nunbiased = true", "margins = false")
 
 
-def town_with_areas(folder: Path, regroup: str = 'file = "areas.csv"') -> Path:
-    """The town, and two places that cut through its tracts."""
-    spec = write_town(folder, (LEVELS, f"{LEVELS}\nregroup = {{ {regroup} }}"), LIGHT)
-    blocks = pd.read_csv(folder / "blocks.csv", dtype=str)["block"]
-    rows = [("place", "1", block) for block in blocks[3:9]] + [("reservation", "9", block) for block in blocks[11:15]]
-    pd.DataFrame(rows, columns=["kind", "code", "geocode"]).to_csv(folder / "areas.csv", index=False)
-    return spec
-
-
 @pytest.mark.slow
 def test_the_spine_of_a_regrouped_release_is_public(tmp_path: Path) -> None:
-    spec = town_with_areas(tmp_path / "in")
+    """With two places that cut through the town's tracts."""
+    spec = write_town(tmp_path / "in", (LEVELS, f'{LEVELS}\nregroup = {{ file = "areas.csv" }}'), LIGHT)
+    blocks = pd.read_csv(tmp_path / "in" / "blocks.csv", dtype=str)["block"]
+    rows = [("place", "1", block) for block in blocks[3:9]] + [("reservation", "9", block) for block in blocks[11:15]]
+    pd.DataFrame(rows, columns=["kind", "code", "geocode"]).to_csv(tmp_path / "in" / "areas.csv", index=False)
     root = run(spec, tmp_path / "out")
     directory = RunDirectory(root)
     public = read_public_spine(unchecked(directory.spine), ["county", "tract", "block"])
@@ -60,7 +55,7 @@ def test_the_spine_of_a_regrouped_release_is_public(tmp_path: Path) -> None:
     new = [str(code) for code in public.levels[1].geocodes if "-" in code]
     assert new
     assert new[0].startswith("A-")
-    inside = pd.read_csv(tmp_path / "in" / "areas.csv", dtype=str).query("kind == 'place'")["geocode"]
+    inside = blocks[3:9]
     parents = public.levels[1].geocodes[public.leaf_level.parents]
     unit = dict(zip(public.leaf_level.geocodes.tolist(), parents.tolist(), strict=True))
     whole = {unit[block] for block in inside}

@@ -54,9 +54,9 @@ def imported(folder: Path, table: pd.DataFrame, **stated: Any) -> Imported:
     return done
 
 
-def histograms(spec: ReleaseSpec) -> list[list[int]]:
-    universe = spec.universes()[0]
-    return tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray().tolist()
+def counts_of(spec: ReleaseSpec, universe: int = 0) -> np.ndarray:
+    one = spec.universes()[universe]
+    return tabulate(one.require_input(), one.schema, read_spine(spec.geography)).toarray()
 
 
 def test_names_of_areas(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_the_public_list_of_areas(tmp_path: Path) -> None:
     }  # fmt: skip
     spec = load_spec(imported(tmp_path, persons()[["town", "sex", "age"]], **stated).spec)
     assert read_spine(spec.geography).n_leaves == 5
-    assert sum(map(sum, histograms(spec))) == 80
+    assert counts_of(spec).sum() == 80
     assert spec.provenance is not None
     assert {one.source for one in spec.provenance.inputs.values()} == {"public"}
     listed.iloc[1:].to_csv(tmp_path / "areas.csv", index=False)
@@ -121,7 +121,7 @@ def test_levels_of_one_column(tmp_path: Path) -> None:
     stated = {"geography": "town", "levels": "county=2,town=4", "zeros": 4, "count": "n", "attributes": "sex"}
     spec = load_spec(imported(tmp_path, lost, **stated).spec)
     assert spec.geography.levels == ("county", "town")
-    assert histograms(spec) == [[13, 7]] * 4
+    assert counts_of(spec).tolist() == [[13, 7]] * 4
     with pytest.raises(InputError, match=r"line 2, column 'town': found '101', longer than --zeros 2"):
         imported(tmp_path, lost, **(stated | {"zeros": 2}))
     with pytest.raises(InputError, match=r"--levels says that codes have 4 characters"):
@@ -145,7 +145,7 @@ def test_cells_side_by_side(columns: list[str], pattern: str, attributes: dict[s
     people = int(table[read].to_numpy().sum())
     spec = load_spec(imported(tmp_path, table, geography="county,town", wide=pattern, expect_records=people).spec)
     assert spec.schema_section.attributes == attributes
-    assert histograms(spec) == table[read].to_numpy().tolist()
+    assert counts_of(spec).tolist() == table[read].to_numpy().tolist()
 
 
 def test_equal_names_in_two_counties_are_two_areas(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_names_and_values_that_a_spec_does_not_allow(tmp_path: Path) -> None:
     spec = load_spec(done.spec)
     assert spec.geography.levels == ("all", "Town_code")
     assert list(spec.schema_section.attributes) == ["total_2", "a_1st_class", "Sex", "sex_2", "all"]
-    assert np.sum(histograms(spec)) == 480
+    assert counts_of(spec).sum() == 480
     assert spec.schema_section.attributes["total_2"] == ("geocode_", "x", "x x y")
 
 
@@ -300,7 +300,8 @@ works = { values = ["yes", "no", "missing"], column = "job" }
 """
 
 
-def records(folder: Path, **changed: list[object]) -> Path:
+def by_list(folder: Path, text: str, name: str = "in", n_areas: int = 3, **changed: Any) -> ReleaseSpec:
+    (folder / "values.toml").write_text(text)
     content: dict[str, list[object]] = {
         "county": ["01", "01", "02", "02"],
         "town": ["0101", "0102", "0201", "0201"],
@@ -309,15 +310,10 @@ def records(folder: Path, **changed: list[object]) -> Path:
         "job": ["yes", "no", None, "yes"],
     }
     pd.DataFrame(content | changed).to_csv(folder / "persons.csv", index=False)
-    return folder / "persons.csv"
-
-
-def by_list(folder: Path, text: str, name: str = "in", n_areas: int = 3, **changed: Any) -> ReleaseSpec:
-    (folder / "values.toml").write_text(text)
     areas = pd.DataFrame({"county": ["01", "01", "02", "02"], "town": ["0101", "0102", "0201", "0202"]})
     areas.to_csv(folder / "areas.csv", index=False)
     stated = Statement(
-        str(records(folder, **changed)), geography="county,town", records=True, areas=str(folder / "areas.csv"),
+        str(folder / "persons.csv"), geography="county,town", records=True, areas=str(folder / "areas.csv"),
         schema=str(folder / "values.toml"), expect_records=4, expect_areas=n_areas,
     )  # fmt: skip
     return load_spec(import_table(stated, folder / name).spec)
@@ -332,24 +328,15 @@ def test_the_values_are_those_of_the_list_whoever_is_in_the_records(tmp_path: Pa
     assert universe.schema.attributes[0].values[-1] == "100+"
     found = validate(None, tmp_path / "in" / "release.toml")
     assert found.findings == []
-    counts = tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).toarray()
+    counts = counts_of(spec)
     assert counts.sum(axis=1).tolist() == [1, 1, 2, 0]
     expected = universe.schema.shape
     where = [(0, 0, 0), (8, 1, 1), (20, 1, 2), (8, 0, 0)]
     cells = [(a * expected[1] + b) * expected[2] + c for a, b, c in where]
     assert [counts[leaf, cell] for leaf, cell in zip([0, 1, 2, 2], cells, strict=True)] == [1, 1, 1, 1]
     assert from_records(spec) == ()
-    other = by_list(
-        tmp_path,
-        LIST,
-        "other",
-        age=[77, 8, 9, 10],
-        sex=["m"] * 4,
-        job=["no"] * 4,
-        county=["02"] * 4,
-        town=["0202"] * 4,
-        n_areas=1,
-    )
+    same: dict[str, Any] = {name: [value] * 4 for name, value in (("sex", "m"), ("job", "no"), ("county", "02"))}
+    other = by_list(tmp_path, LIST, "other", age=[77, 8, 9, 10], town=["0202"] * 4, n_areas=1, **same)
     assert other.public_dict() == spec.public_dict()
     assert read_spine(other.geography).fingerprint() == read_spine(spec.geography).fingerprint()
 
@@ -408,13 +395,8 @@ def imported_homes(folder: Path, table: pd.DataFrame, name: str = "all", **more:
     return load_spec(spec)
 
 
-def counts_of(spec: ReleaseSpec, universe: int = 0) -> np.ndarray:
-    one = spec.universes()[universe]
-    return tabulate(one.require_input(), one.schema, read_spine(spec.geography)).toarray()
-
-
-def test_one_table(tmp_path: Path) -> None:
-    """Two histograms; every record is counted, in its cell."""
+def test_one_table_and_two_with_a_key(tmp_path: Path) -> None:
+    """Two histograms; every record is counted, in its cell. Apart, persons get the area of their household."""
     frame = people()
     spec = imported_homes(tmp_path, frame, household_attributes="tenure")
     assert {name: len(values) for name, values in spec.schema_section.attributes.items()} == {
@@ -430,20 +412,13 @@ def test_one_table(tmp_path: Path) -> None:
     assert np.array_equal(persons, found)
     own = frame[frame["tenure"] == "own"]["hh_id"].nunique()
     assert homes.sum(axis=0).tolist() == [own, frame["hh_id"].nunique() - own]
-
-
-def test_two_tables_with_a_key(tmp_path: Path) -> None:
-    """Persons get the area of their household; the two histograms are those of the one table."""
-    frame = people()
-    homes = frame.drop_duplicates("hh_id")[["hh_id", "county", "town", "tenure"]]
-    homes.to_csv(tmp_path / "homes.csv", index=False)
-    one = imported_homes(tmp_path, frame, "one", household_attributes="tenure")
+    frame.drop_duplicates("hh_id")[["hh_id", "county", "town", "tenure"]].to_csv(tmp_path / "homes.csv", index=False)
     two = imported_homes(
         tmp_path, frame[["hh_id", "age", "sex", "works"]], "two", households=str(tmp_path / "homes.csv"),
         household_attributes="tenure",
     )  # fmt: skip
     for universe in (0, 1):
-        assert np.array_equal(counts_of(two, universe), counts_of(one, universe))
+        assert np.array_equal(counts_of(two, universe), counts_of(spec, universe))
     for name in ("persons", "households"):
         assert (tmp_path / "two" / f"{name}.parquet").stat().st_mode & 0o777 == 0o600
 
@@ -691,20 +666,21 @@ def _table(rng: np.random.Generator) -> tuple[str, int, int]:
     return "level,area,sex,n\n" + "".join(",".join(map(str, row)) + "\n" for row in rows), people, towns
 
 
-def _check(numbers: range, folder: Path) -> None:
+@pytest.mark.parametrize("numbers", [range(100), pytest.param(range(100, 2_100), marks=pytest.mark.slow)], ids=len)
+def test_everybody_or_nothing(numbers: range, tmp_path: Path) -> None:
     """Of random hierarchies under random statements some are read, each with all of its people."""
     n_read = 0
     for number in numbers:
         rng = np.random.default_rng([52, number])
         text, people, towns = _table(rng)
-        path = folder / f"{number}.csv"
+        path = tmp_path / f"{number}.csv"
         path.write_text(text, encoding="utf-8")
         stated: dict[str, Any] = {"geography": "area", "count": "n", "attributes": "sex"}
         if rng.random() < 0.7:
             stated |= {"level": "level", "drop_level": str(rng.choice(["county,land", "land", "county", "town,land"]))}
         if rng.random() < 0.7:
             stated["only"] = (str(rng.choice(["sex != t", "sex in f, m", "level == town and sex != t"])),)
-        out = folder / f"out{number}"
+        out = tmp_path / f"out{number}"
         try:
             import_table(Statement(str(path), **stated, expect_records=people, expect_areas=towns), out)
         except SpinewiseError:
@@ -714,12 +690,3 @@ def _check(numbers: range, folder: Path) -> None:
         assert pc.sum(pq.read_table(out / "persons.parquet")["count"]).as_py() == people
         shutil.rmtree(out)
     assert n_read > len(numbers) // 20
-
-
-def test_everybody_or_nothing(tmp_path: Path) -> None:
-    _check(range(100), tmp_path)
-
-
-@pytest.mark.slow
-def test_everybody_or_nothing_in_two_thousand_hierarchies(tmp_path: Path) -> None:
-    _check(range(100, 2_100), tmp_path)

@@ -103,17 +103,23 @@ def test_the_same_seed_gives_the_same_households_and_another_seed_others(monkeyp
     assert np.array_equal(whole[int(persons[:100].sum()) :], rest)
 
 
+def members_of(
+    persons: sp.csr_array, households: sp.csr_array, number: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Leaf, cell and cell of the household of each person who lives in one."""
+    leaf, cell = records(persons)
+    house_leaf, house_cell = records(households)
+    inside = number >= 0
+    first = np.searchsorted(house_leaf, leaf[inside])
+    return leaf[inside], cell[inside], house_cell[first + number[inside]]
+
+
 def test_who_lives_where_does_not_follow_the_order_of_cells() -> None:
     """Sex is in no join and tenure neither: the share of women is the same in owned and rented households."""
     joins = town_joins()
     persons, households = drawn_town(400, 5, mean=15)
-    number = assign(joins, persons, households, 0)
-    leaf, cell = records(persons)
-    house_leaf, house_cell = records(households)
-    first = np.searchsorted(house_leaf, np.arange(400))
-    inside = number >= 0
-    home = house_cell[first[leaf[inside]] + number[inside]]
-    woman = cell[inside] % 2
+    _, cell, home = members_of(persons, households, assign(joins, persons, households, 0))
+    woman = cell % 2
     for attribute in (home % 2, home // 4 % 2, home // 8 == 4):
         share = [woman[attribute == value].mean() for value in (0, 1)]
         error = np.sqrt(0.25 * sum(1 / (attribute == value).sum() for value in (0, 1)))
@@ -130,16 +136,11 @@ def test_mixtures_are_about_proportional() -> None:
     """
     joins = town_joins()
     persons, households = drawn_town(100, 6, mean=60)
-    number = assign(joins, persons, households, 0)
-    leaf, cell = records(persons)
-    house_leaf, house_cell = records(households)
-    first = np.searchsorted(house_leaf, np.arange(100))
-    inside = number >= 0
-    home = house_cell[first[leaf[inside]] + number[inside]]
-    age, other = cell[inside] // 2 % 4, cell[inside] // 8 % 2 == 1
+    leaf, cell, home = members_of(persons, households, assign(joins, persons, households, 0))
+    age, other = cell // 2 % 4, cell // 8 % 2 == 1
     # Households of three and more with children; a third member may be either.
     these = other & (home // 2 % 2 == 1) & (home // 8 >= 2)
-    kind = leaf[inside] * 40 + home // 4
+    kind = leaf * 40 + home // 4
     members = np.bincount(kind[these], minlength=4000)
     children = np.bincount(kind[these & (age < 2)], minlength=4000)
     share = children.reshape(100, 40).sum(axis=1) / np.maximum(members.reshape(100, 40).sum(axis=1), 1)
@@ -149,7 +150,7 @@ def test_mixtures_are_about_proportional() -> None:
 
 
 #: Persons: residence (household, quarters) x age (3 groups); households: kinds 0 .. 3.
-HOUSEHOLD, AGES, KINDS = 2, 3, 4
+AGES, KINDS = 3, 4
 
 
 def query(name: str, residence: list[int], age: list[int]) -> Marginal:

@@ -33,22 +33,12 @@ LISTED: list[tuple[ListedMechanism, list[tuple[int, int]]]] = [
     (OptimisedUnaryEncoding(3, Fraction(3, 8)), [(3, 8)]),
     (OptimisedUnaryEncoding(4, Fraction(1, 4)), [(4, 4)]),
 ]
-NAMES = [f"{mechanism.name} {mechanism.values}" for mechanism, _ in LISTED]
-
-
-def all_of(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> list[Distribution]:
-    return [distribution(mechanism, value, draws) for value in range(mechanism.values)]
 
 
 def outputs(mechanism: ListedMechanism, reports: Distribution) -> Any:
     """The totals of each report alone, as the mechanism counts them."""
     rows = np.array(list(reports), dtype=np.uint16)
     return mechanism.totals(rows, np.arange(len(rows)), len(rows))
-
-
-@pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=NAMES)
-def test_the_bound_is_the_largest_ratio(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
-    assert mechanism.ratio == largest_ratio(all_of(mechanism, draws))
 
 
 class Swapped(OptimisedUnaryEncoding):
@@ -81,14 +71,16 @@ def test_seeded_faults_are_noticed() -> None:
     assert any(set(one) != shared for one in leaky)  # a report that one value never gives: the ratio is infinite
 
 
-@pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=NAMES)
-def test_probabilities_means_and_variances(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
-    """Means give every value back exactly once; variances at any shares are those of the enumerated reports."""
+@pytest.mark.parametrize(("mechanism", "draws"), LISTED, ids=[f"{one.name} {one.values}" for one, _ in LISTED])
+def test_bounds_probabilities_means_and_variances(mechanism: ListedMechanism, draws: list[tuple[int, int]]) -> None:
+    """The bound is the largest ratio of the enumerated reports; means give every value back exactly once."""
+    reports_of = [distribution(mechanism, value, draws) for value in range(mechanism.values)]
+    assert mechanism.ratio == largest_ratio(reports_of)
     p, q = (float(chance) for chance in mechanism.chances)
     k = mechanism.values
     shares = np.arange(1, k + 1) / sum(range(1, k + 1))
     total = np.zeros(k)
-    for value, reports in enumerate(all_of(mechanism, draws)):
+    for value, reports in enumerate(reports_of):
         mean, covariance = moments(reports, outputs(mechanism, reports))
         assert np.allclose(mean, np.where(np.arange(k) == value, p, q), atol=1e-15)
         assert np.allclose(mechanism.debias(mean[None], np.array([1])), np.eye(k)[value], atol=1e-12)
@@ -99,15 +91,6 @@ def test_probabilities_means_and_variances(mechanism: ListedMechanism, draws: li
     # Randomised response is as noisy for yes as for no.
     even = mechanism.unit_variances(np.ones(k))
     assert (mechanism.name == "randomised_response") == np.allclose(even, total, rtol=1e-3)
-
-
-RAPPOR = Rappor(bits=4, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
-
-
-def texts_apart() -> tuple[str, str]:
-    """Two texts that set different bits."""
-    first = "a"
-    return first, next(text for text in "bcdefgh" if positions(text, 0, 4, 1) != positions(first, 0, 4, 1))
 
 
 def test_the_bits_of_rappor_have_the_probabilities_of_the_paper() -> None:
@@ -131,10 +114,11 @@ def test_the_permanent_response_bounds_all_reports() -> None:
             return self.permanent(values, np.zeros(len(values), dtype=np.int64), source)
 
     permanent = Permanent(bits=4, hashes=1, cohorts=1, f=Fraction(1, 2), p=Fraction(1, 2), q=Fraction(3, 4))
-    found = largest_ratio(distribution(permanent, text, [(4, 4)]) for text in texts_apart())
-    assert RAPPOR.for_ever is not None
-    assert found == RAPPOR.for_ever.ratio == 9
-    assert RAPPOR.for_ever.ratio > RAPPOR.ratio
+    other = next(text for text in "bcdefgh" if positions(text, 0, 4, 1) != positions("a", 0, 4, 1))
+    found = largest_ratio(distribution(permanent, text, [(4, 4)]) for text in ("a", other))
+    assert permanent.for_ever is not None
+    assert found == permanent.for_ever.ratio == 9
+    assert permanent.for_ever.ratio > permanent.ratio
 
 
 def test_several_reports_keep_the_bound_of_their_number() -> None:
@@ -162,8 +146,6 @@ def test_several_reports_keep_the_bound_of_their_number() -> None:
 
 
 RATIOS = [Fraction(n, d) for n, d in ((3, 1), (3, 2), (9, 1), (81, 1), (1001, 1000), (10**12 + 1, 10**12), (7, 3))]
-
-
 RATIOS += [Fraction(k * k + k + 1, k * k) for k in range(1, 60)]
 
 
@@ -488,7 +470,7 @@ def test_texts_that_are_no_bits(text: str, fault: int) -> None:
 )
 def test_texts_that_are_no_numbers(text: str, fault: int) -> None:
     decoded = DirectEncoding(12, HALF).decode([text, "03"])
-    assert decoded.faults.tolist() == [fault, 0]
+    assert decoded.faults.tolist() == [fault, 0], FAULTS[fault]
     assert decoded.reports[-1].tolist() == [3]
 
 
