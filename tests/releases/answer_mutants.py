@@ -29,7 +29,7 @@ def _asked(text: str, way: str = "records", framework: str = "zcdp", neighbours:
 
 
 COUNT = _asked("count by county, sex where age >= 18")
-SUM, SIGNED, TOTALS, JOBS = (_asked("sum wages by county", way) for way in ("records", "signed", "totals", "units"))
+SUM, TOTALS, JOBS = (_asked("sum wages by county", way) for way in ("records", "totals", "units"))
 MEAN = _asked("mean wages by county")
 MEDIAN, PURE_MEDIAN = (_asked("median wages by tract, sex", framework=framework) for framework in ("zcdp", "pure"))
 CAPPED = _asked("count by county, sex where age >= 18", "units")
