@@ -119,11 +119,10 @@ format: $(SET)lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What the pages take from the code: tables of docs/spec.md, docs/privacy.md and docs/testplan.md, the picture of docs/architecture.md.
+# What the pages take from the code: tables of docs/spec.md, docs/privacy.md and docs/testplan.md.
 docs: setup
 	$(BIN)/python tests/project/messages.py
 	$(BIN)/python tests/project/spec_reference.py
-	$(BIN)/python tests/project/architecture_picture.py
 	$(BIN)/python tests/project/reviewed_files.py
 	$(BIN)/python tests/project/planted_faults.py
 

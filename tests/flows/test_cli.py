@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import typer.main
+from oracles.command_lines import commands
 from releases.command import environment, spinewise
-
-from flows.cli import app
 
 
 def test_help_is_there_before_anything_slow_is_imported() -> None:
@@ -51,16 +47,9 @@ def test_bad_input_is_one_clear_message_and_status_2(town_spec: Path, tmp_path: 
         assert "Traceback" not in shown.stderr
 
 
-def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Each command below a group, and the group itself, by its words."""
-    yield name, group
-    for each, below in getattr(group, "commands", {}).items():
-        yield from commands(below, f"{name} {each}".strip())
-
-
 def test_no_secret_is_an_argument_and_no_option_is_of_an_older_form() -> None:
     """What holds of a key holds of all: one option names its source; a result has one option for its form."""
-    for name, command in commands(typer.main.get_command(app)):
+    for name, command in commands():
         options = {option for one in command.params for option in one.opts}
         assert not any(option.endswith(("key-file", "key-fd", "key-command")) for option in options), name
         assert "--format" not in options or options.isdisjoint({"--json", "--csv"}), name

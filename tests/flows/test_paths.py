@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oracles.command_lines import commands
-from oracles.watched import spinewise
+from oracles.watched import spinewise, watched
 from releases.small import SPEC
 
 from features.registry import installed_features
@@ -47,22 +44,6 @@ def line_with(words: tuple[str, ...], parameter: Any, value: str, sound: dict[st
         else:
             options += [one.opts[0], text]
     return [*options, *(["--no-prefect"] if words == ("run",) else []), *(["--", *arguments] if arguments else [])]
-
-
-@contextmanager
-def limited() -> Iterator[None]:
-    """The block may take ten seconds."""
-
-    def late(*_: object) -> None:
-        raise AssertionError(f"no answer in {SECONDS} seconds")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(params=["pipe", "device"])
@@ -132,7 +113,7 @@ def test_each_file_that_a_spec_names(special: Path, tmp_path: Path) -> None:
     spec = tmp_path / "release.toml"
     for file in FILES_OF_SPEC:
         spec.write_text(SPEC.replace(f'"{file}"', f'"{special}"'))
-        with limited(), pytest.raises(SpinewiseError, match="which is not a file that can be read twice") as refused:
+        with watched(SECONDS), pytest.raises(SpinewiseError, match="is not a file that can be read twice") as refused:
             load_spec(spec)
         assert refused.value.exit_status == 2, file
 
@@ -149,5 +130,5 @@ def test_a_small_file_is_read_whole_or_refused(tmp_path: Path, special: Path) ->
         file.truncate(1 << 40)  # a terabyte that takes no space
     with pytest.raises(OSError, match="has more than 4 bytes"):
         read_small(small, 4)
-    with limited(), pytest.raises(OSError, match="is not a file that can be read twice"):
+    with watched(SECONDS), pytest.raises(OSError, match="is not a file that can be read twice"):
         read_small(special, 5)

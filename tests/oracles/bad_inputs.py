@@ -11,8 +11,6 @@ import copy
 import csv
 import io
 import itertools
-import json
-import math
 import random
 import re
 import tomllib
@@ -27,6 +25,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tomlkit
 from releases.asked import ask, ledger_of, write_workers
 from releases.small import QUICK, write_town
 from releases.wages import write_wages
@@ -136,6 +135,13 @@ def without_mark(rows: list[list[str]], file: Path) -> list[list[str]]:
     return [[rows[0][0].removeprefix("\ufeff"), *rows[0][1:]], *rows[1:]]
 
 
+def judged(found: object, expected: object, told: str) -> bool:
+    """Whether an input was taken, as it had to be; it may be neither taken nor refused wrongly."""
+    if (found is None) != (expected is None):
+        raise WrongEndError("silent acceptance" if expected is None else "refused though right", told)
+    return found is not None
+
+
 class World:
     """Good inputs in a folder, made once."""
 
@@ -164,35 +170,6 @@ class World:
             return ask(self.work, "count by tract, sex where age >= 18")
 
 
-def toml(content: dict[str, Any]) -> str:
-    """A document as TOML, its tables in line."""
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in content.items())
-
-
-def _key(name: object) -> str:
-    text = str(name)
-    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _text(text)
-
-
-def _text(text: str) -> str:
-    text = text.encode("utf-8", "replace").decode()
-    return re.sub(r"\x7f", r"\\u007f", json.dumps(text, ensure_ascii=False))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return "nan" if math.isnan(value) else str(value)
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return "{ " + ", ".join(f"{_key(name)} = {_value(inner)}" for name, inner in value.items()) + " }"
-
-
 def bad_spec(rng: random.Random, world: World) -> str:
     """A spec with changed keys: refused in words, or another spec; never the same one."""
     which = rng.randrange(len(world.specs))
@@ -217,7 +194,7 @@ def bad_spec(rng: random.Random, world: World) -> str:
         inside[near(rng, str(name), list(map(str, inside)))] = inside.pop(name)
     else:
         inside[near(rng, str(name), list(map(str, inside)))] = _like(rng, value)
-    folder, text = world.places[which], toml(changed)
+    folder, text = world.places[which], tomlkit.dumps(changed)
     try:
         same_text = tomllib.loads(text) == content
     except tomllib.TOMLDecodeError:
@@ -341,13 +318,11 @@ def bad_records(rng: random.Random, world: World) -> str:
     records = replace(world.universe.require_input(), file=source)
     counts, message = outcome(lambda: tabulate(records, world.universe.schema, world.spine))
     expected = _expected(world, without_mark(rows, Path(str(source))) if form == "csv" else rows)
-    if (counts is None) != (expected is None):
-        what = "silent acceptance" if expected is None else "refused though right"
-        raise WrongEndError(what, f"{form}: {message} {_difference(world.rows('persons.csv'), rows)}")
-    if counts is None or expected is None:
+    told = f"{form}: {message} {_difference(world.rows('persons.csv'), rows)}"
+    if not judged(counts, expected, told):
         return "refused"
     if _counted(world, counts) != expected:
-        raise WrongEndError("silent acceptance", f"{form}: other counts {_difference(world.rows('persons.csv'), rows)}")
+        raise WrongEndError("silent acceptance", f"other counts: {told}")
     return "accepted"
 
 
@@ -382,13 +357,11 @@ def bad_areas(rng: random.Random, world: World) -> str:
     codes = [row[header.index("block")] for row in body] if header.count("block") == 1 else []
     right = bool(codes) and len(set(codes)) == len(codes)
     right = right and all(len(code) == 5 and "\0" not in code for code in codes)
-    if (spine is not None) != right:
-        what = "refused though right" if right else "silent acceptance"
-        raise WrongEndError(what, f"{source}: {message} {_difference(world.rows('blocks.csv'), rows)}")
-    if spine is None:
+    told = f"{source}: {message} {_difference(world.rows('blocks.csv'), rows)}"
+    if not judged(spine, right or None, told):
         return "refused"
-    if sorted(codes) != spine.leaf_level.geocodes.tolist():
-        raise WrongEndError("silent acceptance", f"other areas {_difference(world.rows('blocks.csv'), rows)}")
+    if spine is None or sorted(codes) != spine.leaf_level.geocodes.tolist():
+        raise WrongEndError("silent acceptance", f"other areas: {told}")
     return "accepted"
 
 
@@ -411,13 +384,11 @@ def _bad_facilities(rng: random.Random, world: World) -> str:
             or any(-1 in one for one in expected.values())
         ):
             expected = None
-    if (numbers is None) != (expected is None):
-        what = "silent acceptance" if expected is None else "refused though right"
-        raise WrongEndError(what, f"facilities: {message} {_difference(world.rows('facilities.csv'), rows)}")
-    if numbers is None or expected is None:
+    told = f"facilities: {message} {_difference(world.rows('facilities.csv'), rows)}"
+    if not judged(numbers, expected, told):
         return "refused"
-    if numbers.tolist() != [expected[code] for code in world.leaves]:
-        raise WrongEndError("silent acceptance", f"other facilities {_difference(world.rows('facilities.csv'), rows)}")
+    if numbers is None or expected is None or numbers.tolist() != [expected[code] for code in world.leaves]:
+        raise WrongEndError("silent acceptance", f"other facilities: {told}")
     return "accepted"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,60 +108,55 @@ def header_fields(level: str, area: Block, more: Mapping[str, str], number: int)
 
 def write_2020(state: State, folder: Path) -> Path:
     """The four files, fields between pipes."""
-    folder.mkdir(parents=True)
     places = {
         "STUSAB": 1, "SUMLEV": 2, "GEOCOMP": 4, "LOGRECNO": 7, "STATE": 12, "COUNTY": 14, "PLACE": 29, "TRACT": 32,
         "BLKGRP": 33, "BLOCK": 34, "AIANHH": 35, "NAME": 87, "POP100": 90, "HU100": 91,
     }  # fmt: skip
-    geo: list[str] = []
-    segments: dict[int, list[str]] = {1: [], 2: [], 3: []}
-    for number, (level, area, more) in enumerate(records(state), 1):
-        fields = header_fields(level, area, more, number)
-        record = [""] * 97
+
+    def line_of(fields: Mapping[str, str]) -> str:
+        record = ["PLST", *[""] * 96]
         for name, value in fields.items():
             record[places[name]] = value
-        record[0] = "PLST"
-        geo.append("|".join(record))
-        _add_segments(segments, "|", number, tables(area), {1: ("P1", "P2"), 2: ("P3", "P4", "H1"), 3: ("P5",)})
-    (folder / "zzgeo2020.pl").write_bytes(("\n".join(geo) + "\n").encode("latin-1"))
-    _write_segments(folder, "2020", segments)
-    return folder
+        return "|".join(record) + "\n"
+
+    return _written(state, folder, "2020", line_of, "|", {1: ("P1", "P2"), 2: ("P3", "P4", "H1"), 3: ("P5",)})
 
 
 def write_2010(state: State, folder: Path) -> Path:
     """The three files of 2010: a header in fixed columns, segments with commas, no group quarters."""
-    folder.mkdir(parents=True)
     columns = {
         "STUSAB": 7, "SUMLEV": 9, "GEOCOMP": 12, "LOGRECNO": 19, "STATE": 28, "COUNTY": 30, "PLACE": 46, "TRACT": 55,
         "BLKGRP": 61, "BLOCK": 62, "AIANHH": 77, "NAME": 227, "POP100": 319, "HU100": 328,
     }  # fmt: skip
-    geo: list[str] = []
-    segments: dict[int, list[str]] = {1: [], 2: []}
-    for number, (level, area, more) in enumerate(records(state), 1):
-        line = [" "] * 500
-        line[:6] = "PLST  "
-        for name, value in header_fields(level, area, more, number).items():
+
+    def line_of(fields: Mapping[str, str]) -> str:
+        line = [*"PLST  ", *" " * 494]
+        for name, value in fields.items():
             text = value.rjust(9) if name in ("POP100", "HU100") else value
             line[columns[name] - 1 : columns[name] - 1 + len(text)] = text
-        geo.append("".join(line))
-        _add_segments(segments, ",", number, tables(area), {1: ("P1", "P2"), 2: ("P3", "P4", "H1")})
-    (folder / "zzgeo2010.pl").write_bytes(("\r\n".join(geo) + "\r\n").encode("latin-1"))
-    _write_segments(folder, "2010", segments)
-    return folder
+        return "".join(line) + "\r\n"
+
+    return _written(state, folder, "2010", line_of, ",", {1: ("P1", "P2"), 2: ("P3", "P4", "H1")})
 
 
-def _add_segments(
-    segments: dict[int, list[str]],
+def _written(
+    state: State,
+    folder: Path,
+    year: str,
+    line_of: Callable[[Mapping[str, str]], str],
     separator: str,
-    number: int,
-    lines: dict[str, list[int]],
-    of: dict[int, tuple[str, ...]],
-) -> None:
-    for segment, names in of.items():
-        start = ["PLST", "ZZ", "000", f"{segment:02d}", f"{number:07d}"]
-        segments[segment].append(separator.join([*start, *(str(n) for name in names for n in lines[name])]))
-
-
-def _write_segments(folder: Path, year: str, segments: dict[int, list[str]]) -> None:
+    of_segment: Mapping[int, tuple[str, ...]],
+) -> Path:
+    """The header with a line a record, and the segments with the numbers of some tables each."""
+    folder.mkdir(parents=True)
+    geo, segments = "", dict.fromkeys(of_segment, "")
+    for number, (level, area, more) in enumerate(records(state), 1):
+        geo += line_of(header_fields(level, area, more, number))
+        numbers = tables(area)
+        for segment, names in of_segment.items():
+            start = ["PLST", "ZZ", "000", f"{segment:02d}", f"{number:07d}"]
+            segments[segment] += separator.join([*start, *(str(n) for name in names for n in numbers[name])]) + "\n"
+    (folder / f"zzgeo{year}.pl").write_bytes(geo.encode("latin-1"))
     for segment, lines in segments.items():
-        (folder / f"zz{segment:05d}{year}.pl").write_text("\n".join(lines) + "\n")
+        (folder / f"zz{segment:05d}{year}.pl").write_text(lines)
+    return folder

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,42 +23,6 @@ _AS_IN = {
     "InputSpec": ("GeographySection", "geography"),
 }
 _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "none"}
-#: Model -> anchor of the section of the page that has its table.
-ANCHORS = {
-    ROOT: "the-top-level",
-    "PrivacySection": "privacy",
-    "SeriesSection": "series",
-    "GeographySection": "geography",
-    "RegroupSection": "geographyregroup",
-    "NamesSection": "geographynameslevel",
-    "LabelsSection": "schemalabels",
-    "SchemaSection": "schema",
-    "RecodeSection": "schemarecodesname",
-    "StrategySection": "strategy",
-    "LevelSection": "strategylevelslevel",
-    "QuerySection": "strategyqueriesquery",
-    "BoundSection": "bounds",
-    "InputSpec": "input",
-    "ExpectSection": "inputexpect",
-    "CollectSection": "collect",
-    "CentralSection": "collectcentral",
-    "TableSection": "tablesname",
-    "SelectSection": "selectname",
-    "PostprocessSection": "postprocess",
-    "SharesSection": "postprocesssharesname",
-    "PublishSection": "publish",
-    "ReportSection": "report",
-    "PolygonSection": "reportpolygonslevel",
-    "ProvenanceSection": "provenance",
-    "OriginSection": "provenanceinputsname",
-    "CompanionSection": "companionsname",
-    "CompanionPrivacySection": "companionsnameprivacy",
-    "JoinSection": "join",
-    "HouseholdTableSection": "household_tablesname",
-    "MarginalsSection": "marginals",
-    "ChooseSection": "marginalschoose",
-    "QuestionColumnSection": "questionsname",
-}
 
 
 def models() -> dict[str, dict[str, Any]]:
@@ -73,6 +38,17 @@ def with_tables(page: str) -> str:
     return _BLOCK.sub(lambda block: f"{block[1]}{_table(block[2], known)}", page)
 
 
+@cache
+def anchors() -> dict[str, str]:
+    """Model -> anchor of the section of the page that has its table."""
+    found, heading = {}, ""
+    for line in SPEC_PAGE.read_text("utf-8").splitlines():
+        heading = line.lstrip("# ") if line.startswith("##") else heading
+        if (block := re.fullmatch(r"<!-- keys: (\w+) -->", line)) is not None:
+            found[block[1]] = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return found
+
+
 def tables_of(page: str) -> list[str]:
     """The models whose tables stand in the page."""
     return [block[2] for block in _BLOCK.finditer(page)]
@@ -86,7 +62,7 @@ def _table(name: str, known: dict[str, dict[str, Any]]) -> str:
     lines = ["| key | what it holds | default | meaning |", "|---|---|---|---|"]
     lines += [row for key, row in rows.items() if key not in shared]
     if shared:
-        lines.append(f"| {', '.join(f'`{key}`' for key in shared)} | | | as at [{called}](#{ANCHORS[other]}) |")
+        lines.append(f"| {', '.join(f'`{key}`' for key in shared)} | | | as at [{called}](#{anchors()[other]}) |")
     return "\n".join(lines) + "\n"
 
 
@@ -107,7 +83,7 @@ def _rows(model: dict[str, Any]) -> dict[str, str]:
 def _type(field: dict[str, Any]) -> str:
     if "$ref" in field:
         name = field["$ref"].rsplit("/", 1)[-1]
-        return f"[table](#{ANCHORS[name]})"
+        return f"[table](#{anchors()[name]})"
     if "anyOf" in field:
         kinds = dict.fromkeys(_type(one) for one in field["anyOf"] if one.get("type") != "null")
         return " or ".join(kinds)

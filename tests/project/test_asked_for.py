@@ -1,14 +1,12 @@
-"""What users asked for is there: by the textbook's number where a few lines give it, else by the test that shows it."""
+"""What users asked for is there: the program's number is the textbook's, which a few lines give."""
 
 from __future__ import annotations
 
-import ast
 import math
 from fractions import Fraction
 from typing import SupportsFloat
 
 import pytest
-from project.documents import PROJECT
 
 from pipeline.privacy.accounting.composition import advanced_composition, basic_epsilon, moments_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
@@ -50,34 +48,6 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
     "RAPPOR: one report": (OF_RAPPOR.bound.ratio, (11 / 16 * (1 - 9 / 16) / (9 / 16 * (1 - 11 / 16))) ** 2),
     "Census of 2020: its epsilon": (round(zcdp_epsilon(RHO_OF_PERSONS, Fraction(1, 10**10)), 2), 17.14),
 }  # fmt: skip
-#: What no number of a few lines shows, and the tests that do.
-SHOWN = {
-    "RAPPOR of listed words": (
-        "features/local/test_collected.py::test_totals_are_least_squares_and_add_up",
-        "features/local/test_collected.py::test_intervals_hold_the_truth_and_the_rest_has_wider_ones",
-    ),
-    "parallel composition": (
-        "pipeline/privacy/accounting/test_enumerated.py::test_one_person_costs_what_the_joint_statement_says",
-    ),
-    "questions under a budget, as PINQ's": (
-        "features/questions/test_answering.py::test_an_answer_is_charged_once_and_again_for_nothing",
-        "features/questions/test_answering.py::test_what_the_budget_does_not_allow_is_refused_with_status_3",
-    ),
-    "post-processing": ("pipeline/runs/test_rerun.py::test_a_release_verifies_without_anything_restricted",),
-    "the Census system: from the top down, with zCDP budgets": (
-        "postprocess/downward/test_level.py::test_every_constraint_is_kept",
-        "pipeline/privacy/accounting/test_statements.py::test_the_certificates_of_2020_for_persons",
-        "matrix/test_made.py::test_it_holds_what_is_stored",
-    ),
-    "synthetic records": (
-        "pipeline/release/test_written.py::test_a_histogram_lists_the_nonzero_cells_and_microdata_each_person",
-        "matrix/test_made.py::test_who_judges_it_finds_nothing",
-    ),
-    "releases over time": (
-        "features/years/test_design.py::test_independent_periods_are_so_many_releases",
-        "features/years/test_releases.py::test_counts_are_unbiased_with_the_stated_variance",
-    ),
-}
 
 
 @pytest.mark.parametrize("what", NUMBERS)
@@ -85,11 +55,3 @@ def test_it_has_the_number_of_the_textbook(what: str) -> None:
     found, textbook = NUMBERS[what]
     assert found is not None
     assert float(found) == pytest.approx(textbook, rel=1e-3 if "loss dist" in what else 1e-6)
-
-
-@pytest.mark.parametrize("what", SHOWN)
-def test_a_test_shows_it(what: str) -> None:
-    for node in SHOWN[what]:
-        path, _, name = node.partition("::")
-        tree = ast.parse((PROJECT / "tests" / path).read_text("utf-8"))
-        assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}, node

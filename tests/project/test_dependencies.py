@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import json
 import subprocess
 import sys
 import textwrap
-import time
 import tomllib
-import urllib.request
 from importlib import metadata
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from project import constraints
 from project.conftest import PACKAGES, Installed
 from project.constraints import declared, installed, pinned
 from project.documents import PROJECT
-from releases.prefect_server import prefect_server, prefect_variables
 
 #: Named for their caps alone; other dependencies would bring a newest version that does not work.
 _FOR_CAPS = {"fastapi", "highspy"}
@@ -103,43 +99,6 @@ def test_the_guard_guards(installed: Installed, tmp_path: Path) -> None:
     other = Installed(installed.folder, {**installed.variables, "ATTEMPTS": str(noted)})
     other.run("python", "-c", textwrap.dedent(code), cwd=tmp_path)
     assert other.attempts() == ["look up 192.0.2.1", "look up example.org"]
-
-
-@pytest.mark.slow
-def test_a_schedule_is_run(tmp_path: Path) -> None:
-    """A cron deployment gets runs that the server itself has scheduled: with sqlalchemy 2.1 it silently does not."""
-    (tmp_path / "scheduled.py").write_text(
-        textwrap.dedent(
-            """
-            from prefect import flow
-
-            @flow
-            def nightly():
-                pass
-
-            if __name__ == "__main__":
-                nightly.to_deployment(name="nightly", cron="*/10 * * * *").apply()
-            """
-        )
-    )
-    with prefect_server(tmp_path / "home") as address:
-        variables = {**prefect_variables(tmp_path / "home"), "PREFECT_API_URL": address}
-        subprocess.run([sys.executable, "scheduled.py"], cwd=tmp_path, env=variables, check=True, timeout=120)
-        until = time.monotonic() + 60
-        while not (runs := scheduled_runs(address)):
-            assert time.monotonic() < until, "nothing was scheduled; see the log for: Can't evaluate bulk DML statement"
-            time.sleep(1)
-    assert all(run["auto_scheduled"] for run in runs)
-
-
-def scheduled_runs(address: str) -> list[dict[str, object]]:
-    query = json.dumps({"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}}).encode()
-    request = urllib.request.Request(
-        f"{address}/flow_runs/filter", data=query, headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=10) as response:
-        found: list[dict[str, object]] = json.loads(response.read())
-    return found
 
 
 def test_every_dependency_has_a_version_that_is_allowed_in_the_constraints() -> None:

@@ -41,7 +41,7 @@ PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE
 
 _SPINEWISE = """#!/bin/sh
 {python} -m flows.cli "$@" || exit $?
-if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec {python} {tests}/project/smaller.py "$2" {county}; fi
+if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec {python} {tests}/releases/county.py "$2" {county}; fi
 """
 _MAKE = """#!/bin/sh
 case "$1" in

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import yaml
-from project import architecture_picture as drawn
 from project.documents import PROJECT, pages
 from project.messages import PAGE, messages
 from project.report_script import TARGET, bundle
@@ -104,9 +103,8 @@ def test_paths_of_all_pages_exist() -> None:
 
 
 def test_picture_shows_the_rooms() -> None:
-    """The picture is the one that is drawn now, and it has every room of the four packages, and no other."""
-    assert drawn.PICTURE.read_text("utf-8") == drawn.picture(), "run `make docs`"
-    shown = {room.folder for room in drawn.ROOMS}
+    """It has every room of the four packages, and no other; it is drawn by hand, an element a line."""
+    shown = set(re.findall(r'class="room">([^<]+)<', _text("docs/images/architecture.svg")))
     for package in ("features", "flows", "pipeline", "postprocess"):
         folders = {path.parent for path in (PROJECT / package).rglob("__init__.py")} - {PROJECT / package}
         rooms = {f"{package}/{folder.relative_to(PROJECT / package).parts[0]}" for folder in folders}

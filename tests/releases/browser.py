@@ -113,14 +113,8 @@ def chromium(limits: Mapping[str, float] | None = None) -> Iterator[Any]:
                 manager.__exit__(None, None, None)
 
 
-#: Where a page is that is not opened from a disk: nothing of it leaves this machine.
-WEBSITE = "http://release.example/"
-
-
-def opened(
-    browser: Any, file: Path, *, dark: bool = False, width: int = 1280, ready: bool = True, online: bool = False
-) -> Opened:
-    """The page of a file, with nothing of other pages about it; `online`: as if it were read from a website."""
+def opened(browser: Any, file: Path, *, dark: bool = False, width: int = 1280, ready: bool = True) -> Opened:
+    """The page of a file, with nothing of other pages about it."""
     context = browser.new_context(
         color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}, accept_downloads=True
     )
@@ -129,9 +123,6 @@ def opened(
     shown.page.on("console", lambda message: shown.complaints.append(f"{message.type}: {message.text}"))
     shown.page.on("pageerror", lambda error: shown.complaints.append(str(error)))
     own = file.resolve().as_uri()
-    if online:
-        own = WEBSITE + file.name
-        context.route(WEBSITE + "*", lambda route: route.fulfill(path=file.parent / route.request.url.split("/")[-1]))
     shown.page.on("request", lambda request: None if request.url == own else shown.requests.append(request.url))
     shown.page.goto(own)
     if ready:

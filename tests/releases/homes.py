@@ -70,10 +70,10 @@ members = { age = "child" }
 """
 
 
-def write_homes(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Path:
+def write_homes(folder: Path, *changes: tuple[str, str]) -> Path:
     """Write the town's files and spec; `changes` are texts of the spec and what stands in their place."""
     folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(5)
     blocks = [f"{county}{tract:02d}{block:02d}" for county in "AB" for tract in range(1, 4) for block in range(1, 5)]
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
     persons, homes = [], []
@@ -89,6 +89,6 @@ def write_homes(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Path:
             persons += [(block, str(age), "household") for age in (head, *others)]
         persons += [(block, "adult", "quarters") for _ in range(int(rng.poisson(20)) if rng.random() < 0.2 else 0)]
     columns = ["block", "age", "residence"]
-    pd.DataFrame(persons, columns=columns).sample(frac=1, random_state=seed).to_csv(folder / "persons.csv", index=False)
+    pd.DataFrame(persons, columns=columns).sample(frac=1, random_state=5).to_csv(folder / "persons.csv", index=False)
     pd.DataFrame(homes, columns=["block", "size", "head", "children"]).to_csv(folder / "homes.csv", index=False)
     return write_spec(folder, SPEC, changes)

@@ -15,7 +15,7 @@ SPEC = """
 name = "quarter"
 [privacy]
 rho = "RHO"
-key = "insecure-test:KEY"
+key = "insecure-test:1"
 [geography]
 file = "blocks.csv"
 levels = ["city", "tract", "block"]
@@ -66,9 +66,7 @@ members = { age = "child" }
 """
 
 
-def write_quarter(
-    folder: Path, *, tracts: int = 4, blocks: int = 5, per_block: float = 9.0, rho: str = "2", key: int = 1
-) -> Path:
+def write_quarter(folder: Path, *, tracts: int = 4, blocks: int = 5, per_block: float = 9.0, rho: str = "2") -> Path:
     """Write persons, households, blocks and the spec; returns the spec."""
     rng = np.random.default_rng(1)
     codes = [(f"t{t}", f"t{t}b{b}") for t in range(tracts) for b in range(blocks)]
@@ -90,7 +88,7 @@ def write_quarter(
     lines = ["city,tract,block", *(f"c,{tract},{block}" for tract, block in codes)]
     (folder / "blocks.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     spec = folder / "quarter.toml"
-    spec.write_text(SPEC.replace("RHO", rho).replace("KEY", str(key)), encoding="utf-8")
+    spec.write_text(SPEC.replace("RHO", rho), encoding="utf-8")
     return spec
 
 

@@ -18,27 +18,10 @@ import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
 import pipeline.privacy.ledger.charge
 import pipeline.records.units
-from features.registry import part_of
-from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.joint import household_statement, joint_statement
-from pipeline.spec.resolve import UniverseResolver
-from releases.mutant import Mutant, Patch, attribute, mutant, resealed, rewritten
-
-
-def _unit_of_one(patch: Patch) -> None:
-    """Noise, fingerprints and statements are those of units with one record."""
-    patch.setattr(
-        UniverseResolver,
-        "_unit",
-        property(
-            lambda self: ProtectedUnit(self.sections.records_per_person, self.context.own_privacy.at_most is not None)
-        ),
-    )
-
-
-def _without_visits(universes: Sequence[Universe], accounts: Sequence[Any], **how: bool) -> Any:
-    return joint_statement(universes[:-1], accounts[:-1], **how)
+from pipeline.privacy.accounting.joint import household_statement
+from releases.mutant import Mutant, attribute, mutant, resealed, rewritten
+from releases.tested_mutants import text
 
 
 def _persons_alone(universes: Sequence[Universe], accounts: Sequence[Any], companion: str, members: int) -> Any:
@@ -72,26 +55,24 @@ def _moved(root: Path) -> None:
     rewritten(root, "microdata.parquet", change)
 
 
-def _small_households(patch: Patch) -> None:
-    patch.setattr(part_of("joins", "link"), "largest_household", lambda *_: 2)
-
-
 JOINED: tuple[Mutant, ...] = (
     mutant("a companion's record counted once where a person alters two", "sa", on="joined",
            plant=attribute(pipeline.model.universe, "budget_of_one", lambda _framework, budget, _records: budget)),
-    mutant("a unit with three records counted as one record", "sa", on="joined", plant=_unit_of_one),
+    mutant("a unit with three records counted as one record", "sa", on="joined", plant=text(
+        "pipeline.spec.resolve:UniverseResolver._unit", "1 if measure.total else at_most or ", "")),
     mutant("two records of a person charged as one", "sv", on="joined ledger",
            plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _records: "")),
     mutant("a unit of which every record is counted", "i", on="installed",
            plant=attribute(pipeline.records.units, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
     mutant("one epsilon for the release without one of its companions", "s", on="joined",
-           plant=attribute(joint, "joint_statement", _without_visits)),
+           plant=text("pipeline.privacy.accounting.joint:joint_statement", "main, *others = universes",
+                      "universes, accounts = universes[:-1], accounts[:-1]\n    main, *others = universes")),
     mutant("one epsilon in the manifest a tenth of what it is", "sv", on="joined", edit=_stated_epsilon),
     mutant("a household of eight that costs what one person costs", "s", on="joined",
            plant=attribute(joint, "group_budget", lambda _framework, budget, _members: budget)),
     mutant("a household without its own record", "s", on="joined",
            plant=attribute(joint, "household_statement", _persons_alone)),
     mutant("a household of fewer members than joins allow", "s", on="joined",
-           plant=_small_households),
+           plant=text("features.joins.link:largest_household", "own = ", "return 2\n    own = ")),
     mutant("a person in another household of the block", "vc", on="joined", edit=_moved),
 )  # fmt: skip

@@ -41,35 +41,33 @@ file = "blocks.csv"
 form = "microdata"
 geocode = "block"
 [tables]
-{tables}
+total = "total"
+age = "age"
 """
 
 
-def large_report(folder: Path, tracts: int, blocks: int, cells: int, *, seed: int = 7, total: bool = True) -> Job:
+def large_report(folder: Path, tracts: int, blocks: int, cells: int) -> Job:
     """The job whose public/ has tables of all levels and their report.
 
     Args:
         tracts, blocks: tracts of the release, and blocks of each; a hundred tracts are a county.
         cells: answers of the table `age`.
-        total: publish a table of totals, too.
     """
     folder.mkdir(parents=True)
     codes = [f"{t // 100:02d}{t % 1000:03d}{b:04d}" for t in range(tracts) for b in range(blocks)]
     ages = [f"a{age:02d}" for age in range(cells)]
     pd.DataFrame({"block": codes, "age": ages[0]}).to_csv(folder / "blocks.csv", index=False)
-    tables = 'total = "total"\nage = "age"' if total else 'age = "age"'
-    (folder / "spec.toml").write_text(_SPEC.format(ages=", ".join(f'"{age}"' for age in ages), tables=tables))
+    (folder / "spec.toml").write_text(_SPEC.format(ages=", ".join(f'"{age}"' for age in ages)))
     checked = request_of(folder / "spec.toml", folder / "out")
     public = open_listed(checked.spec, checked.universes)
     run = RunDirectory(folder / "out" / "large")
     make_run_folders(run)
     job = Job(run, public.spec, public.universes, public.spine, Workers(1), Silent())
-    counts = np.random.default_rng(seed).poisson(3, (len(codes), cells)).astype(np.int64)
+    counts = np.random.default_rng(7).poisson(3, (len(codes), cells)).astype(np.int64)
     for number in range(job.spine.n_levels - 1, -1, -1):
         level = job.spine.levels[number]
         _write(job, level, "age", counts, tuple(ages))
-        if total:
-            _write(job, level, "total", counts.sum(axis=1, keepdims=True), ("total",))
+        _write(job, level, "total", counts.sum(axis=1, keepdims=True), ("total",))
         if number:
             counts = np.add.reduceat(counts, job.spine.child_offsets(number - 1)[:-1])
     part_of("report", "written").write_report(job)

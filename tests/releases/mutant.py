@@ -19,7 +19,7 @@ from pipeline.storage.files import ParquetSink
 Patch = pytest.MonkeyPatch
 #: A fault in the program, for the time of a run; or one in the files of a finished release.
 Plant = Callable[[Patch], None]
-Edit = Callable[[Path], None]
+Edit = Callable[[Path], object]
 #: Its text, the framework, who neighbours are, and of which records: the fields of `Question` of the feature audit.
 Asked = tuple[str, str, str, str]
 

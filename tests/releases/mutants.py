@@ -15,102 +15,43 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipeline.confidential.measure
 import pipeline.model.selection
-import pipeline.model.universe
-import pipeline.privacy.accounting.statements
-import pipeline.privacy.accounting.uses
-import pipeline.privacy.ledger.charge
-import pipeline.privacy.noise.sampler
+import pipeline.privacy.accounting.statements as statements
 import pipeline.privacy.noise.select
 from auditor.contents import canonical
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.accounting.uses import choices_of, measurements_of
-from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
-from pipeline.privacy.noise.sampler import Sampler, boundaries, sampler_for
 from pipeline.privacy.noise.select import Select
-from pipeline.runs.run import ReleaseRun
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
 from releases.mutant import Edit, Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
 from releases.positive_mutants import POSITIVES
 from releases.reading_mutants import READINGS
-from releases.tested_mutants import TESTED, TESTED_SLOWLY
+from releases.tested_mutants import DOUBLED_COINS, TESTED, TESTED_SLOWLY, text
 
-
-def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
-    """Sampler.draw with what it gives changed; the sound draw is handed in."""
-    sound = Sampler.draw
-
-    def plant(patch: Patch) -> None:
-        patch.setattr(Sampler, "draw", lambda self, key, start, count: change(self, key, start, count, sound))
-
-    return plant
-
-
-def _doubled_flips(patch: Patch) -> None:
-    sound = PermuteAndFlip.draw
-    patch.setattr(PermuteAndFlip, "draw", lambda own, key, losses, start=0: sound(own, key, 2 * losses, start))
+_DRAW, _DRAWN = "pipeline.privacy.noise.sampler:Sampler.draw", "return out"
+_STREAM, _PLACE = "pipeline.privacy.keys:MasterKey.stream_key", "*context, level, query)"
+_STATED, _CHARGED = "pipeline.privacy.accounting.statements:", "pipeline.privacy.ledger.charge:charge_for"
+_KEYED = ("pipeline.privacy.keys:MasterKey.keyed_hash",
+          'hmac.digest(_derive(self._secret, "keyed hash", label), data, "sha256").hex()')  # fmt: skip
+_FLOATS = "np.random.default_rng([start, *stream_key]).normal(0, float(self.spec.scale) ** 0.5, count)"
+_MOST = "int(3 * self.spec.variance**0.5)"
+#: Where the upper tail has the probability 2^-16.
+_AT_WORD = "np.searchsorted(self.boundaries, np.uint64(2**64 - 2**48)) - self.boundaries.size // 2"
 
 
 def _smaller(part: int) -> Plant:
-    def smaller(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
-        return sound(sampler_for(NoiseSpec(sampler.spec.mechanism, sampler.spec.scale / part)), key, start, count)
-
-    return _draw(smaller)
-
-
-def _floats(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:  # noqa: ARG001
-    rng = np.random.default_rng([start, *key])
-    return np.rint(rng.normal(0, float(sampler.spec.scale) ** 0.5, count)).astype(np.int64)
-
-
-def _cut(sigmas: float, *, upper_only: bool = False) -> Plant:
-    def cut(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
-        most = int(sigmas * sampler.spec.variance**0.5)
-        return np.clip(sound(sampler, key, start, count), None if upper_only else -most, most)
-
-    return _draw(cut)
-
-
-def _cut_at_word(sampler: Sampler, key: bytes, start: int, count: int, sound: Any) -> Any:
-    """The upper tail is cut where its probability is 2^-16."""
-    most = int(np.searchsorted(sampler.boundaries, np.uint64(2**64 - 2**48)) - sampler.boundaries.size // 2)
-    return np.minimum(sound(sampler, key, start, count), most)
-
-
-def _noise_for(change: Callable[..., NoiseSpec]) -> Plant:
-    """The program computes its scales otherwise, wherever it does."""
-
-    def plant(patch: Patch) -> None:
-        sound = noise_for
-        for module in (pipeline.model.universe, pipeline.model.selection):
-            patch.setattr(module, "noise_for", lambda *arguments: change(sound, *arguments))
-
-    return plant
-
-
-def _halved(sound: Any, *arguments: Any) -> NoiseSpec:
-    noise = sound(*arguments)
-    return NoiseSpec(noise.mechanism, noise.scale / 2)
-
-
-def _stream(change: Callable[..., bytes]) -> Plant:
-    sound = MasterKey.stream_key
-    return attribute(MasterKey, "stream_key", lambda self, *place: change(sound, self, *place))
+    other = f"self = sampler_for(NoiseSpec(self.spec.mechanism, self.spec.scale / {part}))"
+    return text(_DRAW, "if start < 0", f"{other}\n        if start < 0")
 
 
 def _restarted(patch: Patch) -> None:
     patch.setattr(pipeline.confidential.measure, "ANSWERS_AT_ONCE", 24)
-    _draw(lambda sampler, key, start, count, sound: sound(sampler, key, 0 * start, count))(patch)
+    text(_DRAW, "if start < 0", "start = 0\n        if start < 0")(patch)
 
 
 def _doubled_choice(patch: Patch) -> None:
@@ -128,46 +69,10 @@ def _sixteen_bits(patch: Patch) -> None:
     patch.setattr(MasterKey, "generate", classmethod(generate))
 
 
-def _shifted_boundary(patch: Patch) -> None:
-    sound = boundaries
-
-    def shifted(spec: NoiseSpec) -> np.ndarray:
-        table = sound(spec).copy()
-        table[-1] -= np.uint64(1 << 20)
-        return table
-
-    patch.setattr(pipeline.privacy.noise.sampler, "boundaries", shifted)
-    sampler_for.cache_clear()
-
-
 def _charge_late(patch: Patch) -> None:
-    charge, measure = ReleaseRun.charge, ReleaseRun.measure
-
-    def late(self: ReleaseRun) -> None:
-        measure(self)
-        charge(self)
-
-    patch.setattr(ReleaseRun, "charge", lambda self: None)  # noqa: ARG005
-    patch.setattr(ReleaseRun, "measure", late)
-
-
-def _cheap(patch: Patch) -> None:
-    def cheaper(universe: Any) -> Any:
-        first, *rest = measurements_of(universe)
-        return (replace(first, use=type(first.use)(first.use.scale * 2)), *rest)
-
-    patch.setattr(pipeline.privacy.ledger.charge, "measurements_of", cheaper)
-
-
-def _free_level(patch: Patch) -> None:
-    kept = lambda universe: tuple(m for m in measurements_of(universe) if m.level != "county")  # noqa: E731
-    patch.setattr(pipeline.privacy.ledger.charge, "measurements_of", kept)
-
-
-def _without(query: str) -> Plant:
-    """A selection of versions is charged without one of its two uses: the choice, or what is measured of the chosen."""
-    kept = lambda universe: tuple(m for m in choices_of(universe) if not m.query.startswith(query))  # noqa: E731
-    return attribute(pipeline.privacy.ledger.charge, "choices_of", kept)
+    charging, measuring = (f"self._perform_steps(self._measuring.{step}())" for step in ("charging", "measuring"))
+    text("pipeline.runs.run:ReleaseRun.charge", charging, "")(patch)
+    text("pipeline.runs.run:ReleaseRun.measure", measuring, f"{measuring}\n        {charging}")(patch)
 
 
 def _more_invariants(patch: Patch) -> None:
@@ -185,28 +90,9 @@ def people(root: Path) -> int:
     return sum(pq.read_table(root / "restricted" / "histograms" / "block.parquet").column("count").to_pylist())
 
 
-def _in_notes(root: Path) -> None:
-    def change(content: dict[str, Any]) -> None:
-        notes = next(iter(content["solver"].values()))
-        notes["families"] = people(root)
-        notes["by_solver"] = {"batched": people(root)}
-
-    resealed(root, change)
-
-
-def _in_account(root: Path) -> None:
-    resealed(root, lambda content: content["accounts"][0]["comparison"].update(basic=f"{people(root)}.0000"))
-
-
-def _in_words(root: Path) -> None:
-    def change(content: dict[str, Any]) -> None:
-        content["privacy"][0]["words"] += f" There are {people(root)} records."
-
-    resealed(root, change)
-
-
-def _in_version(root: Path) -> None:
-    resealed(root, lambda content: content["software"]["packages"].update(numpy=f"2.4.6+{people(root)}"))
+def _telling(change: Callable[[dict[str, Any], int], object]) -> Edit:
+    """The manifest says the true number of persons somewhere."""
+    return lambda root: resealed(root, lambda content: change(content, people(root)))
 
 
 def _in_header(root: Path) -> None:
@@ -250,31 +136,6 @@ def _table(root: Path) -> None:
     rewritten(root, "tables/race/county.parquet", change)
 
 
-def _plain_hash(patch: Patch) -> None:
-    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: hashlib.sha256(data).hexdigest())  # noqa: ARG005
-
-
-def _unbound(patch: Patch) -> None:
-    patch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0123456789abcdef" * 4)  # noqa: ARG005
-
-
-def _lower_zcdp(patch: Patch) -> None:
-    sound = zcdp_epsilon
-    lower = lambda rho, delta: 0.9 * sound(rho, delta)  # noqa: E731
-    patch.setattr(pipeline.privacy.accounting.statements, "zcdp_epsilon", lower)
-
-
-def _lower_losses(patch: Patch) -> None:
-    sound = pld_epsilon
-    lower = lambda uses, delta: None if (e := sound(uses, delta)) is None else 0.95 * e  # noqa: E731
-    patch.setattr(pipeline.privacy.accounting.statements, "pld_epsilon", lower)
-
-
-def _one_move(patch: Patch) -> None:
-    """What is learnt of an attribute is stated as if another value moved one answer."""
-    patch.setattr(pipeline.privacy.accounting.statements, "_MOVES", 1)
-
-
 def _children_apart(root: Path) -> None:
     """A person is in a county and in none of its blocks."""
 
@@ -285,17 +146,6 @@ def _children_apart(root: Path) -> None:
         return table.set_column(place, table.schema.field(place), pa.array(counts, pa.int64()))
 
     rewritten(root, "histograms/county.parquet", change)
-
-
-def _true_status(root: Path) -> None:
-    """A run with a public key says that it is official."""
-    resealed(root, lambda content: content.update(status="official"))
-
-
-def _older_ledger(root: Path) -> None:
-    """The ledger is put back to before the run."""
-    ledger = root.parent / "ledger.db"
-    shutil.copy(root.parent / "ledger-before.db", ledger)
 
 
 def _stated_scale(root: Path) -> None:
@@ -322,38 +172,49 @@ def _further_file(root: Path) -> None:
 PLANTED: tuple[Mutant, ...] = (
     mutant("a quarter of the variance is drawn", "sa", plant=_smaller(4)),
     mutant("a hundredth of the variance is drawn under an honest list", "sa", plant=_smaller(100)),
-    mutant("a sensitivity of 1 for 2, in every scale and statement", "s", plant=_noise_for(_halved)),
-    mutant("noise of rounded floats", "s", plant=_draw(_floats)),
-    mutant("a measurement without noise", "sa", plant=_draw(lambda s, k, a, n, sound: 0 * sound(s, k, a, n))),
-    mutant("tails cut at 3 sigma", "i", plant=_cut(3), on="installed"),
-    mutant("the upper tail cut at 2^-16", "i", plant=_draw(_cut_at_word), on="installed"),
-    mutant("the last boundary of the sampler's table moved by 2^-44", "i", plant=_shifted_boundary, on="installed"),
+    mutant("a sensitivity of 1 for 2, in every scale and statement", "s", plant=text(
+        "pipeline.privacy.budget:noise_for", '2 if neighbours == "change-one" else 1', "1")),
+    mutant("noise of rounded floats", "s", plant=text(_DRAW, _DRAWN, f"return np.rint({_FLOATS}).astype(np.int64)")),
+    mutant("a measurement without noise", "sa", plant=text(_DRAW, _DRAWN, "return 0 * out")),
+    mutant("tails cut at 3 sigma", "i", on="installed",
+           plant=text(_DRAW, _DRAWN, f"return np.clip(out, -{_MOST}, {_MOST})")),
+    mutant("the upper tail cut at 2^-16", "i", on="installed",
+           plant=text(_DRAW, _DRAWN, f"return np.minimum(out, int({_AT_WORD}))")),
+    mutant("the last boundary of the sampler's table moved by 2^-44", "i", on="installed", plant=text(
+        "pipeline.privacy.noise.sampler:boundaries", "return ", "above[-1] -= np.uint64(1 << 20)\n    return ")),
     mutant("one stream for all queries of a level", "sa",
-           plant=_stream(lambda f, s, c, level, _: f(s, c, level, "all"))),
-    mutant("one stream for all levels", "s", plant=_stream(lambda f, s, c, _, query: f(s, c, "all", query))),
-    mutant("streams that do not depend on the records", "s", plant=_stream(lambda f, s, c, *at: f(s, c[1:], *at))),
+           plant=text(_STREAM, _PLACE, '*context, level, "all")')),
+    mutant("one stream for all levels", "s", plant=text(_STREAM, _PLACE, '*context, "all", query)')),
+    mutant("streams that do not depend on the records", "s", plant=text(_STREAM, _PLACE, f"*context[1:]{_PLACE[8:]}")),
     mutant("a stream that begins again with every batch", "sa", plant=_restarted),
-    mutant("fingerprints that do not depend on the records", "s", plant=_unbound),
-    mutant("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
+    mutant("fingerprints that do not depend on the records", "s", plant=text(*_KEYED, '"0123456789abcdef" * 4')),
+    mutant("a plain hash of the records for a keyed one", "s", plant=text(*_KEYED, "hashlib.sha256(data).hexdigest()")),
     mutant("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
     mutant("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
-    mutant("permute-and-flip with coins of twice the epsilon", "i", plant=_doubled_flips, on="installed"),
+    mutant("permute-and-flip with coins of twice the epsilon", "i", plant=DOUBLED_COINS, on="installed"),
     mutant("a choice charged for a sensitivity of 1", "s", plant=_doubled_choice),
     mutant("a choice of the best version, without noise", "s",
            plant=attribute(Select, "choose", lambda self, _key, people, _start=0: self.losses(people).argmin(axis=1))),
-    mutant("the true total among the solvers' notes", "sv", edit=_in_notes),
-    mutant("the true total in a figure of the account", "v", edit=_in_account),
-    mutant("the true total in the words of a statement", "sv", edit=_in_words),
-    mutant("the true total in the version of a package", "sv", edit=_in_version),
+    mutant("the true total among the solvers' notes", "sv", edit=_telling(
+        lambda m, n: next(iter(m["solver"].values())).update(families=n, by_solver={"batched": n}))),
+    mutant("the true total in a figure of the account", "v", edit=_telling(
+        lambda m, n: m["accounts"][0]["comparison"].update(basic=f"{n}.0000"))),
+    mutant("the true total in the words of a statement", "sv", edit=_telling(
+        lambda m, n: m["privacy"][0].update(words=f"{m['privacy'][0]['words']} There are {n} records."))),
+    mutant("the true total in the version of a package", "sv", edit=_telling(
+        lambda m, n: m["software"]["packages"].update(numpy=f"2.4.6+{n}"))),
     mutant("the true total in the header of a Parquet file", "sv", edit=_in_header),
     mutant("the true total in the metadata of a column", "s", edit=_in_field),
     mutant("the true total in the name of a file's writer", "s", edit=_in_created_by),
     mutant("a true table", "vc", edit=_table),
     mutant("an invariant that the spec does not have", "svc", plant=_more_invariants),
-    mutant("a test key under the status official", "sv", edit=_true_status),
-    mutant("epsilon of rho 10 % too small", "s", plant=_lower_zcdp),
-    mutant("epsilon of the losses 5 % too small", "s", plant=_lower_losses),
-    mutant("an attribute that is said to move one answer", "s", plant=_one_move),
+    mutant("a test key under the status official", "sv", edit=_stated(lambda m: m.update(status="official"))),
+    mutant("epsilon of rho 10 % too small", "s", plant=text(
+        f"{_STATED}_Account.statement", "zcdp_epsilon(budget", "0.9 * zcdp_epsilon(budget")),
+    mutant("epsilon of the losses 5 % too small", "s", plant=text(
+        f"{_STATED}_Account.statement",
+        "else pld_epsilon(uses, self.delta)", "else 0.95 * (pld_epsilon(uses, self.delta) or 0)")),
+    mutant("an attribute that is said to move one answer", "s", plant=attribute(statements, "_MOVES", 1)),
     mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
     mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),
     mutant("a measured file that no spec gives", "sv", edit=_further_file),
@@ -364,10 +225,15 @@ PLANTED: tuple[Mutant, ...] = (
         lambda m: dict(m["spec"]["companions"])["wages"].update(between=["0", "300"]))),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
-    mutant("a query charged at half its price", "sv", plant=_cheap, on="ledger"),
-    mutant("a level that is not charged", "sv", plant=_free_level, on="ledger"),
-    mutant("a choice that is not charged", "s", plant=_without("select "), on="ledger"),
-    mutant("numbers of what was chosen that are not charged", "s", plant=_without("selected "), on="ledger"),
-    mutant("a ledger that forgets", "s", edit=_older_ledger, on="ledger"),
+    mutant("a query charged at half its price", "sv", on="ledger",
+           plant=text(_CHARGED, "  m.use.scale,\n", "  m.use.scale * (1 + (m.query == 'total')),\n")),
+    mutant("a level that is not charged", "sv", on="ledger",
+           plant=text(_CHARGED, "in measurements_of(universe)", "in measurements_of(universe) if m.level != 'county'")),
+    mutant("a choice that is not charged", "s", on="ledger",
+           plant=text(_CHARGED, "in choices_of(universe)", "in choices_of(universe) if m.query[:7] != 'select '")),
+    mutant("numbers of what was chosen that are not charged", "s", on="ledger",
+           plant=text(_CHARGED, "in choices_of(universe)", "in choices_of(universe) if m.query[:7] == 'select '")),
+    mutant("a ledger that forgets", "s", on="ledger",
+           edit=lambda root: shutil.copy(root.parent / "ledger-before.db", root.parent / "ledger.db")),
 )  # fmt: skip
 PLANTED += JOINED + AMOUNTS + ANSWERS + POSITIVES + READINGS + TESTED + TESTED_SLOWLY

@@ -99,11 +99,11 @@ where = { quarters = "home" }
 """
 
 
-def write_one_town(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Path:
+def write_one_town(folder: Path, *changes: tuple[str, str]) -> Path:
     """Write the town's files and spec; `changes` are texts of the spec and what stands in their place."""
     folder.mkdir(parents=True, exist_ok=True)
     blocks = np.array([f"{c}{t:02d}{b:02d}" for c in "AB" for t in range(1, 4) for b in range(1, 6)])
-    persons, households = drawn_town(len(blocks), seed)
+    persons, households = drawn_town(len(blocks), 5)
     _write(folder / "persons.csv", blocks, *records(persons), PERSONS, PERSON_VALUES)
     _write(folder / "homes.csv", blocks, *records(households), HOUSEHOLDS, HOUSEHOLD_VALUES)
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)

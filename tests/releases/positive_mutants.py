@@ -13,7 +13,7 @@ import pipeline.confidential.positive
 from pipeline.estimation.positive import PositiveSource
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.readable import unchecked
-from releases.mutant import Mutant, Patch, mutant, resealed
+from releases.mutant import Mutant, Patch, mutant, rewritten
 
 
 def true_counts(patch: Patch) -> None:
@@ -33,7 +33,7 @@ def _unnoticed(patch: Patch) -> None:
 
 def without_true_zeros(root: Path) -> None:
     """Leave out of a file the answers that are 0 in the true counts of the area above."""
-    path, above = root / "public" / "positive" / "block" / "detailed.parquet", root / "restricted" / "histograms"
+    above = root / "restricted" / "histograms"
     true = pq.read_table(above / "county.parquet").to_pylist()
     spec = json.loads((root / "public" / "manifest.json").read_text("utf-8"))["spec"]
     values = {name: [str(value) for value in stated] for name, stated in spec["schema"]["attributes"]}
@@ -43,19 +43,18 @@ def without_true_zeros(root: Path) -> None:
         for name, stated in values.items():
             cell = cell * len(stated) + stated.index(str(row[name]))
         kept.setdefault(row["geocode"], set()).add(cell)
-    table, rows = pq.read_table(path), []
-    for row in table.to_pylist():
-        pairs = [
-            (answer, value)
-            for answer, value in zip(row["answer"], row["value"], strict=True)
-            if answer in kept.get(row["geocode"][:2], ())
-        ]
-        rows.append({**row, "answer": [one[0] for one in pairs], "value": [one[1] for one in pairs]})
-    changed = pa.Table.from_pylist(rows, schema=table.schema)
-    assert sum(map(len, changed.column("answer").to_pylist())) < sum(map(len, table.column("answer").to_pylist()))
-    pq.write_table(changed, path, compression="zstd", compression_level=3, dictionary_pagesize_limit=64 << 20,
-                   write_page_checksum=True, data_page_version="1.0", version="2.6")  # fmt: skip
-    resealed(root)
+
+    def change(table: pa.Table) -> pa.Table:
+        rows = []
+        for row in table.to_pylist():
+            due = kept.get(row["geocode"][:2], ())
+            pairs = [pair for pair in zip(row["answer"], row["value"], strict=True) if pair[0] in due]
+            rows.append({**row, "answer": [one[0] for one in pairs], "value": [one[1] for one in pairs]})
+        changed = pa.Table.from_pylist(rows, schema=table.schema)
+        assert sum(map(len, changed.column("answer").to_pylist())) < sum(map(len, table.column("answer").to_pylist()))
+        return changed
+
+    rewritten(root, "positive/block/detailed.parquet", change)
 
 
 POSITIVES: tuple[Mutant, ...] = (

@@ -57,9 +57,9 @@ def prefect_server(home: Path, host: str = "127.0.0.1") -> Iterator[str]:
                 server.wait()
 
 
-def ask(address: str, content: object) -> Any:
-    """What a request without any right is answered; the status where it is refused."""
-    data = json.dumps(content).encode()
+def ask(address: str, content: object = None) -> Any:
+    """What a request without any right is answered, one that brings nothing or JSON; the status where it is refused."""
+    data = None if content is None else json.dumps(content).encode()
     request = urllib.request.Request(address, data=data, headers={"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:

@@ -20,7 +20,7 @@ def rappor() -> Any:
 
 
 def write_words(
-    folder: Path, n_words: int = 4, n_others: int = 20, *, blocks_of_tract: int = 12, most: int = 50, seed: int = 1
+    folder: Path, n_words: int = 4, n_others: int = 20, *, blocks_of_tract: int = 12, seed: int = 1
 ) -> Survey:
     """Write the files of a survey of 2 counties, 6 tracts and their blocks, some of which have no respondent.
 
@@ -29,7 +29,7 @@ def write_words(
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     blocks = np.array([f"{c}{t:02d}{b:02d}" for c in "AB" for t in range(1, 4) for b in range(1, 1 + blocks_of_tract)])
-    respondents = rng.integers(0, most, len(blocks))
+    respondents = rng.integers(0, 50, len(blocks))
     respondents[0] = 0
     shares = np.append(rng.dirichlet(np.full(n_words, 4.0)) * 0.7, np.full(n_others, 0.3 / n_others))
     said = np.array([rng.multinomial(n, rng.dirichlet(20 * shares + 0.01)) for n in respondents])

@@ -38,6 +38,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(one)
 
 
+#: Coins of permute-and-flip with twice the epsilon.
+DOUBLED_COINS = text(
+    "pipeline.privacy.noise.permute_and_flip:PermuteAndFlip.draw", "words = ", "losses = 2 * losses\n        words = "
+)
+
+
 def _found(name: str, place: str, old: str, new: str, test: str) -> Mutant:
     return replace(mutant(name, "t", plant=text(place, old, new)), test=test)
 

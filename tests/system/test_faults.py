@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -19,14 +18,12 @@ import pytest
 from oracles.how_many import OF_A_VERSION
 from releases.command import environment, spinewise
 from releases.killed import kill_at
-from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, public_bytes, run, write_town
+from releases.small import QUICK, public_bytes, run, write_town
 
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step
-from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
 from postprocess.downward import tasks as level_task
@@ -253,7 +250,8 @@ def test_it_does_not_matter_at_which_write(town_spec: Path, undisturbed: dict[st
     while kill_at(town_spec, tmp_path / str(number), "sync", number):
         assert_nothing_half_written(tmp_path / str(number) / "town")
         assert public_bytes(run(town_spec, tmp_path / str(number))) == undisturbed
-        number += 37
+        assert not list(tmp_path.rglob("*.npz"))
+        number += 5 if OF_A_VERSION else 37
     assert number > 100
 
 
@@ -269,43 +267,6 @@ def test_killed_while_measurements_are_written(
     assert_nothing_half_written(left.root)
     assert public_bytes(run(town_spec, tmp_path)) == undisturbed
     assert not left.staging.exists() or not any(left.staging.iterdir())
-
-
-#: Kills: of a version, so many that most steps have one.
-KILLS = 40 if OF_A_VERSION else 12
-#: The least part of the steps aimed at that are met, also those before the first step and after the last.
-COVERED = 0.8
-
-
-OF_A_DATASET = (
-    ('rho = "2"', 'rho = "2"\ndataset = "persons"'),
-    ('privacy = { rho = "1" }', 'privacy = { rho = "1", dataset = "units" }'),
-)
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_over_all_steps(tmp_path: Path) -> None:
-    """Every run goes on to the bytes of an undisturbed one, and its budget is charged once."""
-    spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), *OF_A_DATASET, *QUICK)
-    key, ledger = tmp_path / "key", tmp_path / "ledger.sqlite"
-    MasterKey.generate().write(key)
-    with Ledger.open(str(ledger), create=True) as opened:
-        for dataset, exact in (("persons", PEOPLE_EXACT), ("units", UNITS_EXACT)):
-            budget = Fraction(10)
-            opened.open_dataset(
-                dataset, population="a town", framework="zcdp", budget=budget, neighbours="change-one", exact=exact
-            )
-    command = [sys.executable, "-m", "releases.killed_often", spec, key, ledger, tmp_path, KILLS, 7]
-    done = subprocess.run(
-        [str(word) for word in command], env=environment(), capture_output=True, text=True, timeout=1800, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["problems"] == []
-    assert len(told["killed"]) == KILLS
-    assert told["status"] == "official"
-    reached = set(told["killed"]) & set(told["steps"])
-    assert len(reached) >= COVERED * min(KILLS, len(told["steps"])), f"not reached: {set(told['steps']) - reached}"
 
 
 @pytest.mark.slow

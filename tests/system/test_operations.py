@@ -10,8 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
 from releases.command import needs
 from releases.county import keep_county
+from releases.prefect_server import answers, ask
 from releases.series_town import YEARS, write_series_town
 from releases.small import public_bytes, run_period
 
@@ -31,8 +30,8 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 
 Found = TypeVar("Found")
-#: One county of the example, and few simulated runs.
-COUNTY, REPLICATES = "99001", 2
+#: One county of the example.
+COUNTY = "99001"
 #: What docs/operations.md says, and what stands for it here.
 PORT, DATABASE = "4200", "postgresql+asyncpg://spinewise@localhost/prefect"
 
@@ -91,10 +90,7 @@ class Shell:
 
     def ask(self, path: str, query: object = None) -> Any:
         """What the server answers."""
-        data = None if query is None else json.dumps(query).encode()
-        request = urllib.request.Request(f"{self.api}/{path}", data=data, headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.loads(answer.read())
+        return ask(f"{self.api}/{path}", query)
 
     def runs(self, **tags: list[str]) -> list[dict[str, Any]]:
         """Runs with these tags that have come to an end well."""
@@ -111,20 +107,14 @@ class Shell:
         return found
 
     def answers(self) -> bool:
-        try:
-            return self.ask("health") is True
-        except (urllib.error.URLError, OSError):
-            return False
+        return answers(f"{self.api}/health")
 
     def schedules(self, deployment: str, key: str) -> bool:
         """Whether the server schedules a run of a deployment, once for a key; it may be busy."""
         query = {"state": {"type": "SCHEDULED"}, "idempotency_key": key}
-        try:
-            return bool(self.ask(f"deployments/{deployment}/create_flow_run", query))
-        except urllib.error.HTTPError as error:
-            if error.code != 503:
-                raise
-            return False
+        answer = self.ask(f"deployments/{deployment}/create_flow_run", query)
+        assert answer == 503 or isinstance(answer, dict), answer
+        return answer != 503
 
     def logs(self) -> str:
         return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in self.folder.glob("*.log"))
@@ -173,15 +163,6 @@ def shell(folder: Path, database: str = "") -> Iterator[Shell]:
         one.end()
 
 
-def make_small(folder: Path) -> None:
-    """Leave one county of the example."""
-    keep_county(folder, COUNTY)
-    spec = folder / "release.toml"
-    text = spec.read_text("utf-8")
-    assert "replicates = 20" in text
-    spec.write_text(text.replace("replicates = 20", f"replicates = {REPLICATES}"), "utf-8")
-
-
 def begin(one: Shell, *server: str) -> None:
     """Server, worker, example, and the deployments with their schedules."""
     one.start("server", *server)
@@ -189,7 +170,7 @@ def begin(one: Shell, *server: str) -> None:
     for words in one.lines("deploy"):
         printed = one.type(words)
         if words[:2] == ["spinewise", "example"]:
-            make_small(one.folder / "demo")
+            keep_county(one.folder / "demo", COUNTY)
         if words[:2] == ["spinewise", "doctor"]:
             assert "nothing is wrong" in printed
     # A worker that runs already takes over the folders of a new deployment with its next sign of life only.

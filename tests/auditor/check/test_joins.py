@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.homes import SPEC, write_homes
-from releases.one_town import write_one_town
+from releases.made_case import made_case
 from releases.small import run
 
 from auditor.check.release import check_release, examine
@@ -191,7 +191,7 @@ def test_both_readings_of_a_spec_say_the_same(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(write_one_town(tmp_path_factory.mktemp("in")), tmp_path_factory.mktemp("out"))
+    return made_case(tmp_path_factory, "one_town") / "out" / "one-town"
 
 
 def test_a_joined_release_as_it_was_made_is_right(joined: Path) -> None:

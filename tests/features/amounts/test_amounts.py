@@ -195,8 +195,9 @@ def test_counts_and_all_sums_are_of_the_same_records(tmp_path: Path, ends: str) 
     assert (tabulated(spec, own, "2") != tabulated(spec, own, "1")).any()
 
 
-def test_a_mean_of_an_amount_is_made_from_ends_half_a_step_further_out() -> None:
-    """30 units of 2 euros by 5 records: reaches of 6.5 and 7.5 units, of 1.5 and 2.5 records."""
+@pytest.mark.parametrize("unit", [Fraction(2), Fraction(1, 100)])
+def test_a_mean_of_an_amount_is_made_from_ends_half_a_step_further_out(unit: Fraction) -> None:
+    """30 units, of 2 euros or a cent, by 5 records: reaches of 6.5 and 7.5 units, of 1.5 and 2.5 records."""
     sums, counts = (
         ReleasedTable(
             "total",
@@ -210,11 +211,15 @@ def test_a_mean_of_an_amount_is_made_from_ends_half_a_step_further_out() -> None
         )
         for n, low, high in ((30, 24, 37), (5, 4, 7))
     )
-    found = means_of("wages", AmountAttribute.of("wages", Fraction(0), Fraction(200), Fraction(2)), sums, counts).means
+    made = means_of("wages", AmountAttribute.of("wages", Fraction(0), 100 * unit, unit), sums, counts)
+    found = made.means
     assert found is not None
-    assert found.lows is not None
-    assert found.highs is not None
-    low, high = float(found.lows[0, 0]) / 2, float(found.highs[0, 0]) / 2
+    for of in (made.sums, found):
+        assert of.lows is not None
+        assert of.highs is not None
+    ends = np.array([made.sums.lows, made.sums.highs, found.lows, found.highs], dtype=float).ravel() / float(unit)
+    assert ends[:2].tolist() == pytest.approx([24, 37])
+    low, high = ends[2:].tolist()
     assert (30 - 5 * low) ** 2 == pytest.approx(6.5**2 + (2.5 * low) ** 2, rel=1e-12)
     assert (30 - 5 * high) ** 2 == pytest.approx(7.5**2 + (1.5 * high) ** 2, rel=1e-12)
     assert low < 6 < high

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from releases.command import needs, spinewise
 from releases.small import QUICK, write_town
@@ -33,21 +31,6 @@ def geounits(folder: Path) -> dict[str, int]:
     """Level -> geounits, by the lengths of the codes in the town's list of blocks."""
     blocks = pd.read_csv(folder / "blocks.csv", dtype=str)["block"]
     return {"county": blocks.str[:1].nunique(), "tract": blocks.str[:3].nunique(), "block": blocks.nunique()}
-
-
-@pytest.fixture
-def spoilt(town: Path, tmp_path: Path) -> tuple[Path, str]:
-    """A copy of the release with one more person in one block, and that block."""
-    copied = tmp_path / "spoilt"
-    shutil.copytree(town, copied)
-    path = copied / "public" / "tables" / "detail" / "block.parquet"
-    rows = pq.read_table(path)
-    place = next(number for number, name in enumerate(rows.column_names) if name == "adult * f * house")
-    counts = rows.column(place).to_numpy().copy()
-    counts[4] += 1
-    field = rows.schema.field(place)
-    pq.write_table(rows.set_column(place, field, pa.array(counts, field.type)), path)
-    return copied, rows["geocode"][4].as_py()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import pytest
 from oracles.damage import restored
 from releases.command import printed
 from releases.named import TRACTS
-from releases.small import QUICK, run, write_town
+from releases.small import run
 
 from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
@@ -226,13 +226,6 @@ def test_an_area_is_asked_for_by_its_name(named_town: Path) -> None:
     same(frame(named_town, "total", "--area", "tract:Old Town"), of_a_tract)
 
 
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("rows")
-    changes = [(old, new.replace("replicates = 2", "margins = true\nreplicates = 2")) for old, new in QUICK]
-    return run(write_town(folder / "in", *changes), folder / "out")
-
-
 #: What is wrong with the rows of a file -> which of them are written, in which order.
 DAMAGES: dict[str, Callable[[list[int]], list[int]]] = {
     "the first twice": lambda rows: [0, *rows],
@@ -246,9 +239,9 @@ DAMAGES: dict[str, Callable[[list[int]], list[int]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_reader(damage: str, release: Path) -> None:
+def test_the_reader(damage: str, town: Path) -> None:
     """Whatever is wrong with the rows, the first that is wrong is named."""
-    path = next(path for path in sorted(release.rglob("tables/*/*.parquet")) if pq.read_metadata(path).num_rows > 2)
+    path = next(path for path in sorted(town.rglob("tables/*/*.parquet")) if pq.read_metadata(path).num_rows > 2)
     geocodes = read_table(unchecked(path)).geocodes
     assert read_table(unchecked(path), geocodes=geocodes).counts.shape[0] == len(geocodes)
     rows = DAMAGES[damage](list(range(len(geocodes))))

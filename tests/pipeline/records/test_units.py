@@ -19,6 +19,7 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
+from pipeline.records.unit_checks import PersonNumber, find_person_numbers
 from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.spec.input_section import InputSpec
 
@@ -87,3 +88,11 @@ def test_a_record_without_a_unit_is_a_mistake(tmp_path: Path) -> None:
     assert "column 'patient'" in str(caught.value)
     assert "a missing unit" in str(caught.value)
     assert "row 2" in str(caught.value)
+
+
+def test_a_column_that_looks_like_a_persons_number_is_told_by_the_rows_that_have_one(tmp_path: Path) -> None:
+    numbers = [*(f"n{number}" for number in range(30)), "n1", "n2", *[""] * 60]
+    rows = [f"{number},{row % 7},{row}.5" for row, number in enumerate(numbers)]
+    (tmp_path / "visits.csv").write_text("\n".join(["number,age,weight", *rows]) + "\n")
+    found = find_person_numbers(tmp_path / "visits.csv", ("number", "age", "weight"))
+    assert found == [PersonNumber("number", 32, 32 / 30)]

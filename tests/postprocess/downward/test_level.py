@@ -302,7 +302,7 @@ def marginal(name: str, *groups: list[int]) -> Marginal:
 
 
 DETAIL = marginal("age * sex", [0, 1], [0, 1])
-AGE, SEX, TOTAL = marginal("age", [0, 1], [0, 0]), marginal("sex", [0, 0], [0, 1]), marginal("total", [0, 0], [0, 0])
+AGE, SEX = marginal("age", [0, 1], [0, 0]), marginal("sex", [0, 0], [0, 1])
 
 
 def measured_problem(
