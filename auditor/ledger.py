@@ -277,7 +277,7 @@ def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[st
     if note["ledger"] != ledger:
         return ["the run was charged in another ledger"]
     number = note["number"]
-    known = number <= len(events) and events[number - 1]["hash"] == note["hash"]
+    known = 1 <= number <= len(events) and events[number - 1]["hash"] == note["hash"]
     return (
         [] if known else [f"it has forgotten event {number}, which this run noted: it was put back to an older state"]
     )

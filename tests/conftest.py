@@ -53,17 +53,19 @@ absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 PROJECT = Path(__file__).resolve().parent.parent
 
 
-class _ModulesOrCells(LoadScopeScheduling):
-    """A worker takes a whole module, whose releases it makes once; of the matrix a cell, as all share its releases."""
+class _ModulesOrCases(LoadScopeScheduling):
+    """A worker takes a whole module, whose releases it makes once; of one of the matrix a case, by names of tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/matrix/") else nodeid.partition("::")[0]
+        module, _, test = nodeid.partition("::")
+        case = test.partition("[")[2].rstrip("]").partition(":")[0] if module.startswith("tests/matrix/") else ""
+        return f"{module} {case}"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """What each worker is given to do."""
-    return _ModulesOrCells(config, log)
+    return _ModulesOrCases(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

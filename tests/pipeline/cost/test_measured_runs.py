@@ -125,8 +125,10 @@ def _memory_of_shape(name: str, processes: int, *, engine: bool = False) -> Memo
 @pytest.mark.parametrize("name", ["fan", "margins-64"])
 def test_a_run_that_is_made_now(name: str, tmp_path: Path) -> None:
     one = next(one for one in BOUNDED if one.name == name)
+    """No more than the plan says; some systems take pages back that are not looked at, and then far less is seen."""
     used = import_module("measured_run").measured_run(write_shape(tmp_path, one), tmp_path / "out", one.workers)
-    assert _bounds(_memory_of_shape(name, one.workers), used.peak_mb), used
+    most = _memory_of_shape(name, one.workers).peak_mb
+    assert most / 4 <= used.peak_mb <= most, used
 
 
 @pytest.mark.slow

@@ -214,6 +214,18 @@ def test_without_bounds_on_sets_there_are_dead_ends() -> None:
     assert not all(goes_through(SPINE, NOTHING, without, 60, seed) for seed in range(30))
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(2, UNBOUNDED), (0, 5), (2, 5)])
+def test_a_pass_that_crosses_a_bounded_query_is_told(lower: int, upper: int) -> None:
+    """Also where it is bounded on one side alone; what is only a zero is not."""
+    ends = np.full((4, 4), lower), np.full((4, 4), upper)
+    blocks = (GroupBounds("f", FIRST, *ends),)
+    (gap,) = propagation(SPINE, ((), (), blocks), None, (SECOND,)).gaps
+    assert gap.startswith('at level block, the pass "second" crosses the bounded query "first"')
+    assert propagation(SPINE, ((), (), blocks), None, (TOTAL,)).gaps == ()
+    zeros = (GroupBounds("f", FIRST, 0 * ends[0], np.where(np.arange(4) < 2, 0, UNBOUNDED) + 0 * ends[0]),)
+    assert propagation(SPINE, ((), (), zeros), None, (SECOND,)).gaps == ()
+
+
 def test_a_level_of_many_rows_has_the_same_bounds_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Facilities and sums of a country's leaves are worked on in stretches, whose ends are within families or not."""
     spine, rng = random_spine(np.random.default_rng(5), 4, most=5), np.random.default_rng(6)
