@@ -51,6 +51,11 @@ def show_derived(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, c
     _print_table(opened, numbers, Columns(labels, cells, legend), options)
 
 
+def larger_of(first: str, second: str, low: float, high: float) -> str:
+    """Which of two areas is larger, by the ends of the interval of their difference; NaN where it is unknown."""
+    return first if low > 0 else second if high < 0 else "equal" if low == high == 0 else "cannot tell"
+
+
 def _show_difference(opened: Reader, numbers: pd.DataFrame, options: QueryOptions, areas: Sequence[str]) -> None:
     """Print the numbers of two areas, their difference with its interval, and which of the two is larger."""
     import pandas as pd
@@ -62,11 +67,8 @@ def _show_difference(opened: Reader, numbers: pd.DataFrame, options: QueryOption
     cells = []
     for _, row in numbers.head(options.most).iterrows():
         low, high = row["difference" + LOW_SUFFIX], row["difference" + HIGH_SUFFIX]
-        if pd.isna(low):
-            larger = "cannot tell"
-        else:
-            larger = first if low > 0 else second if high < 0 else "equal" if low == high == 0 else "cannot tell"
         difference = _with_interval("{:+,.0f}", row, "difference")
+        larger = larger_of(first, second, *((math.nan, math.nan) if pd.isna(low) else (low, high)))
         cells.append([f"{row['first']:,.0f}", f"{row['second']:,.0f}", difference, larger])
     legend = f'{_INTERVALS}. "Cannot tell": the interval contains 0.'
     titled = numbers.rename(index=_titles(opened, options))

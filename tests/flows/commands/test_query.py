@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations, product
@@ -18,6 +19,7 @@ from releases.command import printed
 from releases.named import TRACTS
 from releases.small import run
 
+from flows.commands.queries.shown import larger_of
 from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
 from pipeline.reading.release import open_release, reader_of
@@ -254,3 +256,18 @@ def test_the_reader(damage: str, town: Path) -> None:
         pq.write_table(pq.read_table(path).take(np.array(rows, dtype=np.int64)), path)
         with pytest.raises(ReleaseError, match=says):
             list(read_table_parts(unchecked(path), geocodes=geocodes))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "larger"),
+    [
+        (1, 5, "a"),
+        (-5, -1, "b"),
+        (0, 0, "equal"),
+        (0, 5, "cannot tell"),
+        (-5, 0, "cannot tell"),
+        (math.nan, math.nan, "cannot tell"),
+    ],
+)
+def test_one_area_is_larger_where_the_interval_is_beyond_0(low: float, high: float, larger: str) -> None:
+    assert larger_of("a", "b", low, high) == larger
