@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -260,6 +262,7 @@ def test_quantities_without_steps_reach_half_a_step_further_but_not_beyond_a_lim
 
 def test_a_difference_reaches_as_far_as_the_nearer_ends_of_both_intervals() -> None:
     """10 in 7 to 12, less 4 in 3 to 8: 3 and 4 below, 2 and 1 above; where the errors are the same, 1 and 1."""
-    values, low, high = (np.array([one, one]).T for one in ([10.0, 4.0], [7.0, 3.0], [12.0, 8.0]))
+    values, low, high = np.array([[[10.0] * 2, [4.0] * 2], [[7.0] * 2, [3.0] * 2], [[12.0] * 2, [8.0] * 2]])
     found = difference_interval(values, low, high, np.array([0.0, 1.0]))
-    np.testing.assert_allclose(found, [[6, 6], [6 - 5, 6 - 1], [6 + 5**0.5, 6 + 1]])
+    due = np.array([[6.0, 6.0], [6 - 5, 6 - 1], [6 + math.sqrt(5), 6 + 1]])
+    np.testing.assert_allclose(np.array(found), due)
