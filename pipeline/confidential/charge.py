@@ -92,15 +92,18 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     from pipeline.privacy.ledger.charge import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse
 
+    sizes = {level.name: len(level) for level in job.spine.levels}
     charges, bound = [], bound_fingerprints(key, job.universes, fingerprints)
     for universe in job.universes:
         charge = charge_for(
             universe,
-            job.spine,
             dataset=universe.dataset,
             release=job.spec.name,
             key=key,
             input_fingerprint=bound[universe.name],
+            spine_fingerprint=job.spine.fingerprint(),
+            sizes=sizes,
+            measured={draw.level: draw.n_measured(sizes[draw.level]) for draw in universe.draws(job.spine)},
         )
         reading = [] if universe.input is None else universe.input.reading(universe.schema.names)
         layout, fingerprint = _layout(job, universe), fingerprints[universe.name]

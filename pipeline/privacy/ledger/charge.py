@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
@@ -11,23 +12,33 @@ from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, over_serie
 from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
-    from geography.spine import Spine
     from pipeline.model.universe import Universe
 
 
 def charge_for(
-    universe: Universe, spine: Spine, *, dataset: str, release: str, key: MasterKey, input_fingerprint: str
+    universe: Universe,
+    *,
+    dataset: str,
+    release: str,
+    key: MasterKey,
+    input_fingerprint: str,
+    spine_fingerprint: str,
+    sizes: Mapping[str, int],
+    measured: Mapping[str, int],
 ) -> Charge:
     """The charge that a ledger must accept before anything of the universe is measured.
 
     Args:
         universe: what is measured.
-        spine: the public geography. Where geounits are bypassed, their share of the budget is spent above, and what is
-            charged is the cost of a path on which none is: all cost the same.
         dataset: the ledger's name for what the universe's records are about.
         release: the release's name.
         key: the run's master key.
         input_fingerprint: of the universe's confidential records, keyed with it.
+        spine_fingerprint: of the public spine.
+        sizes: number of geounits of each level; none is bypassed by a choice.
+        measured: number of those in which something is drawn, of each level that has draws. Where others are bypassed,
+            their share of the budget is spent above, and what is charged is the cost of a path on which none is: all
+            cost the same.
 
     Raises:
         InputError: the key is a test key, or there is no noise for the budget.
@@ -35,13 +46,11 @@ def charge_for(
     run = RunFingerprint.of(
         key,
         input_fingerprint=input_fingerprint,
-        spine_fingerprint=spine.fingerprint(),
+        spine_fingerprint=spine_fingerprint,
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
     several += "" if universe.series is None else over_series(universe.series.terms.distance)
-    sizes = {level.name: len(level) for level in spine.levels}
-    measured = {draw.level: draw.n_measured(sizes[draw.level]) for draw in universe.draws(spine)}
     groups = [
         Group(
             m.level,
