@@ -78,8 +78,11 @@ def test_wrong_rows_are_named() -> None:
     for column, row, value, message in values:
         frame = good.copy()
         frame.loc[row, column] = value
-        with pytest.raises(RecordsError, match=rf"^records \(a pandas DataFrame, rows counted from 1\), {message}"):
+        with pytest.raises(
+            RecordsError, match=rf"^records \(a pandas DataFrame, rows counted from 1\), {message}"
+        ) as told:
             counted(frame)
+        assert told.value.__context__ is None, "what a library says of it may show a value"
 
 
 def test_a_table_shows_nothing_and_stays_in_its_process() -> None:

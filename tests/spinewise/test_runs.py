@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from pipeline.confidential.steps import Measured
 from pipeline.privacy.noise.sampler import Sampler
 from pipeline.runs.request import CheckedRequest
 from pipeline.runs.run import MeasuredHere
+from spinewise.runs import named_ledger
 
 Changed = Callable[..., sw.Spec]
 
@@ -226,3 +228,16 @@ def test_a_notebook_shows_the_outcome_and_each_problem_as_text() -> None:
     assert "<li>public/&lt;img src=x onerror=alert(0)&gt;" in page
     assert (page.count("<li>"), "<li>and 2 more</li></ul>" in page, "<img" in page) == (21, True, False)
     assert "<li>a &amp; b</li>" in sw.RerunResult(Path("r"), 5, ("a & b",), ("other versions",))._repr_html_()
+
+
+@pytest.mark.parametrize("before", [None, "sqlite:///before"])
+@pytest.mark.parametrize("named", [None, "sqlite:///named"])
+def test_the_ledger_of_a_call_is_that_of_the_call_alone(
+    before: str | None, named: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPINEWISE_LEDGER", raising=False)
+    if before is not None:
+        monkeypatch.setenv("SPINEWISE_LEDGER", before)
+    with named_ledger(named):
+        assert os.environ.get("SPINEWISE_LEDGER") == (named or before)
+    assert os.environ.get("SPINEWISE_LEDGER") == before
