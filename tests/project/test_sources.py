@@ -1,4 +1,4 @@
-"""What holds of the text of every module: docstrings name what is there, no name is given twice."""
+"""What holds of the text of every module: docstrings name what is there, no name is given twice, folders are closed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _SUFFIXES = {"py", "parquet", "json", "jsonl", "toml", "md", "csv", "html", "txt
 _ELSEWHERE = {"release_about", "release_areas", "release_columns", "release_labels"} | {
     *("compute_errors", "input_table_list", "rename_columns")
 }
+#: What makes folders above too, if it is given these; by position, too.
+MAKERS = {"mkdir": {"mode", "parents"}, "makedirs": {"name", "mode"}}
+POSITIONS = {"mkdir": ("mode", "parents", "exist_ok"), "makedirs": ("name", "mode", "exist_ok")}
 
 
 @cache
@@ -76,6 +79,25 @@ def _given(module: ast.Module) -> Iterator[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             nodes = (one for target in targets for one in ast.walk(target))
             yield from (one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+
+
+def open_parents(module: ast.Module) -> Iterator[int]:
+    """Lines that give a mode to a folder and make those above it, whose mode Python leaves to the umask."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAKERS:
+            maker = node.func.attr
+            given = {*POSITIONS[maker][: len(node.args)], *(one.arg for one in node.keywords)}
+            if MAKERS[maker] <= given:
+                yield node.lineno
+
+
+def test_no_folder_is_closed_whose_parents_made_with_it_are_not() -> None:
+    lines = {name: list(open_parents(tree)) for name, tree in modules(*PACKAGES).items()}
+    assert {name: found for name, found in lines.items() if found} == {}, "make_folder(private=True) is the way"
+    for wrong in ("p.mkdir(parents=True, mode=0o700)", "p.mkdir(0o700, True)", "os.makedirs(p, 0o700)"):
+        assert list(open_parents(ast.parse(wrong))) == [1], wrong
+    for right in ("p.mkdir(parents=True, exist_ok=True)", "p.mkdir(mode=0o700)", "p.mkdir(0o700)", "os.makedirs(p)"):
+        assert list(open_parents(ast.parse(right))) == [], right
 
 
 @pytest.mark.parametrize("module", ["postprocess.statistics", "pipeline.model.query", "pipeline.model.link"])

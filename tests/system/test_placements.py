@@ -5,6 +5,7 @@ Nor does a task leave arrays to be looked for as garbage.
 
 from __future__ import annotations
 
+import ast
 import gc
 import hashlib
 import io
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from releases.command import feature_module
+from releases.command import PROJECT, feature_module
 from releases.made_case import made_case
 
 import postprocess.downward.tasks
@@ -35,22 +36,20 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import Arrays
 
-#: The functions of all tasks that workers are handed; of another kind a release below shows that it is not known.
-TASKS = {
-    "features.audit.trials.run_trials",
-    "features.joins.knowledge.estimate_implied",
-    "features.report.table_numbers.packed_table",
-    "features.report.workers.alike_numbers",
-    "pipeline.estimation.by_subtree.estimate_below",
-    "pipeline.estimation.by_subtree.estimate_top",
-    "pipeline.estimation.draws.draw_below",
-    "pipeline.estimation.draws.run_draw",
-    "pipeline.estimation.linear_parts.linear_below",
-    "pipeline.estimation.margins.run_simulation",
-    "pipeline.estimation.subtree_answers.estimate_answers",
-    "postprocess.downward.intervals.Intervals.prepared",
-    "postprocess.downward.level.solve_task",
+#: Module that hands tasks to workers -> the functions of its tasks, which are those that it has in most cases.
+ALL_TASKS = {
+    "features/audit/trials.py": ["run_trials"],
+    "features/joins/knowledge.py": ["estimate_implied"],
+    "features/report/workers.py": ["features.report.table_numbers.packed_table", "alike_numbers"],
+    "pipeline/estimation/by_subtree.py": ["estimate_top", "estimate_below"],
+    "pipeline/estimation/draws.py": ["run_draw", "draw_below"],
+    "pipeline/estimation/linear_parts.py": ["linear_below"],
+    "pipeline/estimation/margins.py": ["run_simulation", "postprocess.downward.intervals.Intervals.prepared"],
+    "pipeline/estimation/subtree_answers.py": ["estimate_answers", "estimate_answers"],
+    "pipeline/estimation/whole_spine.py": ["postprocess.downward.level.solve_task"],
 }
+#: The same without features whose folders are not there.
+TASKS = {module: kinds for module, kinds in ALL_TASKS.items() if (PROJECT / module).exists()}
 #: Case -> its release; between them, they have every kind of task.
 RELEASES = {"drawn": "homes", "shares": "town"} if is_installed("joins") and is_installed("shares") else {}
 
@@ -218,6 +217,24 @@ def _parts(value: object) -> Iterator[object]:
             waiting.extend(value for _, value in sorted(vars(part).items()))
 
 
+def handed_out(path: Path) -> int:
+    """How often a module names what hands out tasks: `workers.run`, `workers.begin` or `run_kept`."""
+    return sum(
+        (isinstance(node, ast.Attribute) and node.attr in ("run", "begin") and "workers" in ast.unparse(node.value))
+        or (isinstance(node, ast.Name) and node.id == "run_kept")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    )
+
+
+def test_every_kind_of_task_is_known() -> None:
+    """A module that hands out tasks of another kind fails here until `TASKS` has it, and the test below does it."""
+    folders = ("geography", "postprocess", "pipeline", "features", "flows", "spinewise", "auditor")
+    paths = [path for folder in folders for path in (PROJECT / folder).rglob("*.py") if path.parts[-2] != "execution"]
+    found = {path.relative_to(PROJECT).as_posix(): handed_out(path) for path in paths}
+    known = {module: len(kinds) for module, kinds in TASKS.items()}
+    assert {module: number for module, number in found.items() if number} == known
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not RELEASES, reason="without features that hand out tasks")
 def test_each_kind_could_be_done_elsewhere(
@@ -243,4 +260,6 @@ def test_each_kind_could_be_done_elsewhere(
     with workers:
         trials.outcomes_of(pair, pair, 2, 1, workers, whole=False)
     seen |= workers.kinds
-    assert seen == {task for task in TASKS if task.split(".")[0] != "features" or is_installed(task.split(".")[1])}
+    modules = {module: module.removesuffix(".py").replace("/", ".") for module in TASKS}
+    every = {kind if "." in kind else f"{modules[module]}.{kind}" for module, kinds in TASKS.items() for kind in kinds}
+    assert seen == every
