@@ -18,7 +18,7 @@ from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
 from pipeline.metadata.contents import Contents, ProductFile
 from pipeline.metadata.datapackage import measured
-from pipeline.metadata.products import Description, Product, ReleaseScope, files_of
+from pipeline.metadata.products import Description, Product, ReleaseScope, drawn_files, files_of
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
@@ -152,8 +152,9 @@ def read_public_central(run: RunDirectory, readable: Callable[[Path], Readable],
     if not universe.source.releases:
         return {}, None
     counts = {
-        level: read_measurement(readable(run.main.measurement(level, query.name))).values
-        for level, query in universe.source.given(universe.strategy)
+        draw.level: read_measurement(readable(run.main.measurement(draw.level, draw.query.name))).values
+        for draw in universe.draws()
+        if draw.copied
     }
     return counts, read_central_release(readable(run.central))
 
@@ -162,11 +163,7 @@ def read_public_central(run: RunDirectory, readable: Callable[[Path], Readable],
 
 
 def _central_counts(of: ReleaseScope) -> Iterator[ProductFile]:
-    for universe in of.universes:
-        for level, query in universe.source.given(universe.strategy):
-            yield ProductFile(
-                of.run.universe(universe.name).measurement(level, query.name), universe.name, level, query
-            )
+    return drawn_files(of, lambda draw: draw.copied)
 
 
 def _central(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -277,10 +274,11 @@ class CentralInput(PublicInput[CentralCounts]):
                 f"{origin}: its manifest is not the one that was used; public/central.json states the SHA-256 "
                 f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
             )
-        for level, query in survey.given(universe.strategy):
-            if wrong := int((found[level] != copied[level]).any(axis=1).sum()):
-                name = run.main.measurement(level, query.name).relative_to(run.root).as_posix()
-                problems.append(f"{name}: {wrong:,} areas of {len(found[level]):,} have other counts than {origin}")
+        for draw in universe.draws():
+            if draw.copied and (wrong := int((found[draw.level] != copied[draw.level]).any(axis=1).sum())):
+                name = run.main.measurement(draw.level, draw.query.name).relative_to(run.root).as_posix()
+                of = len(found[draw.level])
+                problems.append(f"{name}: {wrong:,} areas of {of:,} have other counts than {origin}")
         return problems
 
 

@@ -30,7 +30,7 @@ from pipeline.model.source import (
     ToCounts,
     Wanted,
 )
-from pipeline.model.strategy import Central, Strategy
+from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.privacy_statement import decimal_text
@@ -115,10 +115,9 @@ class Survey(Source):
         leaves = universe.strategy.levels[-1]
         (measured,) = leaves.queries
         copied = tuple(
-            Draw(level.level, measured.query, (release.noise(level.level),), copied=True)
-            for level in universe.strategy.levels
+            Draw(level, measured.query, (release.noise(level),), copied=True)
             for release in self.releases
-            if level.level in release.shares
+            for level in release.shares
         )
         if sizes is None:
             expected = self.collected.noise(self.collected.respondents or 1)
@@ -129,11 +128,6 @@ class Survey(Source):
 
     def _is_copied(self, level: str) -> bool:
         return self.central is not None and level in self.central.shares
-
-    def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:
-        """The counts of all cells at the levels of the central release."""
-        (measured,) = strategy.levels[-1].queries
-        return tuple((level, measured.query) for release in self.releases for level in release.shares)
 
     def measured(self, query: Query) -> Marginal:
         """Of words, any other word is the rest, and is not measured."""

@@ -67,7 +67,7 @@ class Determined:
         if refined[number] or self.estimator != "full":
             return refined[number]
         # What is drawn where the released parent is positive is used at its own level.
-        below = (own.query for measured in levels[number + 1 :] for own in measured.everywhere)
+        below = (own.query for each in levels[number + 1 :] for own in each.queries if not own.where_positive)
         return any(refines(fine, query) for fine in below)
 
     @cached_property

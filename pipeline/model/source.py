@@ -17,7 +17,7 @@ from geography.spine import Spine
 from pipeline.model.draw import Draw, Drawn, budgeted
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
-from pipeline.model.strategy import Central, Strategy
+from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.marginal import Marginal
@@ -165,10 +165,6 @@ class Source(ABC):
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
         """The noise on counts, given that which is drawn on stored numbers: the same, where these are counts."""
         return drawn
-
-    def given(self, strategy: Strategy) -> tuple[tuple[str, Query], ...]:  # noqa: ARG002
-        """(level, query) of measurements that another release has made, and that are copied."""
-        return ()
 
     def measured(self, query: Query) -> Marginal:
         """A query as it is measured: some cells may be measured only as the rest of all others."""

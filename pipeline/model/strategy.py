@@ -76,16 +76,6 @@ class LevelStrategy:
             raise SpecError(f"{where}.queries: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property
-    def is_measured(self) -> bool:
-        """Whether the level has a share of the budget."""
-        return self.share > 0
-
-    @property
-    def everywhere(self) -> tuple[MeasuredQuery, ...]:
-        """The queries of which all answers are drawn."""
-        return tuple(one for one in self.queries if not one.where_positive)
-
-    @property
     def where_positive(self) -> tuple[MeasuredQuery, ...]:
         """The queries of which those answers are drawn that are positive in the released parent."""
         return tuple(one for one in self.queries if one.where_positive)

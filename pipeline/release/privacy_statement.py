@@ -178,8 +178,7 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     # Where there is no budget there is no noise for it, which is said by whoever looks for some.
     own = universe.own_budget / universe.budget if universe.budget else Fraction(0)
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
-    draws = universe.draws()
-    for draw in draws:
+    for draw in universe.draws():
         if draw.own:
             noise = draw.drawn[0]
             yield _noise_statement(draw.level, draw.query.name, noise.mechanism, noise.scale, rest * draw.share)

@@ -109,7 +109,7 @@ def test_debiased_counts_of_a_leaf_add_up_to_its_reports(tmp_path: Path) -> None
     assert to_counts(totals[1:], 1) == pytest.approx(by_hand[1:], rel=1e-6)
     assert survey.errors().alone(totals, reports).sum(axis=1) == pytest.approx([8, 2])
     assert survey.sizes(lambda: {("block", "total"): reports[:, None]}).tolist() == [8, 2]  # type: ignore[union-attr]
-    assert (survey.releases, survey.given(universe.strategy)) == ((), ())
+    assert (survey.releases, [draw.level for draw in universe.draws()]) == ((), ["block"])
     assert Fraction(survey.mechanism.epsilon) == universe.budget
     assert isinstance(universe.source, Survey)
 
