@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from auditor.form import Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
-from auditor.reading.files import Files, Places, sha256
+from auditor.reading.files import Files, Places
 from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
@@ -198,11 +199,25 @@ class Release:
         base = self.root.resolve().name.removesuffix(f"-{series.periods[series.number]}")
         previous = Release(self.root.resolve().parent / f"{base}-{series.periods[series.number - 1]}")
         other = previous.form.universes[0].series
-        if sha256(previous.places.manifest) != series.predecessor or other is None:
+        if other is None or previous.followed() != series.predecessor:
             raise FormError(f"{previous.root}: not the release that the one after it in the series follows")
         if (other.name, other.number, other.design) != (series.name, series.number - 1, series.design):
             raise FormError(f"{previous.root}: of another series, or another period of it")
         return (*previous.before, previous)
+
+    def followed(self) -> str:
+        """By which the next release of a series names this one, as docs/privacy.md states it."""
+        stated, (universe, *_) = self.manifest, self.form.universes
+        measured = []
+        for due in sorted(self._every_due, key=lambda due: (due.level.name, due.query.name)):
+            file = self.measured(due)
+            codes = hashlib.sha256("".join(f"{code}\n" for code in file.codes).encode())
+            numbers = hashlib.sha256(file.values.astype("<i8").tobytes())
+            measured.append([due.level.name, due.query.name, codes.hexdigest() + numbers.hexdigest()])
+        fingerprints = dict(stated.get("input_fingerprints") or {})
+        published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
+        content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fraction]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +23,12 @@ from pipeline.privacy.accounting.neighbours import record_change
 from pipeline.privacy.budget import Neighbours
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import open_measurement
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.problems import Problems
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import UniverseSections
-from pipeline.storage.files import sha256_file
 
 
 def series_of(section: SeriesSection, neighbours: Neighbours) -> SeriesPeriod:
@@ -75,12 +78,38 @@ class InSeries(PublishedFiles):
 
     Attributes:
         section: what it states of its place.
-        hash: by which the next one names it: SHA-256 of its manifest, hexadecimal.
     """
 
     spec: ReleaseSpec
     section: SeriesSection
-    hash: str
+
+    @cached_property
+    def hash(self) -> str:
+        """By which the next one names it: SHA-256, hexadecimal, over what that one's numbers are bound to.
+
+        That is its name and place, its key and records as it publishes them, and every number that it has measured,
+        whatever the form of its files.
+
+        Raises:
+            ReleaseError: a file of measurements is damaged, or not the one that its manifest lists.
+        """
+        manifest, (universe,) = self.manifest, self.spec.universes()
+        measured = [
+            [draw.level, draw.query.name, self._numbers(self.run.main.measurement(draw.level, draw.query.name))]
+            for draw in sorted(universe.draws(), key=lambda draw: (draw.level, draw.query.name))
+        ]
+        published = [manifest.key_salt, manifest.key_commitment, sorted(manifest.input_fingerprints.items())]
+        content = ["release of a series", self.spec.name, universe.privacy_fingerprint(), *published, measured]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def _numbers(self, path: Path) -> str:
+        """SHA-256 over geocodes and numbers of a measurement file, in the order of its rows."""
+        codes, numbers = hashlib.sha256(), hashlib.sha256()
+        with open_measurement(self.unchanged(path)) as file:
+            for part in file.parts(0, len(file)):
+                codes.update("".join(f"{code}\n" for code in part.geocodes.tolist()).encode())
+                numbers.update(part.values.astype("<i8").tobytes())
+        return codes.hexdigest() + numbers.hexdigest()
 
 
 def section_of(spec: ReleaseSpec) -> SeriesSection | None:
@@ -108,7 +137,7 @@ def released(run: RunDirectory) -> InSeries:
     section = section_of(spec)
     if section is None or section.period is None:
         raise InputError(f"{run.root}: a release that is of no series")
-    return InSeries(run, manifest, spec, section, sha256_file(run.manifest))
+    return InSeries(run, manifest, spec, section)
 
 
 def predecessors(folder: Path, base: str, section: SeriesSection) -> tuple[InSeries, ...]:
