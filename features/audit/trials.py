@@ -256,7 +256,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         confidential = ConfidentialSteps(job, key, installed_parts())
         perform_steps(job, [*confidential.counting(), *confidential.measuring()])
         if whole:
-            perform_public_steps(job, last=False, between=confidential.measuring_positive())
+            perform_public_steps(job, confidential.measuring_positive())
         yield job
 
 

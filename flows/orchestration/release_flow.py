@@ -11,7 +11,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from flows.orchestration.environment import set_up_prefect
@@ -37,7 +36,7 @@ from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.measured import measuring_process  # noqa: E402
 from pipeline.runs.request import Engine, Request, check_request  # noqa: E402
-from pipeline.runs.run import ReleaseRun, release_run  # noqa: E402
+from pipeline.runs.run import release_run  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release, signature_of  # noqa: E402
 from pipeline.spec.periods import releases_of  # noqa: E402
@@ -160,27 +159,13 @@ def _made(request: Request, settings: Settings) -> str:
                 progress.found()
             else:
                 perform = artifacts.noting(perform_as_task)
-                _stages(stack.enter_context(release_run(checked, progress, perform, measured)))
+                run, stage = stack.enter_context(release_run(checked, progress, perform, measured)), Stages()
+                for one in run.stages():
+                    stage(one.name, one.perform, one.universe)
+                run.finish()
         if signer is not None:
             sign_release(checked.run, signer)
         artifacts.finished(checked.run)
         return str(checked.run.root)
     finally:
         progress.close()
-
-
-def _stages(run: ReleaseRun) -> None:
-    """The stages of a release, in order."""
-    stage = Stages()
-    stage("count", run.count)
-    stage("charge", run.charge)
-    stage("measure", run.measure)
-    for publication in run.publications:
-        with publication:
-            name = publication.universe.name
-            stage("estimate", partial(run.estimate, publication), name)
-            stage("simulate", partial(run.simulate, publication), name)
-            stage("publish", partial(run.publish, publication), name)
-    stage("report", run.report)
-    stage("compare", run.compare)
-    run.finish()

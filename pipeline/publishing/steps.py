@@ -5,7 +5,7 @@ What is published of two universes that are linked: records of both, and what fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,8 @@ from pipeline.estimation.margins import Margins
 from pipeline.estimation.together import EstimatesTogether, OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.job import Job
-from pipeline.execution.perform import Checkpoints, perform_steps
-from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.perform import perform_steps
+from pipeline.execution.steps import Notes, Step
 from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.facts import release_facts
 from pipeline.metadata.products import DRAWS, ESTIMATES, MICRODATA, TABLES, ReleaseScope, resources
@@ -324,39 +324,18 @@ def _describe(job: Job) -> None:
     job.progress.advance(1)
 
 
-def public_steps(job: Job, between: Sequence[Step] = ()) -> list[Step]:
-    """All steps from the measurements to everything else under public/ except the manifest, in order."""
-    return [*(step for publication in publications(job, between) for step in publication.steps()), *last_steps(job)]
-
-
-def perform_public_steps(
-    job: Job,
-    perform: Perform = perform_here,
-    *,
-    last: bool = True,
-    checkpoints: Checkpoints | None = None,
-    between: Sequence[Step] = (),
-    drawn: Callable[[], None] = lambda: None,
-) -> dict[str, Notes]:
-    """Perform the public steps, one universe after the other; returns the steps' notes by name.
+def perform_public_steps(job: Job, between: Sequence[Step] = ()) -> dict[str, Notes]:
+    """Make the files of all universes from their measurements, and nothing of what describes them.
 
     Args:
         job: the run.
-        perform: performs one step.
-        last: perform the last steps, which describe the release, too.
-        checkpoints: of a run that is resumed after the steps that it has done.
         between: see `publications`.
-        drawn: called when all of these are performed.
+
+    Returns:
+        The notes of the steps, by name.
     """
     notes: dict[str, Notes] = {}
-    if last:
-        begin_areas(job)
-    ordered = publications(job, between)
-    last_to_draw = last_that_draws(ordered)
-    for publication in ordered:
+    for publication in publications(job, between):
         with publication:
-            notes |= perform_steps(job, publication.estimating(), perform, checkpoints)
-            if publication is last_to_draw:
-                drawn()
-            notes |= perform_steps(job, [*publication.simulating(), *publication.publishing()], perform, checkpoints)
-    return notes | (perform_steps(job, last_steps(job), perform, checkpoints) if last else {})
+            notes |= perform_steps(job, publication.steps())
+    return notes

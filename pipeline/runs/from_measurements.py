@@ -15,16 +15,14 @@ from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.model.draw import by_level
 from pipeline.model.universe import Universe
-from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.promises import check_statements
 from pipeline.publishing.provenance import check_provenance
 from pipeline.publishing.public_inputs import write_public_inputs
-from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import file_name
-from pipeline.release.manifest import KeyStatement, write_manifest
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
 from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.run import ReleaseRun, Source
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import universe_checks
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
@@ -81,9 +79,9 @@ def estimate_release(
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
             write_public_inputs(job)
-            progress.begin(tuple(public_steps(job)))
-            notes = perform_public_steps(job)
-            write_manifest(run, manifest_of(job, notes, KeyStatement()))
+            going = ReleaseRun(job, Source())
+            going.perform()
+            going.finish()
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise

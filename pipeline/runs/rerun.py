@@ -18,24 +18,24 @@ from threadpoolctl import threadpool_limits
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess
 from pipeline.confidential.repeat import Repeating
+from pipeline.confidential.steps import MeasuringSteps
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.steps import Perform, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import level_of, order_of
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
-from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.provenance import status_of
-from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, version_differences, write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
+from pipeline.run import ReleaseRun
 from pipeline.runs.decided import DecidedFirst
 from pipeline.runs.open_public import PublicSide, open_published
 from pipeline.runs.record_sources import refuse_other_run
+from pipeline.runs.run import Measuring
 from pipeline.storage.files import sha256_file, write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
@@ -242,22 +242,28 @@ def _compute(
     confidential = measured.repeat(run, job)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
-    counting, measuring = confidential.counting(), confidential.measuring()
-    between = confidential.measuring_positive()
-    progress.begin((*counting, *measuring, *public_steps(job, between)))
-    perform_steps(job, counting, perform)
-    try:
-        confidential.record()
-    except InputError as error:
-        raise InputError("; ".join([str(error), *version_differences(manifest)])) from None
-    _refuse_decided_otherwise(run, again, public, measured)
-    # Not charged: the noise that is drawn again is the noise that was charged for.
-    perform_steps(job, measuring, perform)
-    if not between:
-        confidential.end()
-    notes = perform_public_steps(job, perform, between=between, drawn=confidential.end)
-    write_manifest(again, manifest_of(job, notes, confidential.statement()))
+    going = ReleaseRun(job, _Again(confidential, run, public, measured, manifest), perform)
+    going.perform()
+    going.finish()
     return job
+
+
+class _Again(Measuring):
+    """Not charged: the noise that is drawn again is the noise that was charged for."""
+
+    def __init__(
+        self, measuring: MeasuringSteps, run: RunDirectory, public: PublicSide, measured: Repeating, manifest: Manifest
+    ) -> None:
+        super().__init__(measuring)
+        self._run, self._public, self._measured, self._manifest = run, public, measured, manifest
+
+    def counted(self) -> None:
+        """Let the drawing begin; InputError where records, key or what was decided by them are others than before."""
+        try:
+            super().counted()
+        except InputError as error:
+            raise InputError("; ".join([str(error), *version_differences(self._manifest)])) from None
+        _refuse_decided_otherwise(self._run, self.measuring.job.run, self._public, self._measured)
 
 
 def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: PublicSide, measured: Repeating) -> None:

@@ -1,4 +1,4 @@
-"""A whole run, from the request to the manifest; what performs its steps is a parameter."""
+"""A run of records, from the request to the manifest; `pipeline.run` has its stages."""
 
 from __future__ import annotations
 
@@ -21,27 +21,24 @@ from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.perform import Checkpoints, perform_steps
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.run_log import Logged, RunLog
 from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
-from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import write_manifest
+from pipeline.release.manifest import KeyStatement
 from pipeline.release.run_directory import open_run
+from pipeline.run import ReleaseRun, Source
 from pipeline.runs.decided import decided
 from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest
-from pipeline.signatures.statement import drop_stale_signature
 from pipeline.storage.files import write_json
 
 #: Modules that worker processes need and that are slow to import.
@@ -84,128 +81,92 @@ class MeasuredHere:
         write_accuracy(job)
 
 
-class ReleaseRun:
-    """A run in progress: its stages, each a method, to be performed in the order in which they appear here.
+class Measuring(Source):
+    """Records, key and ledger, wherever they are; what was charged before is drawn again, as in a rerun.
 
-    Steps that an interrupted run has completed are skipped.
+    Args:
+        measuring: the steps that see them.
+    """
+
+    def __init__(self, measuring: MeasuringSteps) -> None:
+        super().__init__()
+        self.measuring = measuring
+
+    def counting(self) -> Sequence[Step]:
+        """Count and check the records."""
+        return self.measuring.counting()
+
+    def counted(self) -> None:
+        """Bind the directory to the records."""
+        self.measuring.record()
+
+    def drawing(self) -> Sequence[Step]:
+        """Add noise, and write the public inputs."""
+        return self.measuring.measuring()
+
+    def drawing_between(self) -> Sequence[Step]:
+        """What is drawn where the released parent is positive."""
+        return self.measuring.measuring_positive()
+
+    def end(self) -> None:
+        """The process that has key and records ends."""
+        self.measuring.end()
+
+    def said(self) -> KeyStatement:
+        """What is said in public of key and records."""
+        return self.measuring.statement()
+
+
+class Records(Measuring):
+    """Those of a run, which is charged, and compared with the truth.
 
     Args:
         job: the run.
         measured: where the records are seen.
         measuring: the steps that see them.
-        perform: performs one step.
         ingredients: what the run is made from; None where it cannot be recognised by them.
-
-    Attributes:
-        publications: the stages of each universe after its measurements.
     """
 
     def __init__(
-        self,
-        job: Job,
-        measured: Measured,
-        measuring: MeasuringSteps,
-        perform: Perform,
-        ingredients: Ingredients | None = None,
+        self, job: Job, measured: Measured, measuring: MeasuringSteps, ingredients: Ingredients | None
     ) -> None:
-        self.job = job
-        self.publications = publications(job, measuring.measuring_positive())
-        self._last_that_draws = last_that_draws(self.publications)
-        self._perform = perform
-        self._measured, self._measuring = measured, measuring
-        self._ingredients, self._sealed = ingredients, ""
-        self._accuracy = Step("accuracy", partial(measured.compare, job), geounits=job.n_geounits, effort=0.2)
-        self._checkpoints: Checkpoints | None = None
-        self._notes: dict[str, Notes] = {}
-        job.progress.begin(tuple(self._steps()))
-
-    def _steps(self) -> Iterator[Step]:
-        measuring = self._measuring
-        yield from (*measuring.counting(), *measuring.charging())
-        yield from measuring.measuring()
-        if self._last_that_draws is None:
-            yield from measuring.closing_charge()
-        for publication in self.publications:
-            yield from publication.estimating()
-            if publication is self._last_that_draws:
-                yield from measuring.closing_charge()
-            yield from (*publication.simulating(), *publication.publishing())
-        yield from (*last_steps(self.job), *self._comparing())
-
-    def count(self) -> None:
-        """Count and check the records, and bind the directory to them."""
-        sealed = self._seal()
-        self._perform_steps(self._measuring.counting())
-        if sealed == self._seal():  # otherwise a file has changed while it was counted
-            self._sealed = sealed
-        self._measuring.record()
-        write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
-
-    def charge(self) -> None:
-        """Charge the budget to the ledger, before anything is drawn."""
-        self._perform_steps(self._measuring.charging())
-
-    def measure(self) -> None:
-        """Draw the noise and publish the measurements.
-
-        From here on no step needs the records but `accuracy`; or, where a spec has answers drawn only where the
-        released parent is positive, from where the last of these are drawn.
-        """
-        # From here on the directory changes; without a manifest it cannot be taken for a complete release.
-        self.job.run.manifest.unlink(missing_ok=True)
-        self.job.run.finished.unlink(missing_ok=True)
-        self._checkpoints = Checkpoints(self.job.run)
-        self._perform_steps(self._measuring.measuring())
-        if self._last_that_draws is None:
-            self._end_measuring()
-        self.job.inputs.forget()
-        if self._comparing() and not _is_large(self.job.spine, self.job.universes):
-            self._measured.begin_comparing()
-        begin_areas(self.job)
-
-    def _end_measuring(self) -> None:
-        """All is drawn: close the charge, and end the process that has key and records."""
-        self._perform_steps(self._measuring.closing_charge())
-        self._measuring.end()
-
-    def estimate(self, publication: Publication) -> None:
-        """Estimate and round the histograms of one universe."""
-        self._perform_steps(publication.estimating())
-        if publication is self._last_that_draws:
-            self._end_measuring()
-
-    def simulate(self, publication: Publication) -> None:
-        """Simulate runs for the margins of error of one universe."""
-        self._perform_steps(publication.simulating())
-
-    def publish(self, publication: Publication) -> None:
-        """Write the tables, estimates and microdata of one universe."""
-        self._perform_steps(publication.publishing())
-
-    def report(self) -> None:
-        """Write what describes the release, from all public files before it: the Data Package, the report."""
-        self._perform_steps(last_steps(self.job))
-
-    def compare(self) -> None:
-        """Compare the release with the truth, for the agency alone."""
-        self._perform_steps(self._comparing())
-
-    def _comparing(self) -> list[Step]:
-        """The comparison with true counts; none where nobody has these."""
-        return [self._accuracy] if all(universe.source.has_truth for universe in self.job.universes) else []
-
-    def finish(self) -> None:
-        """Write the manifest: the release is complete."""
-        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._measuring.statement()))
-        drop_stale_signature(self.job.run)
-        Batches(self.job.run).forget()
-        note_finished(self.job.run, self._sealed)
+        super().__init__(measuring)
+        self._job, self._measured, self._ingredients = job, measured, ingredients
+        self._compare = Step("accuracy", partial(measured.compare, job), geounits=job.n_geounits, effort=0.2)
+        self.sealed = self._seal()
 
     def _seal(self) -> str:
-        return "" if self._ingredients is None else self._measured.seal(self.job.run, self._ingredients)
+        return "" if self._ingredients is None else self._measured.seal(self._job.run, self._ingredients)
 
-    def _perform_steps(self, steps: Sequence[Step]) -> None:
-        self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
+    def counted(self) -> None:
+        """Bind the directory to the records, and note from what they were read."""
+        if self.sealed != self._seal():  # a file has changed while it was counted
+            self.sealed = ""
+        super().counted()
+        run = self._job.run
+        write_json(run.input, inputs_to_keep(self._job.universes), run.staging, private=True)
+
+    def charging(self) -> Sequence[Step]:
+        """Reserve the budget."""
+        return self.measuring.charging()
+
+    def closing(self) -> Sequence[Step]:
+        """Close the charge."""
+        return self.measuring.closing_charge()
+
+    def end(self) -> None:
+        """The process ends; that which compares begins, where there is time for it."""
+        super().end()
+        if self.comparing() and not _is_large(self._job.spine, self._job.universes):
+            self._measured.begin_comparing()
+
+    def comparing(self) -> Sequence[Step]:
+        """The comparison with true counts; none where nobody has these."""
+        return [self._compare] if all(universe.source.has_truth for universe in self._job.universes) else []
+
+    def finished(self) -> None:
+        """Note from what the release is, so that the same request finds it."""
+        note_finished(self._job.run, self.sealed)
 
 
 def run_release(
@@ -223,16 +184,7 @@ def run_release(
         SpinewiseError: something is wrong; nothing is left that looks like a complete release.
     """
     with release_run(checked, progress, perform, measured or MeasuredHere(checked.keyholder())) as run:
-        run.count()
-        run.charge()
-        run.measure()
-        for publication in run.publications:
-            with publication:
-                run.estimate(publication)
-                run.simulate(publication)
-                run.publish(publication)
-        run.report()
-        run.compare()
+        run.perform()
         run.finish()
     return checked.run.root
 
@@ -273,7 +225,8 @@ def release_run(
         measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
-        yield ReleaseRun(replace(job, status=stated), measured, measuring, perform, ingredients)
+        job = replace(job, status=stated)
+        yield ReleaseRun(job, Records(job, measured, measuring, ingredients), perform, resumed=True)
 
 
 def _is_large(spine: Spine, universes: Sequence[Universe]) -> bool:

@@ -21,21 +21,20 @@ from pipeline.estimation.question_answers import PartByPartError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.interrupts import interruption_of
 from pipeline.execution.job import Job
-from pipeline.execution.perform import Checkpoints
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.retries import may_be_retried
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers
 from pipeline.publishing.files import input_files, replaced_files
-from pipeline.publishing.manifest import manifest_of
-from pipeline.publishing.steps import last_steps, perform_public_steps, public_steps
+from pipeline.publishing.steps import last_steps
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import added_section, refuse_drawn_twice
 from pipeline.release.changes import Changes, read_changes
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences, write_manifest
+from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import open_run, recorded_identity
+from pipeline.run import ReleaseRun, Source
 from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
 from pipeline.signatures.signing_keys import PublicKey
@@ -188,13 +187,12 @@ def update_release(
                 receipts=list(before.manifest.receipts),
             )
             _take_over(job, before, given)
-            progress.begin(tuple(public_steps(job)))
-            notes = perform_public_steps(job, checkpoints=Checkpoints(run))
-            manifest = manifest_of(job, notes, _key_of(before))
+            going = ReleaseRun(job, Source(_key_of(before)), resumed=True)
+            going.perform()
+            manifest = going.manifest()
             if corrections is not None:
                 _refuse_other_numbers(job, before, manifest)
-            write_manifest(run, manifest)
-            Batches(run).forget()
+            going.finish(manifest)
             return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, doubts)
         except Exception as error:
             if interruption_of(error) is None and not may_be_retried(error):  # the same start would end so again

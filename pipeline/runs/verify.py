@@ -27,13 +27,13 @@ from pipeline.publishing.files import input_files, output_files
 from pipeline.publishing.promises import promises_of
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
-from pipeline.publishing.steps import perform_public_steps, public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest, version_differences
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
 from pipeline.release.status import MADE_ELSEWHERE
+from pipeline.run import ReleaseRun, Source
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.spec.release_spec import ReleaseSpec
@@ -122,8 +122,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         )
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
-        progress.begin(tuple(public_steps(job)))
-        perform_public_steps(job)
+        ReleaseRun(job, Source()).perform()
         yield job
 
 

@@ -70,9 +70,9 @@ def _sixteen_bits(patch: Patch) -> None:
 
 
 def _charge_late(patch: Patch) -> None:
-    charging, measuring = (f"self._perform_steps(self._measuring.{step}())" for step in ("charging", "measuring"))
-    text("pipeline.runs.run:ReleaseRun.charge", charging, "")(patch)
-    text("pipeline.runs.run:ReleaseRun.measure", measuring, f"{measuring}\n        {charging}")(patch)
+    charging, drawing = (f"self._perform_all(self.source.{step}())" for step in ("charging", "drawing"))
+    text("pipeline.run:ReleaseRun._charge", charging, "")(patch)
+    text("pipeline.run:ReleaseRun._measure", drawing, f"{drawing}\n        {charging}")(patch)
 
 
 def _more_invariants(patch: Patch) -> None:

@@ -110,7 +110,7 @@ def computed(released: Path, root: Path, cut: tuple[int, int], visits: tuple[flo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SampledRuns, "rates", lambda _: Rates(int(visits[0]), visits, 2))
         with computed_again(released, root, *cut) as job:
-            perform_public_steps(replace(job), last=False)
+            perform_public_steps(replace(job))
     found = {}
     for path in sorted(RunDirectory(root).public.glob("tables/*/*.parquet")):
         table = pd.read_parquet(path)

@@ -9,6 +9,7 @@ import json
 import math
 import shutil
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -182,7 +183,7 @@ def test_a_broken_chain_is_refused(own_series: MadeSeries) -> None:
     run = RunDirectory(own_series.release("2031"))
     manifest = read_manifest(run.manifest)
     other_key = manifest.model_copy(update={"key_commitment": str(manifest.key_commitment)[::-1]})
-    for changed in (lambda: other_key, lambda: _with_one_more(run, manifest)):
+    for changed in (partial(other_key.model_copy), partial(_with_one_more, run, manifest)):
         write_manifest(run, changed())
         with pytest.raises(InputError, match="not the release that the one after it in the series 'padron' follows"):
             run_period(own_series.spec, own_series.out, "2033")

@@ -40,7 +40,8 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.release.run_directory import recorded_input
-from pipeline.runs.run import ReleaseRun, run_release
+from pipeline.run import ReleaseRun
+from pipeline.runs.run import run_release
 
 CHARGED = (
     *QUICK,
@@ -498,7 +499,7 @@ def test_what_cannot_be_said_is_found_before_it_is_charged(
 def test_once_it_is_charged_no_promise_is_worked_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Report and manifest take what was worked out before: afterwards any of it may fail."""
     place = ledger_of_many(tmp_path, monkeypatch)
-    charge = ReleaseRun.charge
+    charge = ReleaseRun._charge
 
     def charged(self: ReleaseRun) -> None:
         charge(self)
@@ -506,7 +507,7 @@ def test_once_it_is_charged_no_promise_is_worked_out(tmp_path: Path, monkeypatch
             if name != "resources":
                 monkeypatch.setattr(module, name, fails)
 
-    monkeypatch.setattr(ReleaseRun, "charge", charged)
+    monkeypatch.setattr(ReleaseRun, "_charge", charged)
     root = run(write_many(tmp_path, 12), tmp_path / "out")
     assert spent(place, "many") == 1
     assert (root / "public" / "manifest.json").is_file()

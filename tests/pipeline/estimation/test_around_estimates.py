@@ -213,7 +213,7 @@ def test_a_spine_that_is_cut_has_the_same_intervals(
     monkeypatch.setattr(subtree_answers, "PIECE_NUMBERS", 1)
     workers = Sent()
     with computed_again(wide_town, tmp_path, most=most, part=1, workers=workers) as job:
-        perform_public_steps(job, last=False)
+        perform_public_steps(job)
     answers = [task for task, _ in workers.sent if isinstance(task, subtree_answers.AnswersTask)]
     assert len(answers) == (3 if most == 1 else 0), "an area is a part"
     whole, cut = public_bytes(wide_town), public_bytes(tmp_path)

@@ -32,7 +32,7 @@ def for_a_town(patch: pytest.MonkeyPatch) -> None:
 def computed(town: Path, root: Path) -> Path:
     """The release computed again in parts of some villages."""
     with computed_again(town, root, 1, 500) as job:
-        perform_public_steps(job, last=False)
+        perform_public_steps(job)
     return root
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from releases.series_town import INDEPENDENT, write_series_town
@@ -33,7 +33,7 @@ from pipeline.runs.added_up import added_up
 from pipeline.runs.finished import is_finished
 from pipeline.runs.receipts import chosen_elsewhere, chosen_uncharged
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import MeasuredHere, release_run
+from pipeline.runs.run import MeasuredHere, Records, release_run
 from pipeline.runs.run_here import run_here
 
 
@@ -181,11 +181,11 @@ def test_a_file_that_changes_while_it_is_counted_is_not_taken_for_what_was_count
                 _with_the_same_time(copied / "in" / "persons.csv", _exchanged)
 
     with release_run(checked, Changing(), perform_here, MeasuredHere(checked.keyholder())) as going:
-        going.count()
-        assert going._sealed == ""
+        next(going.stages()).perform()
+        assert cast("Records", going.source).sealed == ""
     with release_run(checked, Silent(), perform_here, MeasuredHere(checked.keyholder())) as going:
-        going.count()
-        assert len(going._sealed) == 64
+        next(going.stages()).perform()
+        assert len(cast("Records", going.source).sealed) == 64
 
 
 def test_nothing_of_the_records_can_be_tested_against_what_is_noted(made: Path) -> None:

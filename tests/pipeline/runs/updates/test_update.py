@@ -110,7 +110,7 @@ def test_the_cut_of_a_spine_does_not_show(tmp_path: Path) -> None:
         new = update(release, [answer_to(spec, text, "1/10") for text in texts], tmp_path / "new").root
     with computed_again(new, tmp_path / "again", 1, 1) as job:
         assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
-        perform_public_steps(job, last=False)
+        perform_public_steps(job)
     expected, found = public_bytes(new), public_bytes(tmp_path / "again")
     assert {name: expected[name] for name in found} == found
     assert {"public/estimates/tract.parquet", "public/tables/sex/tract.parquet"} <= found.keys()
