@@ -137,6 +137,9 @@ def _check_file(
             wrong = np.zeros(len(geounits), dtype=np.bool_)
             for end in ("", *(_ENDS if margins else ())):
                 wrong |= ~_same(found[":sum" + end], sums[label + end][geounits] * unit)
+            for part in (":sum", ":mean") if ends else ():
+                if part in parts:
+                    wrong |= _wrong_margin(*(found[part + end] for end in ("", *ends)))
             if counts is not None:
                 wrong |= found[":count"] != counts[label][geounits]
                 wrong |= _wrong_mean(summed.amount, found, label, sums, counts, geounits)
@@ -172,6 +175,13 @@ def _wrong_mean(
         right &= solves(low, s, n, (below, np.where(s < below, fewer, more)), float(amount.first), near=True)
         right &= solves(high, s, n, (above, np.where(s < -above, more, fewer)), float(amount.last), near=True)
     return np.asarray(wrong | np.where(unknown, ~(np.isnan(low) & np.isnan(high)), ~right))
+
+
+def _wrong_margin(number: Floats, margin: Floats, low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """Which margins of error are not the larger distance to an end of the interval."""
+    right = np.maximum(number - low, high - number)
+    near = _NEAR * (np.abs(number) + right)  # of a difference of two numbers that are not exact
+    return np.asarray(~((np.abs(margin - right) <= near) | (np.isnan(margin) & np.isnan(right))))
 
 
 def _same(found: Floats, right: Floats) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from scipy.stats import norm
 from auditor.accounting import best_guess, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from auditor.attack import attack, membership
 from auditor.program import main
+from auditor.reading.findings import FormError
 from auditor.release import Release
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
 from pipeline.privacy.accounting.mechanisms import MECHANISMS, DiscreteGaussian, mechanism
@@ -127,10 +129,24 @@ def test_the_program_alone(sound: Path, tmp_path: Path, capsys: pytest.CaptureFi
     (attacked,) = json.loads(report.read_text())
     assert "at most" in attacked["membership"]["words"]
     (root / "public" / "report.html").write_text("another")
+    (root / "public" / "tables" / "manifest.old").write_text("more")
     assert main([str(root)]) == 1
-    assert "report.html is not the file that is listed" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "report.html is not the file that is listed" in said
+    assert "tables/manifest.old is not listed" in said
     assert main([str(tmp_path / "nowhere")]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_numbers_of_one_area_at_the_code_of_another_are_not_taken(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rows of the same answers, in another order: the noise would be taken from the truth of other areas."""
+    release = Release(sound)
+    due = next(due for due in release.due if len(due.level.codes) > 1)
+    measured = release.measured(due)
+    swapped = replace(measured, codes=measured.codes[::-1])
+    monkeypatch.setattr(release, "measured", lambda _: swapped)
+    with pytest.raises(FormError, match="rows or answers are not those"):
+        release.residuals(due)
 
 
 def test_guesses_by_chance_are_no_finding_and_others_are(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:

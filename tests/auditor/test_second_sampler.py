@@ -192,6 +192,7 @@ def test_a_key_of_16_bits_is_guessed(secret: bytes) -> None:
 def test_a_key_of_16_bits_is_guessed_from_the_public_commitment() -> None:
     secret = hashlib.sha256((3).to_bytes(2, "big")).digest()
     assert not key_found(MasterKey(secret).commitment(), None).passed
+    assert not key_found(MasterKey(secret).commitment("aa" * 16), None, salt="aa" * 16).passed
 
 
 def test_a_sound_key_is_not_guessed() -> None:

@@ -10,6 +10,7 @@ import pytest
 from releases.asked import asking, ledger_of, spent, write_workers
 
 import spinewise as sw
+from pipeline.questions.manifest import ANSWER
 
 
 @pytest.fixture
@@ -40,6 +41,12 @@ def test_a_question_is_explained_and_then_released(ledger: Path, tmp_path: Path)
     assert list(answer.table.columns) == ["tract", "sex", "count", "count:low90", "count:high90"]
     assert answer.table["tract"].iloc[0] == "A01"
     assert spent(ledger) == Fraction(1, 200)
+    path = answer.directory / "public" / ANSWER
+    digits = tmp_path / "digits.csv"
+    digits.write_text(path.read_text("utf-8").replace("A0", "00").replace("B0", "10"), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spinewise.answers.unchanged_answer_file", lambda *_: digits)
+        assert answer.table["tract"].iloc[0] == "001"  # codes of digits are texts
     same = data.ask(question.text).release(rho="1/200", out=tmp_path / "answers")
     assert same.table.equals(answer.table)
     assert spent(ledger) == Fraction(1, 200)

@@ -6,7 +6,8 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,11 @@ from releases.homes import SPEC, write_homes
 from releases.made_case import made_case
 from releases.small import run
 
+from auditor.check.households import Homes, _check_group
 from auditor.check.release import check_release, examine
-from auditor.reading.cells import Cells, joined_groups
+from auditor.reading.cells import Cells, JoinedGroup, joined_groups
+from auditor.reading.counts import Counts
+from auditor.reading.findings import Check
 from auditor.reading.spec import read_public_spec
 from features.registry import part_of
 from pipeline.release.layout import RunDirectory
@@ -281,3 +285,17 @@ def test_a_broken_key_of_households_is_named_with_household_and_block(
     problems = check_release(tmp_path / "town")
     for sentence in due:
         assert any(sentence in problem for problem in problems), (sentence, problems)
+
+
+def test_a_member_of_a_household_that_can_have_none_is_named() -> None:
+    """Of two adults' households with one child each, one has room for children and the other for none."""
+    level = SimpleNamespace(name="block", label=lambda leaf: f"block {leaf}")
+    one_each, no_room = np.array([1, 1]), np.array([3, 0])
+    homes = Homes(cast("Any", level), np.array([0, 0]), np.array([0, 1]), one_each)
+    group = JoinedGroup("homes children", "child", np.array([True]), np.array([0, 0]), no_room)
+    check = Check("microdata.parquet", "members")
+    _check_group(check, group, homes, Counts(1, np.array([0, 1]), one_each))
+    assert check.sentences == [
+        "microdata.parquet: household 2 in block 0, members in 'child': found 1, required 0, 1 too many (the join "
+        "'homes children')"
+    ]

@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from releases.command import feature_module
@@ -15,12 +17,13 @@ from releases.jobs import BLOCKS, JOBS, SORTS, jobs, write_jobs
 from releases.jobs import Job as JobRow
 from releases.made_case import made_case
 from releases.mutant import resealed
-from releases.wages import BALANCES, OVER, write_wages
+from releases.wages import BALANCES, LABELS, OVER, write_wages
 
 import pipeline.records.columns as columns
 from auditor.check.release import examine
 from auditor.form import read_form
 from auditor.program import audit
+from auditor.reading.files import Places
 from features.amounts.means import means_of
 from pipeline.confidential.charge import _layout
 from pipeline.errors import RecordsError, SpecError
@@ -274,6 +277,21 @@ def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(made: Path, monkeyp
     counted = tabulate(universe.require_input(), universe.schema, spine)
     assert counted.sum() == sound.sum()
     assert counted.toarray()[:, [2, 5]].sum() == 0
+
+
+def test_every_column_of_sums_and_means_is_judged(made: Path, tmp_path: Path) -> None:
+    """Each number and each end of an interval, one at a time: 10 more is found from the public files alone."""
+    copy = Path(shutil.copytree(made / "out" / "wages", tmp_path / "wages"))
+    path = Places(copy).means("wages", "detailed", "tract")
+    kept, whole = path.read_bytes(), pq.read_table(path)
+    assert len(whole.column_names) > 6 * len(LABELS)
+    for place, name in enumerate(whole.column_names[1:], 1):
+        field, values = whole.schema.field(place), whole.column(place).to_pylist()
+        at = next(row for row, value in enumerate(values) if value is not None)
+        values[at] += 10
+        pq.write_table(whole.set_column(place, field, pa.array(values, field.type)), path)
+        assert any("do not follow from the tables" in said or name in said for said in examine(copy).problems), name
+        path.write_bytes(kept)
 
 
 @pytest.mark.parametrize(
