@@ -560,7 +560,7 @@ class JoinsKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "companions"
-    #: See `pipeline.pages.facts.HasSection`.
+    states_links: ClassVar[bool] = True
     section: ClassVar[tuple[str, str]] = ("features.joins", "households.html.j2")
 
     join: tuple[JoinSection, ...] = Field(
@@ -571,12 +571,12 @@ class JoinsKeys(FeatureKeys):
     )
 
     def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedJoins:
-        """See `pipeline.spec.release_spec.StatesLinks`."""
+        """See `Kind.stated_links`."""
 
         return resolve(self.join, self.household_tables, spec, universes, problems)
 
     def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
-        """See `pipeline.spec.release_spec.PublishedResolved`: tables with their companion and levels."""
+        """See `Kind.published`: tables with their companion and levels."""
 
         tables = [encode_household_table(table) for table in stated_joins(spec).tables]
         stated = {"join": encode(self.join), "household_tables": tables}
@@ -584,23 +584,23 @@ class JoinsKeys(FeatureKeys):
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.joins.files import HOUSEHOLD_SIZES, HOUSEHOLD_TABLES
 
         return HOUSEHOLD_SIZES, HOUSEHOLD_TABLES
 
     def shown(self, facts: ReleaseFacts) -> object | None:
-        """See `pipeline.pages.facts.HasSection`."""
+        """See `Kind.shown`."""
         from features.joins.files import households_view
 
         return households_view(facts)
 
     def joined_words(self) -> tuple[str, ...]:
-        """See `features.plan.kinds.ForetellingJoins`."""
+        """See `Kind.joined_words`."""
         return tuple(section.words for section in self.join)
 
     def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.kinds.ForetellingJoins`."""
+        """See `Kind.joined_rows`."""
         from features.joins.forecast import joined_rows
 
         return joined_rows(self.join, stated_joins(spec).joins, expectations)

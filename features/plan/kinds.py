@@ -7,7 +7,7 @@ is asked, and of what form the answers are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -73,22 +73,6 @@ def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[Am
 
 
 @runtime_checkable
-class ForetellingJoins(Protocol):
-    """Keys of a feature by which persons and households are joined."""
-
-    def joined_words(self) -> tuple[str, ...]:
-        """What each join says, for people."""
-
-    def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
-        """The fields of `JoinedRow`, of each companion that is joined by size, at every level.
-
-        Args:
-            spec: with the joins.
-            expectations: of its universes, its own first.
-        """
-
-
-@runtime_checkable
 class HasAverages(Protocol):
     """A link by which the households of a companion have a published average size."""
 
@@ -120,22 +104,18 @@ class JoinedRow:
 
 def words_of_joins(spec: ReleaseSpec) -> tuple[str, ...]:
     """What each join of a spec says; nothing where there are none."""
-    return tuple(words for part in _joining(spec) for words in part.joined_words())
+    return tuple(words for part in spec.of_features for words in part.joined_words())
 
 
 def joined_rows(spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[JoinedRow, ...]:
-    """Of each companion that is joined by size, at every level; arguments as for `ForetellingJoins.joined_rows`."""
-    return tuple(JoinedRow(**row) for part in _joining(spec) for row in part.joined_rows(spec, expectations))
+    """Of each companion that is joined by size, at every level; arguments as for `Kind.joined_rows`."""
+    return tuple(JoinedRow(**row) for part in spec.of_features for row in part.joined_rows(spec, expectations))
 
 
 def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Joined companion -> those of `levels` at which its average household size is published."""
     joined = [link for link in links if isinstance(link, HasAverages)]
     return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
-
-
-def _joining(spec: ReleaseSpec) -> Iterator[ForetellingJoins]:
-    return (part for part in spec.of_features if isinstance(part, ForetellingJoins))
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
-from pipeline.pages.facts import HasSection, Shown
+from pipeline.pages.facts import Shown
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, odds, promise
 from pipeline.privacy.budget import NoiseSpec
@@ -262,10 +262,9 @@ def _whom(sources: ReportSources, main: UniverseView) -> str:
 
 def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
     """Of each section of a feature the macros, and what they are given."""
-    parts = [part for part in sources.spec.of_features if isinstance(part, HasSection)]
     return [
         (page_template(*part.section, sources.texts).module, view)
-        for part in parts
+        for part in sources.spec.of_features
         if (view := part.shown(sources)) is not None
     ]
 

@@ -87,21 +87,21 @@ class SharesKeys(FeatureKeys):
     )
 
     def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[SharedByNumbers, ...]:
-        """See `pipeline.spec.resolve.StatesFacts`."""
+        """See `Kind.facts`."""
         from features.shares.public_share import resolve_shares
 
         found = resolve_shares(self.shares or {}, schema, level_names, problems.at("shares"))
         return (SharedByNumbers(found),) if found else ()
 
     def public_inputs(self) -> tuple[SharesInput, ...]:
-        """See `pipeline.inputs.public_input.HasInputs`."""
+        """See `Kind.public_inputs`."""
         from features.shares.files import SharesInput
 
         return (SharesInput(named=bool(self.shares)),)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.shares.files import SHARES
 
         return (SHARES,)

@@ -123,14 +123,6 @@ class PublicInput(ABC, Generic[T]):
 
 
 @runtime_checkable
-class HasInputs(Protocol):
-    """Keys of a feature with which a spec has public inputs."""
-
-    def public_inputs(self) -> Sequence[PublicInput[Any]]:
-        """The public inputs of the feature."""
-
-
-@runtime_checkable
 class OfRelease(Protocol):
     """A public input that was taken over from another release."""
 

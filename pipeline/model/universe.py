@@ -45,7 +45,7 @@ class PublicFact:
 class TableFact:
     """What keys of a feature state of a published table; it is pickled, and holds no numbers.
 
-    What is made of it is asked by protocols of those who make it: `pipeline.publishing.tables.PublishesOfTables`,
+    Its files are written by `pipeline.spec.kind.Kind.table_steps`, and read by
     `pipeline.reading.reader.TabulatedOtherwise`.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
@@ -93,18 +93,3 @@ class Shown(Protocol):
 
     def view(self, facts: ReleaseFacts) -> object:
         """What the macro is given."""
-
-
-@runtime_checkable
-class HasSection(Protocol):
-    """Keys of a feature with a section of their own on the report.
-
-    Attributes:
-        section: the package and the name of a template with the macros `contents()`, the entry in the list of contents,
-            and `section(view, level_title, level_titles)`; these say what one level, and several, are called.
-    """
-
-    section: ClassVar[tuple[str, str]]
-
-    def shown(self, facts: ReleaseFacts) -> object | None:
-        """What the section is given; None where there is none. ReleaseError where a file is damaged."""

@@ -29,7 +29,7 @@ from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.promises import promises_of
-from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
+from pipeline.publishing.tables import publish_microdata, publish_tables
 from pipeline.storage.files import write_json
 
 
@@ -186,12 +186,11 @@ class Publication:
     def _of_tables(self) -> list[Step]:
         """Of each level the step that writes its tables, and then those of what features publish beside them."""
         job, universe, steps = self.job, self.universe, []
-        parts = [part for part in job.spec.of_features if isinstance(part, PublishesOfTables)]
         for number, level in enumerate(job.spine.levels):
             if files := product_files(job, TABLES, universe=universe.name, level=level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
-                for part in parts:
+                for part in job.spec.of_features:
                     steps += part.table_steps(job, universe, number, self._own.margins)
         return steps
 
@@ -284,27 +283,9 @@ def last_that_draws(ordered: Sequence[Publication]) -> Publication | None:
 # -- what is made of all other files ----------------------------------------------------------------------------------
 
 
-@runtime_checkable
-class MadeLast(Protocol):
-    """What a feature makes of all other public files of a release, besides the manifest."""
-
-    def begin_areas(self, job: Job) -> None:
-        """Begin in other processes what follows from the areas alone, once the public inputs are written."""
-
-    def begin_tables(self, job: Job) -> None:
-        """Begin what follows from the published tables, which are all written."""
-
-    def last_steps(self, job: Job) -> list[Step]:
-        """The steps that write its files."""
-
-
-def _made_last(job: Job) -> list[MadeLast]:
-    return [one for one in job.spec.of_features if isinstance(one, MadeLast)]
-
-
 def begin_areas(job: Job) -> None:
     """Begin what follows from the areas alone, once the public inputs are written."""
-    for one in _made_last(job):
+    for one in job.spec.of_features:
         one.begin_areas(job)
 
 
@@ -313,12 +294,12 @@ def last_steps(job: Job) -> list[Step]:
     return [
         *change_steps(job),
         Step("package", partial(_describe, job), files=(job.run.package,)),
-        *(step for one in _made_last(job) for step in one.last_steps(job)),
+        *(step for one in job.spec.of_features for step in one.last_steps(job)),
     ]
 
 
 def _describe(job: Job) -> None:
-    for one in _made_last(job):
+    for one in job.spec.of_features:
         one.begin_tables(job)
     write_package(job)
     job.progress.advance(1)

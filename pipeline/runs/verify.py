@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -36,19 +36,9 @@ from pipeline.release.selected import read_selected
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
-from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import sha256_file
 from pipeline.storage.temporary import temporary_folder
-
-
-@runtime_checkable
-class Verified(Protocol):
-    """Keys of a feature of which a published spec states what follows from other keys."""
-
-    def problems(self, spec: ReleaseSpec) -> list[str]:
-        """What does not follow, a sentence each; empty if all does."""
-
 
 #: Fields of a manifest that no public file implies, so that their form is all that is compared; all but the last are
 #: compared by an audit with the key and the ledger.
@@ -149,10 +139,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job)
     problems += [
-        f"public/manifest.json: spec: {problem}"
-        for part in job.spec.of_features
-        if isinstance(part, Verified)
-        for problem in part.problems(job.spec)
+        f"public/manifest.json: spec: {problem}" for part in job.spec.of_features for problem in part.problems(job.spec)
     ]
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"
