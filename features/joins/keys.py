@@ -30,6 +30,7 @@ from features.joins.link import (
 )
 from features.joins.mathematics.membership import NO_MOST
 from features.joins.section import HouseholdTableSection, JoinForms, JoinSection, StatedJoin
+from pipeline.model.link import StatedLinks
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.release.layout import query_file_name
@@ -58,42 +59,39 @@ if TYPE_CHECKING:
 class LinkedHouseholds(Households):
     """The link with what is made of it; modules that bring libraries are imported when they are needed."""
 
-    #: See `pipeline.publishing.steps.WritesRecords`.
-    records_step: ClassVar[str] = "household tables"
-
     def knowledge_after(self, job: Job) -> BoundedByHouseholds:
-        """See `pipeline.estimation.constraints.KnownAfter`."""
+        """See `Link.knowledge_after`."""
         from features.joins.knowledge import BoundedByHouseholds  # brings the solvers
 
         return BoundedByHouseholds(job, self)
 
     def knowledge_first(self, job: Job, results: Callable[[], Results]) -> ExpectedMembers:
-        """See `pipeline.estimation.constraints.KnownFirst`."""
+        """See `Link.knowledge_first`."""
         from features.joins.knowledge import ExpectedMembers
 
         return ExpectedMembers(job, self, results)
 
     def checks(self) -> tuple[Callable[[], object], ...]:
-        """See `pipeline.runs.request.HasChecks`: what the joins say of persons can be stated by bounds."""
+        """See `Link.checks`: what the joins say of persons can be stated by bounds."""
         from features.joins.knowledge import distinguished
 
         return (partial(distinguished, self),)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.steps.PublishesLinked`."""
+        """See `Link.steps`."""
         from features.joins.publishing import size_steps
 
         return size_steps(job, self, level)
 
     @staticmethod
     def write_records(job: Job, links: Sequence[Households], counts: sp.csr_array) -> None:
-        """See `pipeline.publishing.steps.WritesRecords`."""
+        """See `Link.write_records`."""
         from features.joins.publishing import publish_joined_records
 
         publish_joined_records(job, links, counts)
 
     def sizes_of(self, release: PublishedRelease, of: Numbers) -> SizesOfHouseholds:
-        """See `pipeline.reading.reader.HasSizes`."""
+        """See `Link.sizes_of`."""
         from features.joins.reading import SizesOfHouseholds
 
         return SizesOfHouseholds(release, self, of)
@@ -264,16 +262,14 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class StatedJoins:
-    """See `pipeline.model.link.StatedLinks`.
+class StatedJoins(StatedLinks):
+    """The joins of a spec; its universes have the tables that average household sizes are made of.
 
     Attributes:
-        universes: with the tables that average household sizes are made of, where the spec states none.
         joins: what households imply for the persons in them, in the spec's order.
         tables: of persons by their households, in the spec's order.
     """
 
-    universes: tuple[Universe, ...]
     joins: tuple[Join, ...]
     tables: tuple[HouseholdTable, ...]
 
@@ -421,7 +417,7 @@ def resolve_household_tables(
                 persons = Query.parse(section.persons, known[""].schema, where=part.full_key("persons"))
                 homes = Query.parse(section.households, known[companion].schema, where=part.full_key("households"))
                 ordered = tuple(level for level in level_names if level in levels)
-                found.append(HouseholdTable(name, len(found), companion, persons, homes, ordered))
+                found.append(HouseholdTable(name, len(found), ordered, companion, persons, homes))
     return tuple(found)
 
 

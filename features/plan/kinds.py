@@ -48,19 +48,6 @@ class AmountRow:
 Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
 
 
-@runtime_checkable
-class ForetellingSums(Protocol):
-    """A link of a companion of an amount with the release's own counts, which a feature states."""
-
-    def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:
-        """The fields of an `AmountRow` of each published table at each level.
-
-        Args:
-            errors: what the plan expects of each universe.
-            records: that means are of.
-        """
-
-
 def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
     """Of every published table of every companion of an amount.
 
@@ -68,20 +55,7 @@ def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[Am
         links: between the universes of the spec.
         errors: what the plan expects of each.
     """
-    sums = [link for link in links if isinstance(link, ForetellingSums)]
-    return tuple(AmountRow(**row) for link in sums for row in link.foretold(errors, RECORDS))
-
-
-@runtime_checkable
-class HasAverages(Protocol):
-    """A link by which the households of a companion have a published average size."""
-
-    @property
-    def by(self) -> str:
-        """See `Link.by`: the companion."""
-
-    def average_size(self, level: str) -> object | None:
-        """What that of a level is made of; None where it is not published."""
+    return tuple(AmountRow(**row) for link in links for row in link.foretold(errors, RECORDS))
 
 
 @dataclass(frozen=True)
@@ -114,7 +88,7 @@ def joined_rows(spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple
 
 def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Joined companion -> those of `levels` at which its average household size is published."""
-    joined = [link for link in links if isinstance(link, HasAverages)]
+    joined = [link for link in links if link.members]
     return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ChosenEnd
 from pipeline.privacy.budget import Neighbours
 
 if TYPE_CHECKING:
+    from pipeline.model.link import Link
     from pipeline.model.texts.catalogue import Texts
 
 
@@ -94,6 +95,15 @@ class Measure(ABC):
     def remark(self) -> str:
         """What is said above a table of its numbers on the terminal; "" for nothing."""
         return ""
+
+    def link(self, universe: Any, own: Any) -> Link | None:  # noqa: ARG002
+        """What a companion with the measure has in common with the release's own universe; None for nothing.
+
+        Args:
+            universe: the companion.
+            own: the release's own, which is released first.
+        """
+        return None
 
     @abstractmethod
     def too_many(self) -> tuple[str, str, str]:

@@ -166,26 +166,6 @@ def open_reader(folder: Path | str) -> Reader:
 
 
 @runtime_checkable
-class HasMeans(Protocol):
-    """A link of a companion of which sums and means are published."""
-
-    def means(
-        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
-    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-        """The columns of a table at a level, by their names; NaN for what is null in the file.
-
-        Args:
-            release: whose file is read.
-            table: of the companion, published at the level.
-            level: of the spine.
-            geocodes: of its geounits.
-
-        Raises:
-            ReleaseError: the file is missing, damaged or changed, or is of other geounits.
-        """
-
-
-@runtime_checkable
 class TabulatedOtherwise(Protocol):
     """What a feature states of a table whose numbers are published in a file of their own, as others."""
 
@@ -211,18 +191,6 @@ class AverageSizes(Protocol):
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
         """Of areas; see `Release.household_sizes_over`. `households` are the numbers of the companion."""
-
-
-@runtime_checkable
-class HasSizes(Protocol):
-    """A link by which the households of a companion have an average size."""
-
-    @property
-    def by(self) -> str:
-        """See `Link.by`: the companion."""
-
-    def sizes_of(self, release: PublishedRelease, of: Numbers) -> AverageSizes:
-        """Of a release, with the numbers of the persons; InputError where the link does not tell who lives in them."""
 
 
 class Reader:
@@ -308,9 +276,7 @@ class Reader:
     @property
     def joined(self) -> tuple[str, ...]:
         """The companions whose records are the households that its own live in."""
-        return tuple(
-            link.by for link in self.published.links if link.of == self.universe.name and isinstance(link, HasSizes)
-        )
+        return tuple(link.by for link in self.published.links if link.of == self.universe.name and link.members)
 
     def query(self, text: str) -> Question:
         """See `pipeline.reading.release.Release.query`."""

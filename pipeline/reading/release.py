@@ -26,7 +26,7 @@ from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.margins import ends_column
 from pipeline.reading.question import Question
-from pipeline.reading.reader import AverageSizes, HasMeans, HasSizes, Reader, TabulatedOtherwise, open_reader
+from pipeline.reading.reader import AverageSizes, Reader, TabulatedOtherwise, open_reader
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 
@@ -284,9 +284,7 @@ class Release:
             InputError: this holds no amount, or has no such table at the level.
         """
         number, universe = self._reader.index_of(level), self._reader.universe
-        links = [
-            link for link in self._reader.published.links if isinstance(link, HasMeans) and link.of == universe.name
-        ]
+        links = [link for link in self._reader.published.links if link.same_records and link.of == universe.name]
         if not links:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
@@ -348,7 +346,7 @@ class Release:
 
     def _sizes(self, companion: str) -> AverageSizes:
         own, main = companion or self._reader.universe.name, self._reader.main
-        joined = {link.by: link for link in self._reader.published.links if isinstance(link, HasSizes)}
+        joined = {link.by: link for link in self._reader.published.links if link.members}
         if not own and len(joined) == 1:
             (own,) = joined
         if own not in joined:
