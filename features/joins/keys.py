@@ -41,10 +41,10 @@ from pipeline.spec.slots import FeatureKeys
 from postprocess.marginal import refines
 
 if TYPE_CHECKING:
+    import pandas as pd
     import scipy.sparse as sp
 
     from features.joins.knowledge import BoundedByHouseholds, ExpectedMembers
-    from features.joins.reading import SizesOfHouseholds
     from pipeline.estimation.expectation import Expectation
     from pipeline.estimation.knowledge import Results
     from pipeline.execution.job import Job
@@ -90,11 +90,19 @@ class LinkedHouseholds(Households):
 
         publish_joined_records(job, links, counts)
 
-    def sizes_of(self, release: PublishedRelease, of: Numbers) -> SizesOfHouseholds:
-        """See `Link.sizes_of`."""
+    def sizes_at(self, release: PublishedRelease, of: Numbers, level: str) -> pd.DataFrame:
+        """See `Link.sizes_at`."""
+        from features.joins.reading import SizesOfHouseholds  # brings pandas
+
+        return SizesOfHouseholds(release, self, of).at(level)
+
+    def sizes_over(
+        self, release: PublishedRelease, of: Numbers, by: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]
+    ) -> pd.DataFrame:
+        """See `Link.sizes_over`."""
         from features.joins.reading import SizesOfHouseholds
 
-        return SizesOfHouseholds(release, self, of)
+        return SizesOfHouseholds(release, self, of).over(areas, by)
 
 
 def links_with_households(

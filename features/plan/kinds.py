@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
@@ -92,27 +92,6 @@ def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str
     return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
 
 
-@runtime_checkable
-class Foretelling(Protocol):
-    """A public fact, which a feature states, whose gain can be foretold."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the shares in use."""
-
-    def foretold(self, expectation: Expectation, like: Path) -> Sequence[Mapping[str, Any]]:
-        """The fields of a `SharedRow` of each share that an earlier release used too, at each of its levels.
-
-        Args:
-            expectation: of the universe with the shares; their public files are read.
-            like: the earlier release.
-
-        Raises:
-            InputError: a public file cannot be read, or does not fit.
-            ReleaseError: the earlier release is damaged.
-        """
-
-
 @dataclass(frozen=True)
 class SharedRow:
     """The answers of one share at one level.
@@ -142,30 +121,16 @@ class SharedRow:
 
 def names_of_shares(universe: Universe) -> tuple[str, ...]:
     """The names of the shares that a universe uses."""
-    return tuple(name for one in universe.facts if isinstance(one, Foretelling) for name in one.names)
+    return tuple(name for one in universe.facts for name in one.names)
 
 
 def shared_rows(expectation: Expectation, like: Path) -> tuple[SharedRow, ...]:
-    """What is foretold of a universe from an earlier release; errors as for `Foretelling.foretold`."""
-    facts = [one for one in expectation.universe.facts if isinstance(one, Foretelling)]
-    return tuple(SharedRow(**row) for one in facts for row in one.foretold(expectation, like))
+    """What is foretold of a universe from an earlier release; errors as for `PublicFact.foretold`."""
+    return tuple(SharedRow(**row) for one in expectation.universe.facts for row in one.foretold(expectation, like))
 
 
 #: Standard error of a share of the respondents that a plan finds the number of respondents for.
 SHARE_ERROR = 0.05
-
-
-@runtime_checkable
-class FromReports(Protocol):
-    """A source of noisy numbers that are made of randomised reports."""
-
-    @property
-    def expected_reports(self) -> int | None:
-        """Of a leaf; None where the spec does not say."""
-
-    @property
-    def variance_of_report(self) -> float:
-        """Of one answer's count, for one report, mean over the answers."""
 
 
 @dataclass(frozen=True)
@@ -202,9 +167,9 @@ def local_rows(expectation: Expectation) -> tuple[LocalRow, ...]:
     from each other. Where counts are small a release is closer to the truth than either.
     """
     universe, spine = expectation.universe, expectation.spine
-    if not isinstance(universe.source, FromReports) or universe.source.expected_reports is None:
-        return ()
     expected = universe.source.expected_reports
+    if expected is None:
+        return ()
     central = Expectation.of(_central(universe), spine, [], "full")
     planned, planned_centrally = expectation.planned(), central.planned()
     (measured,) = universe.strategy.levels[-1].queries

@@ -59,17 +59,17 @@ class SharedByNumbers(Shares):
     template = ("features.shares", "shared.html.j2")
 
     def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
-        """See `pipeline.estimation.knowledge.Knowing`."""
+        """See `PublicFact.knowledge`."""
         from features.shares.knowledge import PublicShares  # brings the solvers
 
         return PublicShares(job, universe, self.shares, results)
 
     def view(self, facts: ReleaseFacts) -> object:
-        """See `pipeline.pages.facts.Shown`."""
+        """See `PublicFact.view`."""
         return shared_rows(self.shares, facts)
 
     def foretold(self, expectation: Expectation, like: Path) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.kinds.Foretelling`."""
+        """See `PublicFact.foretold`."""
         from features.shares.forecast import guesses_like, shared_rows
 
         guesses = guesses_like(like, self.shares)

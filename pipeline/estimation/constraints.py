@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from geography.spine import Level, Spine
 from pipeline.errors import RecordsError
-from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
+from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Bound, Table, Universe
@@ -239,8 +239,9 @@ class Known:
             own: its intermediate results.
             results: gives those of another universe, by its name.
         """
-        facts = (one.knowledge(job, universe, own) for one in universe.facts if isinstance(one, Knowing))
-        return cls((BoundedByFacilities(job, universe), *facts, *_linked(job, universe, results)))
+        facts = (one.knowledge(job, universe, own) for one in universe.facts)
+        stated = (knowledge for knowledge in facts if knowledge is not None)
+        return cls((BoundedByFacilities(job, universe), *stated, *_linked(job, universe, results)))
 
     def declared(self) -> Iterator[FacilityBounds]:
         """See `Knowledge.declared`."""

@@ -127,7 +127,7 @@ def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
 def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for level in dict.fromkeys(draw.level for draw in universe.draws() if draw.own):
-            for path in universe.source.files(of.run):
+            for path in universe.source.files(of.run.reports):
                 yield ProductFile(path, universe.name, level)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     import scipy.sparse as sp
     from numpy.typing import NDArray
 
@@ -23,7 +24,6 @@ Knowledge: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
 Results: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
 PublishedRelease: TypeAlias = Any  #: of `pipeline.published`
 Numbers: TypeAlias = Any  #: of `pipeline.reading.numbers`
-AverageSizes: TypeAlias = Any  #: of `pipeline.reading.reader`
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +174,25 @@ class Link(ABC):
         """
         raise NotImplementedError
 
-    def sizes_of(self, release: PublishedRelease, of: Numbers) -> AverageSizes:
-        """Of members: the average sizes of the records of `by` in a release, with the numbers of those of `of`.
+    def sizes_at(self, release: PublishedRelease, of: Numbers, level: str) -> pd.DataFrame:
+        """Of members: the average sizes of the records of `by`, of every geounit of a level.
+
+        See `pipeline.reading.release.Release.household_sizes`.
+
+        Args:
+            release: whose files are read.
+            of: the numbers of the universe `of`.
+            level: of the spine.
 
         Raises:
-            InputError: the link does not tell who the members are.
+            InputError: the link does not tell who the members are, or there is no such size.
         """
+        raise NotImplementedError
+
+    def sizes_over(
+        self, release: PublishedRelease, of: Numbers, by: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]
+    ) -> pd.DataFrame:
+        """The same over areas, see `pipeline.reading.release.Release.household_sizes_over`; `by`: its numbers."""
         raise NotImplementedError
 
     def average_size(self, level: str) -> object | None:  # noqa: ARG002

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
@@ -78,18 +77,3 @@ class ReleaseFacts:
     def polygons_file(self, level: str) -> Path:
         """The file of the polygons of a level."""
         return self.run.polygons(level)
-
-
-@runtime_checkable
-class Shown(Protocol):
-    """A fact that the report shows, where it says how numbers are estimated.
-
-    Attributes:
-        template: the package and the name of a template with the macro `estimated(view, level_title)`; the latter is
-            what a level is called for people.
-    """
-
-    template: tuple[str, str]
-
-    def view(self, facts: ReleaseFacts) -> object:
-        """What the macro is given."""

@@ -14,7 +14,7 @@ from typing import Self
 from pipeline.estimation.by_subtree import estimation_of
 from pipeline.estimation.draws import Draws
 from pipeline.estimation.margins import Margins
-from pipeline.estimation.together import EstimatesTogether, OneOfThem, SharedEstimation
+from pipeline.estimation.together import OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.job import Job
 from pipeline.execution.perform import Checkpoints, perform_steps
@@ -219,7 +219,7 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
         between: see `Publication`; of all universes.
     """
     together = job.universes[0].together
-    if together is not None and isinstance(together, EstimatesTogether):
+    if together is not None:
         shared = SharedEstimation(together.estimation(job), job.universes)
         ordered = sorted(job.universes, key=lambda universe: bool(universe.record_attributes))
         return tuple(Publication(job, universe, shared) for universe in ordered)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -32,7 +31,6 @@ from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provi
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
-from pipeline.release.layout import UniverseDirectory
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.tables import read_table
 
@@ -163,34 +161,6 @@ def open_reader(folder: Path | str) -> Reader:
     """
     release = open_finished(Path(folder), check_hashes=False)
     return Reader(release, release.universes[0])
-
-
-@runtime_checkable
-class TabulatedOtherwise(Protocol):
-    """What a feature states of a table whose numbers are published in a file of their own, as others."""
-
-    def query(self, table: Table) -> Query:
-        """That of the file: the table's, with the labels that the file has."""
-
-    def file(self, files: UniverseDirectory, table: Table, level: str) -> Path:
-        """The file at a level, in the form of a table."""
-
-    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
-        """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
-
-
-class AverageSizes(Protocol):
-    """Average sizes of the households of a companion, each with its interval."""
-
-    @property
-    def companion(self) -> str:
-        """Whose records are the households."""
-
-    def at(self, level: str) -> pd.DataFrame:
-        """Of every geounit of a level; see `Release.household_sizes`."""
-
-    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
-        """Of areas; see `Release.household_sizes_over`. `households` are the numbers of the companion."""
 
 
 class Reader:
@@ -383,9 +353,8 @@ class Reader:
             yield table.query, np.arange(table.query.size), self.files.table(table.name, level)
         for table in tables:
             for fact in table.facts:
-                if isinstance(fact, TabulatedOtherwise):
-                    for query, columns in fact.answers_in_file(table):
-                        yield query, columns, fact.file(self.files, table, level)
+                for query, columns in fact.answers_in_file(table):
+                    yield query, columns, fact.file(self.files, table, level)
 
     def table_called(self, name: str) -> Table:
         """The published table of that name; InputError where there is none."""

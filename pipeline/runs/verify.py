@@ -20,7 +20,7 @@ from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
-from pipeline.inputs.public_input import InputScope, OfRelease
+from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
@@ -81,10 +81,11 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress, central:
 
 def _differences_from(origin: Path, scope: InputScope, run: RunDirectory, status: str) -> list[str]:
     """What differs between another release and what was taken from it; InputError where nothing was."""
-    taken = [one for one in inputs_of(scope.spec) if isinstance(one, OfRelease)]
+    found = [one.differences(scope, run, origin, status) for one in inputs_of(scope.spec)]
+    taken = [problems for problems in found if problems is not None]
     if not taken:
         raise InputError(f"--central: {run.root} uses no central release")
-    return [problem for one in taken for problem in one.differences(scope, run, origin, status)]
+    return [problem for problems in taken for problem in problems]
 
 
 @contextmanager
