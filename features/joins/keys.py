@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pipeline.metadata.products import Product
     from pipeline.pages.facts import ReleaseFacts
     from pipeline.published import PublishedRelease
-    from pipeline.reading.numbers import Numbers
+    from pipeline.reading.reader import Reader
     from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -90,14 +90,14 @@ class LinkedHouseholds(Households):
 
         publish_joined_records(job, links, counts)
 
-    def sizes_at(self, release: PublishedRelease, of: Numbers, level: str) -> pd.DataFrame:
+    def sizes_at(self, release: PublishedRelease, of: Reader, level: str) -> pd.DataFrame:
         """See `Link.sizes_at`."""
         from features.joins.reading import SizesOfHouseholds  # brings pandas
 
         return SizesOfHouseholds(release, self, of).at(level)
 
     def sizes_over(
-        self, release: PublishedRelease, of: Numbers, by: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]
+        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
     ) -> pd.DataFrame:
         """See `Link.sizes_over`."""
         from features.joins.reading import SizesOfHouseholds

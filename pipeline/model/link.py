@@ -23,7 +23,7 @@ Step: TypeAlias = Any  #: of `pipeline.execution.steps`
 Knowledge: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
 Results: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
 PublishedRelease: TypeAlias = Any  #: of `pipeline.published`
-Numbers: TypeAlias = Any  #: of `pipeline.reading.numbers`
+Reader: TypeAlias = Any  #: of `pipeline.reading.reader`
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class Link(ABC):
         """
         raise NotImplementedError
 
-    def sizes_at(self, release: PublishedRelease, of: Numbers, level: str) -> pd.DataFrame:
+    def sizes_at(self, release: PublishedRelease, of: Reader, level: str) -> pd.DataFrame:
         """Of members: the average sizes of the records of `by`, of every geounit of a level.
 
         See `pipeline.reading.release.Release.household_sizes`.
@@ -190,7 +190,7 @@ class Link(ABC):
         raise NotImplementedError
 
     def sizes_over(
-        self, release: PublishedRelease, of: Numbers, by: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]
+        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
     ) -> pd.DataFrame:
         """The same over areas, see `pipeline.reading.release.Release.household_sizes_over`; `by`: its numbers."""
         raise NotImplementedError

@@ -23,13 +23,11 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.model.area_names import AreaNames, folded
 from pipeline.model.labels import Labels
 from pipeline.model.link import LinkedTable, counted_by, tables_of
-from pipeline.model.query import Query, terms_of
+from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
-from pipeline.reading.numbers import Numbers
-from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.tables import read_table
@@ -248,12 +246,6 @@ class Reader:
         """The companions whose records are the households that its own live in."""
         return tuple(link.by for link in self.published.links if link.of == self.universe.name and link.members)
 
-    def query(self, text: str) -> Question:
-        """See `pipeline.reading.release.Release.query`."""
-        home = self.holding(terms_of(text))
-        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
-        return Question(home, Query.parse(text, home.schema), everybody)
-
     def holding(self, terms: Collection[str] = (), table: str = "") -> Reader:
         """The universe that has some attributes, or a table: another one where it is estimated together with others.
 
@@ -293,12 +285,9 @@ class Reader:
         wanted = (self.spec.report.language or "") if language is None else language
         return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
 
-    def are_those_of(self, other: Numbers) -> bool:
-        """See `Numbers.are_those_of`."""
-        return isinstance(other, Reader) and (self.manifest, self.universe.name) == (
-            other.manifest,
-            other.universe.name,
-        )
+    def are_those_of(self, other: Reader) -> bool:
+        """Whether another's numbers are the same, of one universe of one release."""
+        return (self.manifest, self.universe.name) == (other.manifest, other.universe.name)
 
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""

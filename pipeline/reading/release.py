@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.labels import beside, listed
 from pipeline.model.link import Link
-from pipeline.model.query import Query
+from pipeline.model.query import Query, terms_of
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.margins import ends_column
 from pipeline.reading.question import Question
@@ -174,7 +174,9 @@ class Release:
         Raises:
             InputError: it names what the schema does not have.
         """
-        return self._reader.query(text)
+        home = self._reader.holding(terms_of(text))
+        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
+        return Question(home, Query.parse(text, home.schema), everybody)
 
     def names(self, level: str, language: str | None = None) -> pd.Series[str]:
         """The names of a level's geounits, by geocode; where the level has none, the geocodes themselves.
