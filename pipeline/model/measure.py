@@ -12,7 +12,6 @@ from pipeline.model.schema import AmountAttribute, ChosenEnd
 from pipeline.privacy.budget import Neighbours
 
 if TYPE_CHECKING:
-    from pipeline.model.link import Link
     from pipeline.model.texts.catalogue import Texts
 
 
@@ -96,8 +95,8 @@ class Measure(ABC):
         """What is said above a table of its numbers on the terminal; "" for nothing."""
         return ""
 
-    def link(self, universe: Any, own: Any) -> Link | None:  # noqa: ARG002
-        """What a companion with the measure has in common with the release's own universe; None for nothing.
+    def link(self, universe: Any, own: Any) -> Any | None:  # noqa: ARG002
+        """The `pipeline.model.link.Link` of a companion with the release's own universe; None where there is none.
 
         Args:
             universe: the companion.
