@@ -84,7 +84,8 @@ def _numbers(opened: Reader, table: str, level: str, number: str | None) -> pd.D
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     is_table = table in opened.tables
-    wide = Release(opened).table(table, level) if is_table else opened.query(table).at(level)
+    release = Release(opened)
+    wide = release.table(table, level) if is_table else release.query(table).at(level)
     columns = [name for name in wide.columns if is_count(name)]
     if not is_table and len(columns) > 1:
         columns = columns[:-1]  # the last is their sum

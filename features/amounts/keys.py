@@ -115,7 +115,6 @@ class AmountKeys(FeatureKeys):
 
     slot: ClassVar[str] = "companions"
     after: ClassVar[str] = ""
-    #: See `pipeline.pages.facts.HasSection`.
     section: ClassVar[tuple[str, str]] = ("features.amounts", "amounts.html.j2")
 
     amount: str | None = Field(
@@ -206,11 +205,15 @@ class AmountKeys(FeatureKeys):
 
     @property
     def named_by(self) -> str:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
+        """See `Kind.named_by`."""
         return next((key for key in ("amount", "count_clipped") if getattr(self, key) is not None), "")
 
+    def chosen_end(self) -> ChosenSection | None:
+        """See `Kind.chosen_end`."""
+        return self.chosen
+
     def measure(self) -> Measure:
-        """What each record of the companion adds to its cell; see `pipeline.spec.resolve.StatesMeasure`."""
+        """What each record of the companion adds to its cell."""
         if self.amount is None and self.count_clipped is None:
             return COUNTS
         chosen = None
@@ -219,25 +222,25 @@ class AmountKeys(FeatureKeys):
         return ClippedCounts(self.sides(), chosen) if self.amount is None else AmountSums(self.grid(), chosen)
 
     def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
+        """See `Kind.measured`."""
         found = with_clipped(schema, self, scope.problems)
         if scope.own is not None:
             note_amount_schema(found, scope.own, scope.problems)
         return found
 
     def records(self, scope: MeasureScope) -> RecordSource | None:
-        """See `pipeline.spec.resolve.StatesMeasure`."""
+        """See `Kind.records`."""
         return None if scope.own is None else amount_records(self, scope, scope.own)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.amounts.means import AMOUNTS
 
         return (AMOUNTS,)
 
     def shown(self, facts: ReleaseFacts) -> AmountsView | None:
-        """See `pipeline.pages.facts.HasSection`."""
+        """See `Kind.shown`."""
         from features.amounts.means import amounts_view
 
         return amounts_view(facts)

@@ -33,13 +33,13 @@ class SumsInRelease(SumsOfCounts):
     """The link, as those ask for it who release and read the two universes."""
 
     def knowledge_after(self, job: Job) -> Knowledge:
-        """See `pipeline.estimation.constraints.KnownAfter`."""
+        """See `Link.knowledge_after`."""
         from features.amounts.knowledge import BoundedByCounts  # brings the solvers
 
         return BoundedByCounts(job, self)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.steps.PublishesLinked`."""
+        """See `Link.steps`."""
         from features.amounts.means import mean_steps
 
         return mean_steps(job, self, level)
@@ -47,7 +47,7 @@ class SumsInRelease(SumsOfCounts):
     def means(
         self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
     ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-        """See `pipeline.reading.reader.HasMeans`."""
+        """See `Link.means`."""
         from features.amounts.means import path_of, read_means
         from pipeline.release.tables import check_geocodes
 
@@ -57,7 +57,7 @@ class SumsInRelease(SumsOfCounts):
         return found.columns()
 
     def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterator[dict[str, Any]]:
-        """See `features.plan.kinds.ForetellingSums`."""
+        """See `Link.foretold`."""
         from features.amounts.link import amount_rows
 
         return amount_rows(self, errors, records)
@@ -153,7 +153,7 @@ class AmountSums(Measure):
         return f"Sums of {self.amount.name} in units of {self.amount.unit}."
 
     def link(self, universe: Universe, own: Universe) -> SumsInRelease:
-        """See `pipeline.model.link.LinksToCounts`."""
+        """See `Measure.link`."""
         return SumsInRelease(universe, own)
 
     def too_many(self) -> tuple[str, str, str]:

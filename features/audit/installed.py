@@ -10,10 +10,10 @@ with half the noise have to exceed it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final
 
 from features.audit.findings import (
     ALPHA,
@@ -182,25 +182,12 @@ def reuse_finding(folder: Path, seed: int) -> Finding:
 _GROUP = "randomisers"
 
 
-@runtime_checkable
-class HasRandomisers(Protocol):
-    """Keys of a feature that has randomisers."""
-
-    def randomiser_trials(self, seed: int) -> Iterable[Mapping[str, Any]]:
-        """Test each of them, with noise of a public test key; the same seed gives the same results.
-
-        Returns:
-            Of each test the arguments of `statistical` but for the group, or, with `problems`, of `certain`.
-        """
-
-
 def randomiser_findings(seed: int) -> Iterator[Finding]:
     """Test every installed randomiser: what is drawn, and the bound that is stated.
 
     Args:
         seed: of the public test key that the reports are drawn with; the same gives the same findings.
     """
-    features: Sequence[object] = installed_slots().features
-    for keys in features:
-        for one in keys.randomiser_trials(seed) if isinstance(keys, HasRandomisers) else ():
+    for keys in installed_slots().features:
+        for one in keys.randomiser_trials(seed):
             yield certain(_GROUP, **one) if "problems" in one else statistical(_GROUP, **one)

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,18 +108,9 @@ class AsksQuestions(Protocol):
         """Put into restricted/ of an answer what would be counted of the records of another question."""
 
 
-@runtime_checkable
-class HasQuestions(Protocol):
-    """Keys of a feature by which records are asked."""
-
-    def tried_questions(self) -> AsksQuestions:
-        """What the audit asks by."""
-
-
 def installed_questions() -> AsksQuestions | None:
     """What the audit asks by; None where no feature asks questions."""
-    features: Sequence[object] = installed_slots().features
-    return next((keys.tried_questions() for keys in features if isinstance(keys, HasQuestions)), None)
+    return next((tried for keys in installed_slots().features if (tried := keys.tried_questions()) is not None), None)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class Cumulated(TableFact):
         return folder / f"{file_name('level', level)}.parquet"
 
     def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
-        """See `pipeline.reading.reader.TabulatedOtherwise`: the cuts, and for each answer its column or -1."""
+        """See `TableFact.answers_in_file`: the cuts, and for each answer its column or -1."""
         columns = self.split(table, np.arange(table.query.size)[None])[0]
         for value in range(1, columns.shape[1]):
             one = self.cut(table, value).query

@@ -10,8 +10,6 @@ from pydantic import Field, PlainValidator
 from features.cumulative.cumulated import Cumulated
 from pipeline.spec.fields import describe
 from pipeline.spec.problems import dotted
-from pipeline.spec.release_spec import StatesTogether
-from pipeline.spec.resolve import StatesMeasure
 from pipeline.spec.slots import FeatureKeys, keys_of
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ class CumulativeKeys(FeatureKeys):
 
     slot: ClassVar[str] = "tables"
     after: ClassVar[str] = "median"
-    #: See `pipeline.pages.facts.HasSection`.
     section: ClassVar[tuple[str, str]] = ("features.cumulative", "cumulative.html.j2")
 
     cumulative: Annotated[bool | str | None, PlainValidator(_term, json_schema_input_type=bool | str)] = Field(
@@ -50,18 +47,18 @@ class CumulativeKeys(FeatureKeys):
     )
 
     def of_table(self, query: Query, schema: Schema, problems: Problems) -> Cumulated | None:
-        """See `pipeline.spec.resolve.StatesOfTable`."""
+        """See `Kind.of_table`."""
         stated = self.cumulative
         return None if stated is None or stated is False else Cumulated.of(stated, query, schema, problems)
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
-        """See `pipeline.spec.release_spec.NotesApart`: universes whose numbers have no such margins."""
-        together = [key for part in spec.parts if isinstance(part, StatesTogether) for key in keys_of(type(part))]
+        """See `Kind.note_apart`: universes whose numbers have no such margins."""
+        together = [key for part in spec.parts if part.states_together for key in keys_of(type(part))]
         sums = [
             name
             for name, companion in spec.companions.items()
             for part in companion.parts
-            if isinstance(part, StatesMeasure) and part.named_by and not part.measure().counts
+            if part.named_by and not part.measure().counts
         ]
         for universe, name, table in spec.stated_tables():
             part = table.part(CumulativeKeys)
@@ -76,19 +73,19 @@ class CumulativeKeys(FeatureKeys):
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.cumulative.files import CUMULATIVE
 
         return (CUMULATIVE,)
 
     def table_steps(self, job: Job, universe: Universe, level: int, margins: MarginSource) -> Sequence[Step]:
-        """See `pipeline.publishing.tables.PublishesOfTables`."""
+        """See `Kind.table_steps`."""
         from features.cumulative.files import cumulative_steps
 
         return cumulative_steps(job, universe, level, margins)
 
     def shown(self, facts: ReleaseFacts) -> CumulativeView | None:
-        """See `pipeline.pages.facts.HasSection`."""
+        """See `Kind.shown`."""
         from features.cumulative.files import cumulative_view
 
         return cumulative_view(facts)

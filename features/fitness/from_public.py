@@ -14,6 +14,7 @@ from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.pages.words import Called
 from pipeline.reading.reader import Reader
+from pipeline.reading.release import Release
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
 from postprocess.largest_group import POINTS
@@ -118,7 +119,7 @@ def public_thresholds(
     """Thresholds of the number of people at some levels; `truths` has true numbers `(n,)` of levels, where known."""
     found = []
     for level in levels:
-        numbers = release.query("total").at(level)
+        numbers = Release(release).query("total").at(level)
         spread = numbers["total:moe90"].to_numpy(np.float64, na_value=np.nan) / QUANTILE
         published = numbers["total"].to_numpy(dtype=np.int64)
         geocodes = release.spine.level(level).geocodes

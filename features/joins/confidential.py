@@ -11,13 +11,13 @@ from features.joins.knowledge import check_top
 from features.joins.link import Households, Join
 from features.joins.mathematics.membership import NO_MOST
 from geography.spine import Level
-from pipeline.confidential.measure import AnswerPairs
+from pipeline.confidential.measure import AnswerPairs, LinkChecks
 from pipeline.model.query import Query
 from postprocess.problem import Constraints
 
 
-class JoinChecks:
-    """See `pipeline.confidential.measure.LinkChecks`."""
+class JoinChecks(LinkChecks):
+    """What the records of persons do not keep of their households."""
 
     def queries(self, link: Households, universe: str) -> tuple[Query, ...]:
         """See `LinkChecks.queries`: those of the joins on the persons or on the households."""

@@ -30,6 +30,7 @@ from features.joins.link import (
 )
 from features.joins.mathematics.membership import NO_MOST
 from features.joins.section import HouseholdTableSection, JoinForms, JoinSection, StatedJoin
+from pipeline.model.link import StatedLinks
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.release.layout import query_file_name
@@ -40,10 +41,10 @@ from pipeline.spec.slots import FeatureKeys
 from postprocess.marginal import refines
 
 if TYPE_CHECKING:
+    import pandas as pd
     import scipy.sparse as sp
 
     from features.joins.knowledge import BoundedByHouseholds, ExpectedMembers
-    from features.joins.reading import SizesOfHouseholds
     from pipeline.estimation.expectation import Expectation
     from pipeline.estimation.knowledge import Results
     from pipeline.execution.job import Job
@@ -51,52 +52,57 @@ if TYPE_CHECKING:
     from pipeline.metadata.products import Product
     from pipeline.pages.facts import ReleaseFacts
     from pipeline.published import PublishedRelease
-    from pipeline.reading.numbers import Numbers
+    from pipeline.reading.reader import Reader
     from pipeline.spec.release_spec import ReleaseSpec
 
 
 class LinkedHouseholds(Households):
     """The link with what is made of it; modules that bring libraries are imported when they are needed."""
 
-    #: See `pipeline.publishing.steps.WritesRecords`.
-    records_step: ClassVar[str] = "household tables"
-
     def knowledge_after(self, job: Job) -> BoundedByHouseholds:
-        """See `pipeline.estimation.constraints.KnownAfter`."""
+        """See `Link.knowledge_after`."""
         from features.joins.knowledge import BoundedByHouseholds  # brings the solvers
 
         return BoundedByHouseholds(job, self)
 
     def knowledge_first(self, job: Job, results: Callable[[], Results]) -> ExpectedMembers:
-        """See `pipeline.estimation.constraints.KnownFirst`."""
+        """See `Link.knowledge_first`."""
         from features.joins.knowledge import ExpectedMembers
 
         return ExpectedMembers(job, self, results)
 
     def checks(self) -> tuple[Callable[[], object], ...]:
-        """See `pipeline.runs.request.HasChecks`: what the joins say of persons can be stated by bounds."""
+        """See `Link.checks`: what the joins say of persons can be stated by bounds."""
         from features.joins.knowledge import distinguished
 
         return (partial(distinguished, self),)
 
     def steps(self, job: Job, level: int) -> list[Step]:
-        """See `pipeline.publishing.steps.PublishesLinked`."""
+        """See `Link.steps`."""
         from features.joins.publishing import size_steps
 
         return size_steps(job, self, level)
 
     @staticmethod
     def write_records(job: Job, links: Sequence[Households], counts: sp.csr_array) -> None:
-        """See `pipeline.publishing.steps.WritesRecords`."""
+        """See `Link.write_records`."""
         from features.joins.publishing import publish_joined_records
 
         publish_joined_records(job, links, counts)
 
-    def sizes_of(self, release: PublishedRelease, of: Numbers) -> SizesOfHouseholds:
-        """See `pipeline.reading.reader.HasSizes`."""
+    def sizes_at(self, release: PublishedRelease, of: Reader, level: str) -> pd.DataFrame:
+        """See `Link.sizes_at`."""
+        from features.joins.reading import SizesOfHouseholds  # brings pandas
+
+        return SizesOfHouseholds(release, self, of).at(level)
+
+    def sizes_over(
+        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
+    ) -> pd.DataFrame:
+        """See `Link.sizes_over`."""
         from features.joins.reading import SizesOfHouseholds
 
-        return SizesOfHouseholds(release, self, of)
+        return SizesOfHouseholds(release, self, of).over(areas, by)
 
 
 def links_with_households(
@@ -264,16 +270,14 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
-class StatedJoins:
-    """See `pipeline.model.link.StatedLinks`.
+class StatedJoins(StatedLinks):
+    """The joins of a spec; its universes have the tables that average household sizes are made of.
 
     Attributes:
-        universes: with the tables that average household sizes are made of, where the spec states none.
         joins: what households imply for the persons in them, in the spec's order.
         tables: of persons by their households, in the spec's order.
     """
 
-    universes: tuple[Universe, ...]
     joins: tuple[Join, ...]
     tables: tuple[HouseholdTable, ...]
 
@@ -421,7 +425,7 @@ def resolve_household_tables(
                 persons = Query.parse(section.persons, known[""].schema, where=part.full_key("persons"))
                 homes = Query.parse(section.households, known[companion].schema, where=part.full_key("households"))
                 ordered = tuple(level for level in level_names if level in levels)
-                found.append(HouseholdTable(name, len(found), companion, persons, homes, ordered))
+                found.append(HouseholdTable(name, len(found), ordered, companion, persons, homes))
     return tuple(found)
 
 
@@ -560,7 +564,7 @@ class JoinsKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "companions"
-    #: See `pipeline.pages.facts.HasSection`.
+    states_links: ClassVar[bool] = True
     section: ClassVar[tuple[str, str]] = ("features.joins", "households.html.j2")
 
     join: tuple[JoinSection, ...] = Field(
@@ -571,12 +575,12 @@ class JoinsKeys(FeatureKeys):
     )
 
     def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedJoins:
-        """See `pipeline.spec.release_spec.StatesLinks`."""
+        """See `Kind.stated_links`."""
 
         return resolve(self.join, self.household_tables, spec, universes, problems)
 
     def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
-        """See `pipeline.spec.release_spec.PublishedResolved`: tables with their companion and levels."""
+        """See `Kind.published`: tables with their companion and levels."""
 
         tables = [encode_household_table(table) for table in stated_joins(spec).tables]
         stated = {"join": encode(self.join), "household_tables": tables}
@@ -584,23 +588,23 @@ class JoinsKeys(FeatureKeys):
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.joins.files import HOUSEHOLD_SIZES, HOUSEHOLD_TABLES
 
         return HOUSEHOLD_SIZES, HOUSEHOLD_TABLES
 
     def shown(self, facts: ReleaseFacts) -> object | None:
-        """See `pipeline.pages.facts.HasSection`."""
+        """See `Kind.shown`."""
         from features.joins.files import households_view
 
         return households_view(facts)
 
     def joined_words(self) -> tuple[str, ...]:
-        """See `features.plan.kinds.ForetellingJoins`."""
+        """See `Kind.joined_words`."""
         return tuple(section.words for section in self.join)
 
     def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.kinds.ForetellingJoins`."""
+        """See `Kind.joined_rows`."""
         from features.joins.forecast import joined_rows
 
         return joined_rows(self.join, stated_joins(spec).joins, expectations)

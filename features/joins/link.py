@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from features.joins.mathematics.membership import NO_MOST, Membership
-from pipeline.model.link import Link, links_of_kind
+from pipeline.model.link import Link, LinkedTable, links_of_kind
 from pipeline.model.query import Query
 from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
@@ -87,24 +87,18 @@ NO_MARGINS = marked(
 
 
 @dataclass(frozen=True, eq=False)
-class HouseholdTable:
+class HouseholdTable(LinkedTable):
     """Persons who live in households of a companion, by their own answers and those of their households.
 
     Attributes:
-        name: of the table.
-        place: among those of the spec.
         companion: whose records are the households.
         persons: a query on the release's own universe.
         households: a query on the companion.
-        levels: at which it is published, top first.
     """
 
-    name: str
-    place: int
     companion: str
     persons: Query
     households: Query
-    levels: tuple[str, ...]
 
     @property
     def note(self) -> str:
@@ -195,6 +189,9 @@ class Households(Link):
         column: of the persons' microdata, with the number of their household.
         tables: of persons by what these households are.
     """
+
+    members: ClassVar[bool] = True
+    records_step: ClassVar[str] = "household tables"
 
     persons: Universe
     households: Universe

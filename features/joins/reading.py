@@ -14,7 +14,7 @@ from features.joins.link import Households, SizeSource
 from pipeline.errors import InputError
 from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease
-from pipeline.reading.numbers import Numbers
+from pipeline.reading.reader import Reader
 from pipeline.release.tables import check_geocodes
 from postprocess.statistics import Averages, Counted, average_sizes
 
@@ -31,7 +31,7 @@ class SizesOfHouseholds:
         InputError: the joins do not tell who lives in its households.
     """
 
-    def __init__(self, release: PublishedRelease, link: Households, persons: Numbers) -> None:
+    def __init__(self, release: PublishedRelease, link: Households, persons: Reader) -> None:
         if link.residents is None:
             raise InputError(
                 f"{persons.name}: average household size: the joins with {link.by!r} do not tell who lives in its "
@@ -46,7 +46,7 @@ class SizesOfHouseholds:
         """Of every geounit of a level; see `Release.household_sizes`."""
         return _frame(self._read(level), "geocode")
 
-    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
+    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Reader) -> pd.DataFrame:
         """The sizes of households over areas; see `Release.household_sizes_over`."""
         persons = self._persons
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
@@ -66,7 +66,7 @@ class SizesOfHouseholds:
         people, homes = (np.concatenate([getattr(row, name) for row in rows]) for name in ("persons", "households"))
         return _frame(HouseholdSizes(self.companion, "", np.array(list(named)), people, homes, together), "area")
 
-    def _area(self, source: SizeSource, households: Numbers, inside: NDArray[np.bool_]) -> HouseholdSizes:
+    def _area(self, source: SizeSource, households: Reader, inside: NDArray[np.bool_]) -> HouseholdSizes:
         """Of one area: the published numbers where it is a geounit that has some, else by linear margins."""
         geounit = self._persons.geounit_of(inside)
         if geounit is not None and self._link.average_size(geounit[0]) is not None:
@@ -98,7 +98,7 @@ class SizesOfHouseholds:
         )
 
 
-def _counted_in(numbers: Numbers, counted: tuple[Table, int], inside: NDArray[np.bool_]) -> Counted:
+def _counted_in(numbers: Reader, counted: tuple[Table, int], inside: NDArray[np.bool_]) -> Counted:
     """One answer of a table's query for the leaves `(n_leaves,)` together, with its linear interval."""
     table, answer = counted
     query = table.query

@@ -36,7 +36,7 @@ def trials(seed: int) -> Iterator[dict[str, Any]]:
         seed: of the public test key that the reports are drawn with; the same gives the same results.
 
     Returns:
-        Of each test the arguments of a finding, see `features.audit.installed.HasRandomisers`.
+        Of each test the arguments of a finding, see `Kind.randomiser_trials`.
     """
     key = seed.to_bytes(32, "big", signed=True)
     for right, off in _LISTED:

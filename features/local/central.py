@@ -251,7 +251,7 @@ class CentralInput(PublicInput[CentralCounts]):
         return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
 
     def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str]:
-        """See `pipeline.inputs.public_input.OfRelease`.
+        """See `PublicInput.differences`.
 
         The central release is checked as it was before the run, its manifest is compared by its hash, and every count
         of the levels that are used with the copy.

@@ -27,7 +27,7 @@ from features.local.collected import Collected
 from features.local.survey import survey_of
 from geography.codes import counted
 from geography.spine import Spine
-from pipeline.confidential.parts import Inspection
+from pipeline.confidential.parts import ConfidentialPart, Inspection
 from pipeline.errors import RecordsError
 from pipeline.execution.job import Job
 from pipeline.model.record_source import RecordSource
@@ -54,7 +54,7 @@ from pipeline.storage.files import write_json
 _FALSE_ALARM: Final = 5e-7
 
 
-class RandomisedReports:
+class RandomisedReports(ConfidentialPart):
     """Reports that were randomised before they were sent: their totals are published as they are."""
 
     def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
@@ -115,7 +115,7 @@ class RandomisedReports:
         job.progress.advance(len(leaves))
 
     def inspected(self, universe: Universe, spine: Spine) -> Inspection:
-        """See `Inspecting.inspected`: every report, which cannot be used, and why."""
+        """See `ConfidentialPart.inspected`: every report, which cannot be used, and why."""
         records, collected = universe.require_input(), survey_of(universe).collected
         found = count_reports(records, collected, spine, bytes(32))  # the draw matters little
         used = int(found.reports.sum())

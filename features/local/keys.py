@@ -24,6 +24,7 @@ class LocalKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "provenance"
+    states_source: ClassVar[bool] = True
     stand_for: ClassVar[tuple[str, ...]] = ("strategy",)
 
     collect: CollectSection | None = Field(
@@ -45,34 +46,34 @@ class LocalKeys(FeatureKeys):
         return {"strategy": strategy, "invariants": {leaves: ["total"]}, **content}
 
     def source(self, scope: SourceScope) -> Survey | None:
-        """See `pipeline.spec.resolve.StatesSource`."""
+        """See `Kind.source`."""
         from features.local.resolve import resolve_survey  # with numpy
 
         return None if self.collect is None else resolve_survey(self.collect, scope)
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
-        """See `pipeline.spec.release_spec.NotesApart`."""
+        """See `Kind.note_apart`."""
         from features.local.resolve import note_apart
 
         if self.collect is not None:
             note_apart(spec, problems)
 
     def public_inputs(self) -> tuple[CentralInput, ...]:
-        """See `pipeline.inputs.public_input.HasInputs`."""
+        """See `Kind.public_inputs`."""
         from features.local.central import CENTRAL
 
         return (CENTRAL,)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.local.central import CENTRAL_COUNTS, CENTRAL_RELEASE
 
         return CENTRAL_RELEASE, CENTRAL_COUNTS
 
     @classmethod
     def randomiser_trials(cls, seed: int) -> Iterator[dict[str, Any]]:
-        """See `features.audit.installed.HasRandomisers`."""
+        """See `Kind.randomiser_trials`."""
         from features.local.audited import trials
 
         return trials(seed)

@@ -15,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.model.strategy import Central, Strategy
 from pipeline.spec.problems import Problems, unknown
-from pipeline.spec.release_spec import ReleaseSpec, StatesLinks
+from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.resolve import SourceScope
 from pipeline.spec.sections import UniverseSections
 from pipeline.spec.slots import stated_in
@@ -124,7 +124,7 @@ def _note_others(sections: UniverseSections, problems: Problems) -> None:
 
 def note_apart(spec: ReleaseSpec, problems: Problems) -> None:
     """Note what of a release of reports stands outside its own universe, and needs true counts."""
-    linking = [part for part in spec.parts if isinstance(part, StatesLinks)]
+    linking = [part for part in spec.parts if part.states_links]
     linked = [key for part in linking for key, stated in stated_in(part).items() if stated]
     for key in (*(["companions"] if spec.companions else []), *linked):
         problems.add(key, f"{_ALONE}a release from reports has one histogram")

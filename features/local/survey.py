@@ -22,7 +22,7 @@ from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
 from pipeline.model.source import (
     VARIANCE,
-    PublicFiles,
+    CountErrors,
     ReadExact,
     ReadStored,
     SimulatedCounts,
@@ -86,12 +86,12 @@ class Survey(Source):
 
     @property
     def expected_reports(self) -> int | None:
-        """See `features.plan.kinds.FromReports`."""
+        """See `Source.expected_reports`."""
         return self.collected.respondents
 
     @property
     def variance_of_report(self) -> float:
-        """See `features.plan.kinds.FromReports`."""
+        """See `Source.variance_of_report`."""
         return float(self.collected.noise_per_report / self.collected.n_cells)
 
     def refusal(self, wanted: Wanted) -> str:
@@ -150,9 +150,9 @@ class Survey(Source):
         counts = self.collected.debiased(totals.astype(np.int64), reports[first : first + len(totals)])
         return np.where(self.collected.counted, counts, 0.0)
 
-    def files(self, run: PublicFiles) -> tuple[Path, ...]:
+    def files(self, reports: Path) -> tuple[Path, ...]:
         """What is said of the reports."""
-        return (run.reports,)
+        return (reports,)
 
     def stored(self, level: str) -> tuple[str, str]:
         """See `Source.stored`."""
@@ -183,9 +183,9 @@ class Survey(Source):
         """How the errors of debiased counts depend on the counts."""
         return ErrorsOfReports(self.collected, mixed=bool(self.releases))
 
-    def view(self, run: PublicFiles) -> CollectedView:
+    def view(self, reports: Path) -> CollectedView:
         """How many reports there are, by their public file, and what one of them promises."""
-        found = json.loads(run.reports.read_bytes())
+        found = json.loads(reports.read_bytes())
         return CollectedView(
             used=found["used"],
             unused=sum(found["not used"].values()),
@@ -241,7 +241,7 @@ def survey_of(universe: Universe) -> Survey:
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorsOfReports:
+class ErrorsOfReports(CountErrors):
     """By what the standard errors of counts differ from those that estimation states.
 
     Attributes:

@@ -33,7 +33,6 @@ from pipeline.spec.fields import Misfit, Section, StructuralZeros, Table
 from pipeline.spec.input_section import InputSpec, check_input
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
-from pipeline.spec.resolve import StatesMeasure
 from pipeline.spec.resolve_strategy import resolve_strategy
 from pipeline.spec.sections import CompanionSection, PostprocessSection, SchemaSection, StrategySection
 from pipeline.spec.wording.resolve import note_unknown_labels
@@ -69,7 +68,7 @@ def note_untried_keys(content: Mapping[str, Any], problems: Problems) -> None:
 def note_untried_of_companion(section: CompanionSection, problems: Problems) -> None:
     """Note those of a companion, as `problems` of it."""
     found = [key for key in _UNTRIED if getattr(section, key, None)]
-    found += [part.named_by for part in section.parts if isinstance(part, StatesMeasure) and part.named_by]
+    found += [part.named_by for part in section.parts if part.named_by]
     found += ["schema.recodes"] if section.schema_section.recodes else []
     found += ["passes"] if tuple(section.passes) != ("total",) else []
     found += ["privacy.unit"] if section.privacy.unit is not None else []

@@ -16,6 +16,7 @@ from features.marginals.records import WholeRecords, draw_records, drawn_numbers
 from features.marginals.section import Bins
 from features.marginals.whole import ExactTable, First, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
+from pipeline.estimation.together import JointEstimation
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.draw import by_level
@@ -31,8 +32,8 @@ from postprocess.marginal import Marginal
 _AT_ONCE = 1 << 19
 
 
-class CliqueEstimation:
-    """See `pipeline.estimation.together.JointEstimation`: what is computed is so at first use, and kept.
+class CliqueEstimation(JointEstimation):
+    """The joint estimation of the cliques: what is computed is so at first use, and kept.
 
     Args:
         tree: of the cliques, a universe for each bag.

@@ -27,7 +27,7 @@ class MarginalsKeys(FeatureKeys):
 
     slot: ClassVar[str] = ""
     after: ClassVar[str] = "companions"
-    #: See `pipeline.pages.facts.HasSection`.
+    states_together: ClassVar[bool] = True
     section: ClassVar[tuple[str, str]] = ("features.marginals", "marginals.html.j2")
 
     marginals: MarginalsSection | None = Field(
@@ -42,14 +42,14 @@ class MarginalsKeys(FeatureKeys):
         return divided(content)
 
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
-        """See `pipeline.spec.release_spec.NotesApart`."""
+        """See `Kind.note_apart`."""
         from features.marginals.division_check import note_division
 
         if self.marginals is not None:
             note_division(self.marginals, spec, problems)
 
     def together(self, universes: Sequence[Universe]) -> Cliques | None:
-        """See `pipeline.spec.release_spec.StatesTogether`."""
+        """See `Kind.together`."""
         from features.marginals.tree import Cliques
 
         return None if self.marginals is None else Cliques.of(self.marginals, universes)
@@ -57,7 +57,7 @@ class MarginalsKeys(FeatureKeys):
     def undecided(
         self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory
     ) -> ChoiceWork | None:
-        """See `pipeline.runs.decided.DecidedFirst`: the private choice of pairs."""
+        """See `Kind.undecided`: the private choice of pairs."""
         from features.marginals.stage import work_of
 
         if self.marginals is None or self.marginals.undivided is None:
@@ -65,7 +65,7 @@ class MarginalsKeys(FeatureKeys):
         return work_of(spec, universes, spine, run)
 
     def decided(self, spec: ReleaseSpec, answer: Mapping[str, object]) -> ReleaseSpec:
-        """See `pipeline.runs.decided.DecidedFirst`."""
+        """See `Kind.decided`."""
         from features.marginals.stage import decided_spec
 
         assert self.marginals is not None
@@ -74,7 +74,7 @@ class MarginalsKeys(FeatureKeys):
     def redrawn(
         self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory, again: RunDirectory
     ) -> tuple[ChoiceWork, Mapping[str, object]] | None:
-        """See `pipeline.runs.decided.DecidedFirst`."""
+        """See `Kind.redrawn`."""
         from features.marginals.stage import redrawn, work_of
 
         if self.marginals is None:
@@ -82,7 +82,7 @@ class MarginalsKeys(FeatureKeys):
         return redrawn(self.marginals, work_of(spec, universes, spine, run, again))
 
     def shown(self, facts: ReleaseFacts) -> MarginalsView | None:
-        """See `pipeline.pages.facts.HasSection`."""
+        """See `Kind.shown`."""
         from features.marginals.shown import marginals_view
 
         return None if self.marginals is None else marginals_view(self.marginals, facts)

@@ -281,7 +281,7 @@ class Cliques(Together):
         return self.universes[number]
 
     def estimation(self, job: Job) -> CliqueEstimation:
-        """See `pipeline.estimation.together.EstimatesTogether`."""
+        """See `Together.estimation`."""
         from features.marginals.estimation import CliqueEstimation  # with scipy
 
         return CliqueEstimation(self.tree, self.universes, self.attributes, job, self.amounts, alike=self.alike)

@@ -7,11 +7,11 @@ is asked, and of what form the answers are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
@@ -48,19 +48,6 @@ class AmountRow:
 Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
 
 
-@runtime_checkable
-class ForetellingSums(Protocol):
-    """A link of a companion of an amount with the release's own counts, which a feature states."""
-
-    def foretold(self, errors: Mapping[str, Errors], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:
-        """The fields of an `AmountRow` of each published table at each level.
-
-        Args:
-            errors: what the plan expects of each universe.
-            records: that means are of.
-        """
-
-
 def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
     """Of every published table of every companion of an amount.
 
@@ -68,36 +55,7 @@ def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[Am
         links: between the universes of the spec.
         errors: what the plan expects of each.
     """
-    sums = [link for link in links if isinstance(link, ForetellingSums)]
-    return tuple(AmountRow(**row) for link in sums for row in link.foretold(errors, RECORDS))
-
-
-@runtime_checkable
-class ForetellingJoins(Protocol):
-    """Keys of a feature by which persons and households are joined."""
-
-    def joined_words(self) -> tuple[str, ...]:
-        """What each join says, for people."""
-
-    def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[dict[str, Any], ...]:
-        """The fields of `JoinedRow`, of each companion that is joined by size, at every level.
-
-        Args:
-            spec: with the joins.
-            expectations: of its universes, its own first.
-        """
-
-
-@runtime_checkable
-class HasAverages(Protocol):
-    """A link by which the households of a companion have a published average size."""
-
-    @property
-    def by(self) -> str:
-        """See `Link.by`: the companion."""
-
-    def average_size(self, level: str) -> object | None:
-        """What that of a level is made of; None where it is not published."""
+    return tuple(AmountRow(**row) for link in links for row in link.foretold(errors, RECORDS))
 
 
 @dataclass(frozen=True)
@@ -120,43 +78,18 @@ class JoinedRow:
 
 def words_of_joins(spec: ReleaseSpec) -> tuple[str, ...]:
     """What each join of a spec says; nothing where there are none."""
-    return tuple(words for part in _joining(spec) for words in part.joined_words())
+    return tuple(words for part in spec.of_features for words in part.joined_words())
 
 
 def joined_rows(spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[JoinedRow, ...]:
-    """Of each companion that is joined by size, at every level; arguments as for `ForetellingJoins.joined_rows`."""
-    return tuple(JoinedRow(**row) for part in _joining(spec) for row in part.joined_rows(spec, expectations))
+    """Of each companion that is joined by size, at every level; arguments as for `Kind.joined_rows`."""
+    return tuple(JoinedRow(**row) for part in spec.of_features for row in part.joined_rows(spec, expectations))
 
 
 def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Joined companion -> those of `levels` at which its average household size is published."""
-    joined = [link for link in links if isinstance(link, HasAverages)]
+    joined = [link for link in links if link.members]
     return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
-
-
-def _joining(spec: ReleaseSpec) -> Iterator[ForetellingJoins]:
-    return (part for part in spec.of_features if isinstance(part, ForetellingJoins))
-
-
-@runtime_checkable
-class Foretelling(Protocol):
-    """A public fact, which a feature states, whose gain can be foretold."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the shares in use."""
-
-    def foretold(self, expectation: Expectation, like: Path) -> Sequence[Mapping[str, Any]]:
-        """The fields of a `SharedRow` of each share that an earlier release used too, at each of its levels.
-
-        Args:
-            expectation: of the universe with the shares; their public files are read.
-            like: the earlier release.
-
-        Raises:
-            InputError: a public file cannot be read, or does not fit.
-            ReleaseError: the earlier release is damaged.
-        """
 
 
 @dataclass(frozen=True)
@@ -188,30 +121,16 @@ class SharedRow:
 
 def names_of_shares(universe: Universe) -> tuple[str, ...]:
     """The names of the shares that a universe uses."""
-    return tuple(name for one in universe.facts if isinstance(one, Foretelling) for name in one.names)
+    return tuple(name for one in universe.facts for name in one.names)
 
 
 def shared_rows(expectation: Expectation, like: Path) -> tuple[SharedRow, ...]:
-    """What is foretold of a universe from an earlier release; errors as for `Foretelling.foretold`."""
-    facts = [one for one in expectation.universe.facts if isinstance(one, Foretelling)]
-    return tuple(SharedRow(**row) for one in facts for row in one.foretold(expectation, like))
+    """What is foretold of a universe from an earlier release; errors as for `PublicFact.foretold`."""
+    return tuple(SharedRow(**row) for one in expectation.universe.facts for row in one.foretold(expectation, like))
 
 
 #: Standard error of a share of the respondents that a plan finds the number of respondents for.
 SHARE_ERROR = 0.05
-
-
-@runtime_checkable
-class FromReports(Protocol):
-    """A source of noisy numbers that are made of randomised reports."""
-
-    @property
-    def expected_reports(self) -> int | None:
-        """Of a leaf; None where the spec does not say."""
-
-    @property
-    def variance_of_report(self) -> float:
-        """Of one answer's count, for one report, mean over the answers."""
 
 
 @dataclass(frozen=True)
@@ -248,9 +167,9 @@ def local_rows(expectation: Expectation) -> tuple[LocalRow, ...]:
     from each other. Where counts are small a release is closer to the truth than either.
     """
     universe, spine = expectation.universe, expectation.spine
-    if not isinstance(universe.source, FromReports) or universe.source.expected_reports is None:
-        return ()
     expected = universe.source.expected_reports
+    if expected is None:
+        return ()
     central = Expectation.of(_central(universe), spine, [], "full")
     planned, planned_centrally = expectation.planned(), central.planned()
     (measured,) = universe.strategy.levels[-1].queries

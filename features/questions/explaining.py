@@ -224,6 +224,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     if question.statistic != "count" or not isinstance(first, Measured):
         return None
     from pipeline.reading.reader import open_reader
+    from pipeline.reading.release import Release
 
     opened = open_reader(folder)
     if any(opened.schema.names.count(axis.attribute.name) == 0 for axis in question.axes):
@@ -232,7 +233,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     if question.level is None and checked.work.spine.levels[0].geocodes.size > 1:
         return None
     try:
-        asked = opened.query(" * ".join(question.terms) or "total")
+        asked = Release(opened).query(" * ".join(question.terms) or "total")
         for axis in question.axes:
             if not axis.keep.all():
                 kept = [value for value, keep in zip(axis.attribute.values, axis.keep, strict=True) if keep]

@@ -15,7 +15,7 @@ class QuestionsKeys(QuestionsPart):
 
     @classmethod
     def tried_questions(cls) -> TriedQuestions:
-        """See `features.audit.questions_asked.HasQuestions`."""
+        """See `Kind.tried_questions`."""
         from features.questions.audited import TriedQuestions
 
         return TriedQuestions()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pipeline.spec.kind import Kind
+
 if TYPE_CHECKING:
     from geography.spine import Spine
     from pipeline.execution.job import Job
@@ -16,17 +18,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Kind):
     """The report, as those ask for it who make a release."""
 
-    def products(self) -> Sequence[Product]:
-        """See `pipeline.metadata.products.HasProducts`."""
+    @classmethod
+    def products(cls) -> Sequence[Product]:
+        """See `Kind.products`."""
         from features.report.files import FURTHER, PAGE
 
         return PAGE, FURTHER
 
     def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
-        """See `pipeline.publishing.promises.HasStatement`."""
+        """See `Kind.check_statement`."""
         from features.report.page import promised
         from pipeline.model.texts.catalogue import texts_in
 
@@ -34,25 +37,25 @@ class Report:
         return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households, texts)
 
     def begin_areas(self, job: Job) -> None:
-        """See `pipeline.publishing.steps.MadeLast`."""
+        """See `Kind.begin_areas`."""
         from features.report.workers import begin_alike  # brings the solvers
 
         begin_alike(job)
 
     def begin_tables(self, job: Job) -> None:
-        """See `pipeline.publishing.steps.MadeLast`."""
+        """See `Kind.begin_tables`."""
         from features.report.workers import begin_tables
 
         begin_tables(job)
 
     def last_steps(self, job: Job) -> list[Step]:
-        """See `pipeline.publishing.steps.MadeLast`."""
+        """See `Kind.last_steps`."""
         from features.report.written import report_step
 
         return [report_step(job)]
 
     def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:
-        """See `pipeline.cost.memory.HasMemory`."""
+        """See `Kind.memory`."""
         from features.report.moments import Reported
 
         found = [Reported.of(universe, spine, margins=spec.publish.margins) for universe in spec.universes()]

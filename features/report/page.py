@@ -19,7 +19,6 @@ from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
-from pipeline.pages.facts import HasSection, Shown
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, odds, promise
 from pipeline.privacy.budget import NoiseSpec
@@ -223,16 +222,16 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         universes=universes,
         main=universes[0],
         whom=_whom(sources, universes[0]),
-        view=sources.universes[0].source.view(sources.run),
+        view=sources.universes[0].source.view(sources.run.reports),
         companions=universes[1:],
         classes=CLASSES,
         size_labels=size_labels(texts),
         level_titles=lambda levels: ", ".join(sources.words("").level(level) for level in levels),
         solver=_solver(sources),
         facts=[
-            (page_template(*one.template, texts).module, one.view(sources))
+            (page_template(*one.template, texts).module, view)
             for one in sources.universes[0].facts
-            if isinstance(one, Shown)
+            if (view := one.view(sources)) is not None
         ],
         left_out=explorer.left_out,
         beside=explorer.beside,
@@ -262,10 +261,9 @@ def _whom(sources: ReportSources, main: UniverseView) -> str:
 
 def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
     """Of each section of a feature the macros, and what they are given."""
-    parts = [part for part in sources.spec.of_features if isinstance(part, HasSection)]
     return [
         (page_template(*part.section, sources.texts).module, view)
-        for part in parts
+        for part in sources.spec.of_features
         if (view := part.shown(sources)) is not None
     ]
 

@@ -59,17 +59,17 @@ class SharedByNumbers(Shares):
     template = ("features.shares", "shared.html.j2")
 
     def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
-        """See `pipeline.estimation.knowledge.Knowing`."""
+        """See `PublicFact.knowledge`."""
         from features.shares.knowledge import PublicShares  # brings the solvers
 
         return PublicShares(job, universe, self.shares, results)
 
     def view(self, facts: ReleaseFacts) -> object:
-        """See `pipeline.pages.facts.Shown`."""
+        """See `PublicFact.view`."""
         return shared_rows(self.shares, facts)
 
     def foretold(self, expectation: Expectation, like: Path) -> tuple[dict[str, Any], ...]:
-        """See `features.plan.kinds.Foretelling`."""
+        """See `PublicFact.foretold`."""
         from features.shares.forecast import guesses_like, shared_rows
 
         guesses = guesses_like(like, self.shares)
@@ -87,21 +87,21 @@ class SharesKeys(FeatureKeys):
     )
 
     def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[SharedByNumbers, ...]:
-        """See `pipeline.spec.resolve.StatesFacts`."""
+        """See `Kind.facts`."""
         from features.shares.public_share import resolve_shares
 
         found = resolve_shares(self.shares or {}, schema, level_names, problems.at("shares"))
         return (SharedByNumbers(found),) if found else ()
 
     def public_inputs(self) -> tuple[SharesInput, ...]:
-        """See `pipeline.inputs.public_input.HasInputs`."""
+        """See `Kind.public_inputs`."""
         from features.shares.files import SharesInput
 
         return (SharesInput(named=bool(self.shares)),)
 
     @classmethod
     def products(cls) -> tuple[Product, ...]:
-        """See `pipeline.metadata.products.HasProducts`."""
+        """See `Kind.products`."""
         from features.shares.files import SHARES
 
         return (SHARES,)

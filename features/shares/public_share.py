@@ -56,7 +56,7 @@ class Shares(PublicFact):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """See `features.plan.kinds.Foretelling`: of the shares."""
+        """See `PublicFact.names`."""
         return tuple(share.name for share in self.shares)
 
 

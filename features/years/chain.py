@@ -192,7 +192,7 @@ def _found(folder: Path, base: str, section: SeriesSection, number: int) -> Iter
 
 
 def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: Path) -> ReleaseSpec:
-    """The spec of one period, called NAME-PERIOD, after the releases before it; see `HasPeriods.at`."""
+    """The spec of one period, called NAME-PERIOD, after the releases before it; see `Kind.at`."""
     stated = part.series
     if stated is None:
         return spec

@@ -24,7 +24,7 @@ from features.years.design import known
 from geography.codes import counted
 from geography.errors import InputError
 from geography.spine import Spine
-from pipeline.confidential.measure import measure_level
+from pipeline.confidential.measure import Carried, measure_level
 from pipeline.confidential.parts import TrueRecords
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
@@ -42,7 +42,7 @@ from postprocess.arrays import IntArray
 
 @dataclass(frozen=True, eq=False)
 class CarriedPeriods:
-    """See `pipeline.confidential.measure.Carried`; of one level.
+    """What `measure.Carried` has of the periods before, at one level.
 
     Attributes:
         row: by how much each period so far is multiplied, the last is the release's own.
@@ -57,11 +57,6 @@ class CarriedPeriods:
     truths: tuple[sp.csr_array, ...]
     level: str
     geocodes: NDArray[np.str_]
-
-    @property
-    def times(self) -> int:
-        """See `Carried.times`."""
-        return self.row[-1]
 
     def answers(self, query: Query, start: int, stop: int) -> NDArray[np.int64]:
         """See `Carried.answers`: true answers of the periods before, multiplied, less what is known of their sum."""
@@ -96,7 +91,7 @@ class SeriesRecords(TrueRecords):
         _note_measured(job.run, universe, level)
 
     def over_periods(self, periods: Sequence[Universe], spine: Spine) -> tuple[str, ...]:
-        """How many units have how many spells, see `pipeline.confidential.parts.OverPeriods`."""
+        """How many units have how many spells, see `ConfidentialPart.over_periods`."""
         last = periods[-1]
         series, source = last.series, last.require_input()
         assert series is not None, "a release of a series"
@@ -122,14 +117,15 @@ class SeriesRecords(TrueRecords):
         return (_sentence(series, source.unit, *spell_counts(units, cells), len(periods)),)
 
 
-def carried_of(job: Job, universe: Universe, level: str) -> CarriedPeriods | None:
+def carried_of(job: Job, universe: Universe, level: str) -> Carried | None:
     """What the numbers of a level have of the periods before; None where each period stands alone."""
     series = universe.series
     if series is None or not series.terms.design:
         return None
     before, geocodes = _before(job, series), job.spine.level(level).geocodes
     truths = tuple(read_histogram(one.run.main.true_histogram(level), geocodes, universe.schema) for one in before)
-    return CarriedPeriods(series.terms.design[series.number], before, truths, level, geocodes)
+    row = series.terms.design[series.number]
+    return Carried(row[-1], CarriedPeriods(row, before, truths, level, geocodes).answers)
 
 
 def _before(job: Job, series: SeriesPeriod) -> tuple[InSeries, ...]:

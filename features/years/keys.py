@@ -22,7 +22,7 @@ class SeriesKeys(SeriesPart):
     """The section [series]."""
 
     def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
-        """See `pipeline.spec.resolve.PlacesUniverse`."""
+        """See `Kind.placed`."""
         from features.years.chain import refuse_untried, series_of
         from features.years.series import MixedPeriods, Periods
 
@@ -34,31 +34,31 @@ class SeriesKeys(SeriesPart):
         return replace(universe, series=series, source=source)
 
     def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
-        """See `pipeline.spec.periods.HasPeriods`."""
+        """See `Kind.at`."""
         from features.years.chain import placed_after
 
         return spec if self.series is None else placed_after(spec, self, period, out)
 
     def releases(self, spec: ReleaseSpec) -> dict[str, str]:
-        """See `pipeline.spec.periods.HasPeriods`."""
+        """See `Kind.releases`."""
         from features.years.chain import name_at
 
         return {} if self.series is None else {one: name_at(spec.name, one) for one in self.series.series.periods}
 
     def counted_in(self) -> Period | None:
-        """See `pipeline.spec.release_spec.OfPeriod`."""
+        """See `Kind.counted_in`."""
         if self.series is None or self.series.period is None:
             return None
         return Period(self.series.period, *self.series.series.days(self.series.period))
 
     def public_inputs(self) -> Sequence[PredecessorsInput]:
-        """See `pipeline.inputs.public_input.HasInputs`."""
+        """See `Kind.public_inputs`."""
         from features.years.chain import PredecessorsInput
 
         return () if self.series is None else (PredecessorsInput(),)
 
     def problems(self, spec: ReleaseSpec) -> list[str]:
-        """See `pipeline.runs.verify.Verified`: what it states is what its design gives."""
+        """See `Kind.problems`: what it states is what its design gives."""
         from features.years.chain import stated_problems
 
         return [] if self.series is None else stated_problems(self.series, spec.privacy.neighbours)

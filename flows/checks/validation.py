@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.confidential.measure import LinkChecks
-from pipeline.confidential.parts import Inspecting, OverPeriods, installed_parts, link_checks
+from pipeline.confidential.parts import installed_parts, link_checks
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,
@@ -212,11 +212,10 @@ def _check_records(
     result: Validation,
 ) -> _Answers | None:
     """Of true records as `_check_universe`; of others, what sees them says what is wrong."""
-    part = installed_parts()[type(universe.source)]
-    if not isinstance(part, Inspecting):
+    if universe.source.has_truth:
         return _check_universe(universe, spine, linked, facilities, result)
     if spine is not None and universe.input is not None:
-        found = part.inspected(universe, spine)
+        found = installed_parts()[type(universe.source)].inspected(universe, spine)
         result.findings += [] if found.mistakes is None else _findings(found.mistakes)
         result.remarks += found.remarks
         result.n_counted += found.n_counted
@@ -307,11 +306,11 @@ def _over_periods(own: Sequence[Universe], spine: Spine, files: Sequence[Path | 
     before = [file for file in files[:-1] if file is not None]
     if not before or not own:
         return ()
-    part = installed_parts()[type(own[0].source)]
-    if not isinstance(part, OverPeriods):
+    if own[0].series is None:
         raise InputError("--before: the spec is of one release; only a series has periods before")
     if missing := [file for file in before if not file.is_file()]:
         raise InputError(f"--before {missing[0]}: no such file")
+    part = installed_parts()[type(own[0].source)]
     return part.over_periods([supplied for file in files for supplied in with_data(own, file)], spine)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -111,12 +112,14 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
 AnswerPairs = Callable[[Query, Query], Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]]
 
 
-class LinkChecks(Protocol):
+class LinkChecks(ABC):
     """What a feature finds in the records of two linked universes; the release keeps their link all the same."""
 
+    @abstractmethod
     def queries(self, link: Any, universe: str) -> tuple[Query, ...]:
         """The queries on a universe whose answers are compared."""
 
+    @abstractmethod
     def broken(self, link: Any, answers: AnswerPairs, level: str, geocodes: NDArray[np.str_]) -> list[str]:
         """What the records do not keep, in confidential sentences.
 
@@ -127,6 +130,7 @@ class LinkChecks(Protocol):
             geocodes: `(n_geounits,)`.
         """
 
+    @abstractmethod
     def check_top(self, link: Any, top: Level, of: Constraints, by: Constraints) -> None:
         """Refuse what is exact of both universes at the top where the link cannot be kept.
 
@@ -256,19 +260,17 @@ def _answer_pairs(
         yield own.answer_csr(of[rows]), other.answer_csr(by[rows])
 
 
-class Carried(Protocol):
+@dataclass(frozen=True, eq=False)
+class Carried:
     """What a release in a series adds to its noisy answers, which are multiplied: periods before, public and true.
 
     Attributes:
         times: by how much true answers are multiplied.
+        answers: those `(stop - start, size)` of a query, of the geounits of the level from `start` to `stop`.
     """
 
-    @property
-    def times(self) -> int:
-        """By how much true answers are multiplied."""
-
-    def answers(self, query: Query, start: int, stop: int) -> NDArray[np.int64]:
-        """`(stop - start, size)` of a query, of the geounits of the level from `start` to `stop`."""
+    times: int
+    answers: Callable[[Query, int, int], NDArray[np.int64]]
 
 
 def measure_level(

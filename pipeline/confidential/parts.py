@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,34 +22,6 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.problems import MistakeLog
 from pipeline.release.layout import RunDirectory
-
-
-class ConfidentialPart(Protocol):
-    """What is done with the records of a universe, up to its measurements."""
-
-    def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
-        """Count the records, and keep what is counted in restricted/.
-
-        Returns:
-            The keyed fingerprint of what is counted, and confidential sentences on records that are not.
-
-        Raises:
-            RecordsError: the records cannot be read or counted; the message may show what is in them.
-        """
-
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
-        """Refuse what no release could keep; what is odd, in confidential sentences. Errors as `check_universe`."""
-
-    def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """Publish what is measured at a level; `fingerprint` is of the records, from `bound_fingerprints`."""
-
-
-@runtime_checkable
-class MeasuresPositive(Protocol):
-    """A part that can draw answers only where the released parent is positive."""
-
-    def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """Publish those of a level, once the level above is released."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,24 +40,46 @@ class Inspection:
     n_counted: int
 
 
-@runtime_checkable
-class Inspecting(Protocol):
-    """A part whose records are not checked as true ones are."""
+class ConfidentialPart(ABC):
+    """What is done with the records of a universe, up to its measurements."""
+
+    @abstractmethod
+    def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
+        """Count the records, and keep what is counted in restricted/.
+
+        Returns:
+            The keyed fingerprint of what is counted, and confidential sentences on records that are not.
+
+        Raises:
+            RecordsError: the records cannot be read or counted; the message may show what is in them.
+        """
+
+    @abstractmethod
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+        """Refuse what no release could keep; what is odd, in confidential sentences. Errors as `check_universe`."""
+
+    @abstractmethod
+    def measure(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+        """Publish what is measured at a level; `fingerprint` is of the records, from `bound_fingerprints`."""
+
+    def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+        """Publish what is drawn only where the released parent is positive, once the level above is released.
+
+        A spec is refused that wants it of a source whose part does not do it.
+        """
+        raise NotImplementedError
 
     def inspected(self, universe: Universe, spine: Spine) -> Inspection:
-        """Read all records; InputError where they cannot be read."""
-
-
-@runtime_checkable
-class OverPeriods(Protocol):
-    """A part whose records are of one period of several, about which there is something to say together."""
+        """Of a source without true counts: read all records; InputError where they cannot be read."""
+        raise NotImplementedError
 
     def over_periods(self, periods: Sequence[Universe], spine: Spine) -> tuple[str, ...]:
-        """What is odd in the records of successive periods, the release's own last; confidential sentences.
+        """Of a series: what is odd in records of successive periods, the release's own last; confidential sentences.
 
         Raises:
             InputError: the spec does not say what is needed for it, or the records cannot be read.
         """
+        raise NotImplementedError
 
 
 def link_checks(link: Link) -> LinkChecks | None:
@@ -92,7 +87,7 @@ def link_checks(link: Link) -> LinkChecks | None:
     return cast("LinkChecks | None", import_module("features.confidential_registry").link_checks(type(link)))
 
 
-class TrueRecords:
+class TrueRecords(ConfidentialPart):
     """True records, on whose counts noise is drawn."""
 
     def tabulate(self, job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
@@ -108,7 +103,7 @@ class TrueRecords:
         measure_level(job, key, fingerprint, universe, level)
 
     def measure_positive(self, job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
-        """See `MeasuresPositive.measure_positive`."""
+        """See `ConfidentialPart.measure_positive`."""
         measure_positive(job, key, fingerprint, universe, level)
 
 
@@ -149,17 +144,10 @@ class Question(Protocol):
         """Where the noisy numbers are written."""
 
 
-class Answering(Protocol):
-    """What sees the records for a question: it charges the ledger, writes noisy numbers, and says what is public."""
-
-    def __call__(self, question: Any, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
-        """See `Answering`.
-
-        Args:
-            question: what is asked.
-            holder: gives the key of the directory.
-            source: of the key, where something that was drawn before is drawn again.
-        """
+#: What sees the records for a question, given the question, what gives the key of the directory, and the source of the
+#: key, where something that was drawn before is drawn again: it charges the ledger, writes noisy numbers, and says what
+#: is public.
+Answering = Callable[[Any, Keyholder, KeySource], Mapping[str, object]]
 
 
 def answering(question: Question) -> Answering:

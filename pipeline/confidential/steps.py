@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import ConfidentialPart, MeasuresPositive, Parts, Question
+from pipeline.confidential.parts import ConfidentialPart, Parts, Question
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
@@ -201,10 +201,8 @@ class ConfidentialSteps(MeasuringSteps):
         shielded(self.job.run, "measure", measure)
 
     def _measure_positive(self, universe: Universe, level: str) -> None:
-        part = self._part(universe)
-        assert isinstance(part, MeasuresPositive), "other sources are refused"
         fingerprint = self.bound_fingerprints()[universe.name]
-        measure = partial(part.measure_positive, self.job, self.key, fingerprint, universe, level)
+        measure = partial(self._part(universe).measure_positive, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, MEASURE_POSITIVE, measure)
 
     def _select(self, universe: Universe, selection: Selection) -> None:

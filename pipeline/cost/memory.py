@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -84,14 +84,6 @@ class Memory:
     parts: int
 
 
-@runtime_checkable
-class HasMemory(Protocol):
-    """What a feature adds to a spec, or to every release, and holds arrays of its own for."""
-
-    def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:
-        """Bytes that a process holds for it while other steps are done, and those that one holds after them."""
-
-
 def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
     """The sizes of the arrays of each universe."""
     moved = any(link.moves_top for stated in spec.stated_links() for link in stated.links(stated.universes))
@@ -129,7 +121,7 @@ def memory_of(
     together = [size for size, one in zip(sizes, universes, strict=True) if one.together is not None]
     uncut = bool(together) or any(is_by_sums(one) or one.strategy.where_positive for one in universes)
     cut = None if uncut else cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
-    further = [part.memory(spec, spine) for part in spec.of_features if isinstance(part, HasMemory)]
+    further = [part.memory(spec, spine) for part in spec.of_features]
     reserved = sum(bytes_reserved for bytes_reserved, _ in further) / 1e6
     after = max((bytes_after for _, bytes_after in further), default=0.0) / 1e6
     tables = max(_table(size, intervals=bool(runs)) for size in sizes) / 1e6

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, Self, runtime_checkable
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from geography.spine import Level, Spine
 from pipeline.errors import RecordsError
-from pipeline.estimation.knowledge import IntervalRule, Knowing, Knowledge, Results
+from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Bound, Table, Universe
@@ -208,27 +208,6 @@ def broken_bound(
     )
 
 
-@runtime_checkable
-class KnownAfter(Protocol):
-    """A link of a feature that says something of the universe which is released after."""
-
-    def knowledge_after(self, job: Job) -> Knowledge:
-        """What it says."""
-
-
-@runtime_checkable
-class KnownFirst(Protocol):
-    """A link of a feature that says something of the universe which is released first."""
-
-    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge:
-        """What it says.
-
-        Args:
-            job: the run.
-            results: gives the intermediate results of the universe that is released after.
-        """
-
-
 def distinguished_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
     """See `Knowledge.distinguished`: of all that public inputs say of a universe."""
     own = BoundedByFacilities.distinguished(universe)
@@ -238,10 +217,10 @@ def distinguished_by_inputs(universe: Universe) -> tuple[Marginal, ...]:
 def _linked(job: Job, universe: Universe, results: Callable[[str], Results]) -> Iterator[Knowledge]:
     """What the links of a universe say of it."""
     for link in job.links:
-        if link.of == universe.name and isinstance(link, KnownAfter):
-            yield link.knowledge_after(job)
-        if link.by == universe.name and isinstance(link, KnownFirst):
-            yield link.knowledge_first(job, partial(results, link.of))
+        if link.of == universe.name and (after := link.knowledge_after(job)) is not None:
+            yield after
+        if link.by == universe.name and (first := link.knowledge_first(job, partial(results, link.of))) is not None:
+            yield first
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,8 +239,9 @@ class Known:
             own: its intermediate results.
             results: gives those of another universe, by its name.
         """
-        facts = (one.knowledge(job, universe, own) for one in universe.facts if isinstance(one, Knowing))
-        return cls((BoundedByFacilities(job, universe), *facts, *_linked(job, universe, results)))
+        facts = (one.knowledge(job, universe, own) for one in universe.facts)
+        stated = (knowledge for knowledge in facts if knowledge is not None)
+        return cls((BoundedByFacilities(job, universe), *stated, *_linked(job, universe, results)))
 
     def declared(self) -> Iterator[FacilityBounds]:
         """See `Knowledge.declared`."""

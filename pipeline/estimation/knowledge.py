@@ -7,12 +7,11 @@ universes that are released before; `constraints` brings it together.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import scipy.sparse as sp
 
 from pipeline.estimation.measurement_files import SourceFiles
-from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
 from postprocess.algebra import Basis
@@ -116,17 +115,3 @@ class Knowledge:
             level: of the spine.
         """
         return rule
-
-
-@runtime_checkable
-class Knowing(Protocol):
-    """A public fact of a universe that its estimation knows."""
-
-    def knowledge(self, job: Job, universe: Universe, results: Results) -> Knowledge:
-        """What is known of it.
-
-        Args:
-            job: the run.
-            universe: with the fact.
-            results: its intermediate results.
-        """

@@ -16,7 +16,7 @@ from pipeline.estimation.around_estimates import is_compared, is_long
 from pipeline.estimation.expectation import Expectation
 from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
-from pipeline.reading.margins import Groups
+from pipeline.reading.margins import Groups, HalfWidths
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
 from postprocess.downward.compared import Squares
@@ -31,10 +31,10 @@ from postprocess.statistics import Moments, half_widths
 _MOST_NUMBERS = 1 << 26
 
 
-class LinearVariances:
+class LinearVariances(HalfWidths):
     """The linear estimate's variances of one universe's numbers, and the half-widths of 90 % intervals they make.
 
-    It fulfils `pipeline.reading.margins.HalfWidths`. Invariants are taken with their published values, so that what a
+    Invariants are taken with their published values, so that what a
     count of 0 forces is known.
     """
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import scipy.sparse as sp
 
@@ -15,9 +15,10 @@ from pipeline.release.histograms import read_histogram
 from postprocess.arrays import FloatArray, IntArray
 
 
-class JointEstimation(Protocol):
+class JointEstimation(ABC):
     """The estimation of universes from the measurements of all of them; what was computed is kept until it is freed."""
 
+    @abstractmethod
     def estimate(self, universe: Universe) -> Notes:
         """Write the histograms of all levels of one of them.
 
@@ -25,27 +26,23 @@ class JointEstimation(Protocol):
             What is noted of it in the manifest.
         """
 
+    @abstractmethod
     def simulate(self) -> None:
         """Simulate runs for the margins of error of the tables of all universes, unless that is done."""
 
+    @abstractmethod
     def ends(
         self, universe: Universe, table: Table, level: int, counts: IntArray, rows: slice
     ) -> tuple[FloatArray, FloatArray]:
         """The ends of the 90 % intervals of a table's released numbers `(n, size)` in some geounits of a level."""
 
+    @abstractmethod
     def write_records(self, universe: Universe) -> None:
         """Write the microdata that stand in the folder of a universe."""
 
+    @abstractmethod
     def free(self) -> None:
         """Free what was computed; it is computed again where it is needed."""
-
-
-@runtime_checkable
-class EstimatesTogether(Protocol):
-    """What a feature states of universes, of which it knows how they are estimated."""
-
-    def estimation(self, job: Job) -> JointEstimation:
-        """Of all universes of a run; nothing is read yet."""
 
 
 class SharedEstimation:

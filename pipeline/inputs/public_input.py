@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,20 @@ class PublicInput(ABC, Generic[T]):
         """
         return []
 
+    def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str] | None:
+        """What differs between another release and what was taken from it, one sentence each; None of other inputs.
+
+        Args:
+            scope: of the release that took it over.
+            run: that release.
+            origin: the directory of the other.
+            status: that the release states.
+
+        Raises:
+            InputError: nothing was taken over.
+        """
+        return None
+
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """Whether a spec has it, of a universe ("" for the release's own), as its [provenance] says."""
         return False
@@ -120,32 +134,6 @@ class PublicInput(ABC, Generic[T]):
         """Where it is from; public, by the word of whoever wrote the spec, where that does not say."""
         declared = {} if spec.provenance is None else spec.provenance.inputs
         return declared.get(name) or OriginSection.model_validate({"source": "public"})
-
-
-@runtime_checkable
-class HasInputs(Protocol):
-    """Keys of a feature with which a spec has public inputs."""
-
-    def public_inputs(self) -> Sequence[PublicInput[Any]]:
-        """The public inputs of the feature."""
-
-
-@runtime_checkable
-class OfRelease(Protocol):
-    """A public input that was taken over from another release."""
-
-    def differences(self, scope: InputScope, run: RunDirectory, origin: Path, status: str) -> list[str]:
-        """What differs between the other release and what was taken from it, one sentence each.
-
-        Args:
-            scope: of the release that took it over.
-            run: that release.
-            origin: the directory of the other.
-            status: that the release states.
-
-        Raises:
-            InputError: nothing was taken over.
-        """
 
 
 def sha256_of_files(paths: Sequence[Path]) -> str:

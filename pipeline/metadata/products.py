@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal
 
 from pipeline.metadata.contents import Contents, DataFile, ProductFile
 from pipeline.metadata.datapackage import drawn_where_positive, measured, resource, selected
@@ -18,6 +18,7 @@ from pipeline.model.draw import Draw
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
+from pipeline.spec.kind import Kind
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.slots import installed_slots
 
@@ -126,7 +127,7 @@ def _constraints(of: ReleaseScope) -> Iterator[ProductFile]:
 def _reports(of: ReleaseScope) -> Iterator[ProductFile]:
     for universe in of.universes:
         for level in dict.fromkeys(draw.level for draw in universe.draws() if draw.own):
-            for path in universe.source.files(of.run):
+            for path in universe.source.files(of.run.reports):
                 yield ProductFile(path, universe.name, level)
 
 
@@ -371,15 +372,7 @@ PRODUCTS: tuple[Product, ...] = (
 )
 
 
-@runtime_checkable
-class HasProducts(Protocol):
-    """What a feature adds to a spec, or to every release, with which a release has files of it."""
-
-    def products(self) -> Sequence[Product]:
-        """The published files of the feature."""
-
-
-def products_of(features: Iterable[object]) -> tuple[Product, ...]:
+def products_of(features: Iterable[Kind | type[Kind]]) -> tuple[Product, ...]:
     """All kinds of files: the core's, and those of features.
 
     Args:
@@ -387,7 +380,7 @@ def products_of(features: Iterable[object]) -> tuple[Product, ...]:
     """
     found = list(PRODUCTS)
     for feature in features:
-        for one in feature.products() if isinstance(feature, HasProducts) else ():
+        for one in feature.products():
             at = 1 + [other.path for other in found].index(one.after)
             while at < len(found) and found[at].after == one.after and found[at].place < one.place:
                 at += 1
@@ -410,7 +403,7 @@ def files_with_role(of: ReleaseScope, *roles: Role) -> tuple[Path, ...]:
     return files_of(of, *(product for product in products_of(of.spec.of_features) if product.role in roles))
 
 
-def area_products(features: Iterable[object], *kinds: str) -> tuple[Product, ...]:
+def area_products(features: Iterable[Kind | type[Kind]], *kinds: str) -> tuple[Product, ...]:
     """Those with numbers of areas for people, as a Data Package has them in order.
 
     Args:

@@ -3,52 +3,77 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import scipy.sparse as sp
+    from numpy.typing import NDArray
+
     from pipeline.model.schema import NumberColumn
     from pipeline.model.universe import Table, Universe
 
+# Nouns of rooms above, which cannot be imported here; whoever asks has their types.
+Job: TypeAlias = Any  #: of `pipeline.execution.job`
+Step: TypeAlias = Any  #: of `pipeline.execution.steps`
+Knowledge: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
+Results: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
+PublishedRelease: TypeAlias = Any  #: of `pipeline.published`
+Reader: TypeAlias = Any  #: of `pipeline.reading.reader`
 
-class LinkedTable(Protocol):
-    """A published table of the records of two linked universes together; it has no margins of error."""
+
+@dataclass(frozen=True, eq=False)
+class LinkedTable(ABC):
+    """A published table of the records of two linked universes together; it has no margins of error.
+
+    Attributes:
+        name: of the table.
+        place: its number among those that the spec states.
+        levels: at which it is published, top first.
+    """
+
+    name: str
+    place: int
+    levels: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """Of the table."""
-
-    @property
-    def place(self) -> int:
-        """Its number among those that the spec states."""
-
-    @property
+    @abstractmethod
     def query(self) -> str:
         """What is counted, as text."""
 
     @property
+    @abstractmethod
     def labels(self) -> tuple[str, ...]:
         """Of its columns of counts."""
 
     @property
-    def levels(self) -> tuple[str, ...]:
-        """At which it is published, top first."""
-
-    @property
+    @abstractmethod
     def note(self) -> str:
         """Why it has no margins, as a marked text."""
 
+    @abstractmethod
     def file(self, public: Path, level: str) -> Path:
-        """Where it is at a level, below the folder of a release's public files."""
+        """Where it is at a level, below the folder of a release's public files, in the form of a table."""
 
 
 class Link(ABC):
     """Two universes, of which one is released first, and the other is known by it.
 
-    A link states facts, without files. What is made of them is asked by protocols of those who make it:
-    `pipeline.estimation.constraints`, `pipeline.publishing.steps`, `pipeline.runs.request`, `pipeline.reading.release`.
+    A link states facts, without files, and nothing but for what a kind of link says otherwise. What is made of them, a
+    feature imports when it is asked: by checks, estimation, publishing, readers and a plan.
+
+    Attributes:
+        members: whether records of `of` are members of records of `by`, as persons of households: the records of both
+            are written together, and readers have the sizes of those of `by`.
+        records_step: of such a link, what the step is called that writes these where no microdata are published.
     """
+
+    members: ClassVar[bool] = False
+    records_step: ClassVar[str] = ""
 
     @property
     def tables(self) -> Sequence[LinkedTable]:
@@ -113,27 +138,109 @@ class Link(ABC):
         """Whether all cells of the top level are solved for, since the one released first makes room for the other."""
         return False
 
+    def checks(self) -> Sequence[Callable[[], object]]:
+        """What can be checked before any file is read; each raises InputError if it fails."""
+        return ()
 
-class HasTables(Protocol):
-    """A link, as far as its tables go."""
+    def knowledge_after(self, job: Job) -> Knowledge | None:  # noqa: ARG002
+        """What estimation knows by the link of `of`, which is released after; None for nothing."""
+        return None
 
-    @property
-    def tables(self) -> Sequence[LinkedTable]:
-        """See `Link.tables`."""
+    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge | None:  # noqa: ARG002
+        """What estimation knows by the link of `by`, which is released first; None for nothing.
+
+        Args:
+            job: the run.
+            results: gives the intermediate results of `of`.
+        """
+        return None
+
+    def steps(self, job: Job, level: int) -> Sequence[Step]:  # noqa: ARG002
+        """The steps that publish what follows from the tables of both, at a level, once these are written."""
+        return ()
+
+    @staticmethod
+    def write_records(job: Job, links: Sequence[Any], counts: sp.csr_array) -> None:
+        """Of members: write the records of `of` and of those that it is linked with, and the tables of all links.
+
+        Args:
+            job: the run.
+            links: all of the universe `of`, of this kind.
+            counts: the released histogram of the leaves of `of`, `(n, n_cells)`; those of `by` are written.
+
+        Raises:
+            ReleaseError: a released histogram is not there, or a file cannot be written.
+            SolverError: the records of a leaf do not go together; the message names it.
+        """
+        raise NotImplementedError
+
+    def sizes_at(self, release: PublishedRelease, of: Reader, level: str) -> pd.DataFrame:
+        """Of members: the average sizes of the records of `by`, of every geounit of a level.
+
+        See `pipeline.reading.release.Release.household_sizes`.
+
+        Args:
+            release: whose files are read.
+            of: the numbers of the universe `of`.
+            level: of the spine.
+
+        Raises:
+            InputError: the link does not tell who the members are, or there is no such size.
+        """
+        raise NotImplementedError
+
+    def sizes_over(
+        self, release: PublishedRelease, of: Reader, by: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]
+    ) -> pd.DataFrame:
+        """The same over areas, see `pipeline.reading.release.Release.household_sizes_over`; `by`: its numbers."""
+        raise NotImplementedError
+
+    def average_size(self, level: str) -> object | None:  # noqa: ARG002
+        """Of members: what the average size of a level is made of; None where it is not published."""
+        return None
+
+    def means(
+        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
+    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """Of the same records: the columns of sums and means of a table at a level, by their names; NaN for null.
+
+        Args:
+            release: whose file is read.
+            table: of `of`, published at the level.
+            level: of the spine.
+            geocodes: of its geounits.
+
+        Raises:
+            ReleaseError: the file is missing, damaged or changed, or is of other geounits.
+        """
+        raise NotImplementedError
+
+    def foretold(self, errors: Mapping[str, Any], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
+        """The fields of a `features.plan.kinds.AmountRow` of each published table of sums at each level.
+
+        Args:
+            errors: what the plan expects of each universe.
+            records: that means are of.
+        """
+        return ()
 
 
-class StatedLinks(Protocol):
-    """What a feature states of links in a spec, resolved."""
+@dataclass(frozen=True, eq=False)
+class StatedLinks(ABC):
+    """What a feature states of links in a spec, resolved.
 
-    @property
-    def universes(self) -> tuple[Universe, ...]:
-        """Those of the spec, with the tables that the links need where it states none."""
+    Attributes:
+        universes: those of the spec, with the tables that the links need where it states none.
+    """
 
+    universes: tuple[Universe, ...]
+
+    @abstractmethod
     def links(self, universes: Sequence[Universe]) -> tuple[Link, ...]:
         """The links between some universes of the release, which may have other tables."""
 
 
-def tables_of(links: Iterable[HasTables]) -> tuple[LinkedTable, ...]:
+def tables_of(links: Iterable[Link]) -> tuple[LinkedTable, ...]:
     """The tables of all links, in the order of the spec."""
     return tuple(sorted((table for link in links for table in link.tables), key=lambda table: table.place))
 
@@ -177,25 +284,7 @@ def links_of_kind(links: Iterable[Link], kind: type[Kind]) -> tuple[Kind, ...]:
     return tuple(link for link in links if isinstance(link, kind))
 
 
-@runtime_checkable
-class LinksToCounts(Protocol):
-    """A measure by which a companion has something in common with the release's own universe."""
-
-    def link(self, universe: Universe, own: Universe) -> Link:
-        """What it is.
-
-        Args:
-            universe: the companion.
-            own: the release's own, which is released first.
-        """
-
-
 def links_of_measures(universes: Sequence[Universe]) -> tuple[Link, ...]:
     """What companions have by what they measure in common with the release's own universe, where that is given."""
-    return tuple(
-        universe.measure.link(universe, own)
-        for own in universes
-        if not own.name
-        for universe in universes
-        if isinstance(universe.measure, LinksToCounts)
-    )
+    linked = (one.measure.link(one, own) for own in universes if not own.name for one in universes)
+    return tuple(link for link in linked if link is not None)

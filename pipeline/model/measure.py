@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ChosenEnd
@@ -94,6 +94,15 @@ class Measure(ABC):
     def remark(self) -> str:
         """What is said above a table of its numbers on the terminal; "" for nothing."""
         return ""
+
+    def link(self, universe: Any, own: Any) -> Any | None:  # noqa: ARG002
+        """The `pipeline.model.link.Link` of a companion with the release's own universe; None where there is none.
+
+        Args:
+            universe: the companion.
+            own: the release's own, which is released first.
+        """
+        return None
 
     @abstractmethod
     def too_many(self) -> tuple[str, str, str]:

@@ -33,6 +33,12 @@ ReadExact = Callable[[], Mapping[tuple[str, str], NDArray[np.int64]]]
 #: Stored numbers `(n_leaves, size)` of the leaves' one query, and the sizes `(n_leaves,)`; read when it is called.
 ReadStored = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
+#: Makes unbiased counts `(n, size)` of stored numbers, given these of the geounits from a number on, and that number.
+ToCounts = Callable[[NDArray[np.signedinteger], int], NDArray[np.float64]]
+#: Noisy counts `(n, n_cells)` of a simulated run, from public seeds, whatever the batches: given the number of the run,
+#: the number of the first leaf, and the true counts of the leaves from there on.
+SimulatedCounts = Callable[[int, int, NDArray[np.int64]], NDArray[np.float64]]
+
 #: What metadata call a measurement's file and its variances.
 NOISY = marked("{query}: noisy answers as they were published")
 VARIANCE = marked("Variance of the noise on each")
@@ -80,23 +86,10 @@ class Randomiser(Protocol):
         """Exact, as a spec has them."""
 
 
-class ToCounts(Protocol):
-    """Makes unbiased counts of stored numbers."""
-
-    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """Counts `(n, size)` of the numbers of the geounits from number `first` on."""
-
-
-class SimulatedCounts(Protocol):
-    """Counts of a simulated run, of its truth; from public seeds, whatever the batches."""
-
-    def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Noisy counts `(n, n_cells)` of the true ones of the leaves from number `first` on."""
-
-
-class CountErrors(Protocol):
+class CountErrors(ABC):
     """How errors depend on the counts themselves, see `postprocess.downward.reported_errors.OwnErrors`; in persons."""
 
+    @abstractmethod
     def __call__(
         self,
         answers: NDArray[np.int64],
@@ -107,21 +100,15 @@ class CountErrors(Protocol):
     ) -> NDArray[np.float64]:
         """By what factor standard errors differ from the stated ones, `standard`."""
 
+    @abstractmethod
     def variances(
         self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """The stated variances of an area's own counts, persons squared."""
 
+    @abstractmethod
     def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Unbiased counts `(n, n_cells)` of areas by their own stored numbers alone; they add up to the sizes."""
-
-
-class PublicFiles(Protocol):
-    """The files of a release that a source may have beside the measurements."""
-
-    @property
-    def reports(self) -> Path:
-        """What is said of randomised reports."""
 
 
 class Source(ABC):
@@ -152,6 +139,16 @@ class Source(ABC):
         """Why it cannot give what is wanted, in a sentence without its full stop; "" where it can."""
         return ""
 
+    @property
+    def expected_reports(self) -> int | None:
+        """Of a leaf, where noisy numbers are made of randomised reports; None where they are not, or nobody says."""
+        return None
+
+    @property
+    def variance_of_report(self) -> float:
+        """Of one answer's count, for one report, mean over the answers."""
+        raise NotImplementedError
+
     # What is measured, with which noise.
 
     def sizes(self, read: ReadExact) -> NDArray[np.int64] | None:  # noqa: ARG002
@@ -176,8 +173,8 @@ class Source(ABC):
 
     # Files.
 
-    def files(self, run: PublicFiles) -> tuple[Path, ...]:  # noqa: ARG002
-        """Public files that are written with the measurements, beside them."""
+    def files(self, reports: Path) -> tuple[Path, ...]:  # noqa: ARG002
+        """Public files that are written with the measurements, beside them; `reports`: where reports are spoken of."""
         return ()
 
     def stored(self, level: str) -> tuple[str, str]:  # noqa: ARG002
@@ -215,8 +212,8 @@ class Source(ABC):
     #: `pipeline/pages/assets/own_noise.html.j2`.
     template: tuple[str, str] = ("pipeline.pages", "own_noise.html.j2")
 
-    def view(self, run: PublicFiles) -> object | None:  # noqa: ARG002
-        """What the macros of its template are given, of a finished release; None for nothing more."""
+    def view(self, reports: Path) -> object | None:  # noqa: ARG002
+        """What the macros of its template are given, of a release with the file `reports`; None for nothing more."""
         return None
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.model.schema import Attribute, NumberColumn
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 class Together(ABC):
     """All universes of a release, which count the same records, each by some of their attributes, in one order.
 
-    Each is measured, charged and published as any universe; their noise is independent, so costs add up. What the
-    estimation makes of their measurements is `pipeline.estimation.together.EstimatesTogether`.
+    Each is measured, charged and published as any universe; their noise is independent, so costs add up.
     """
 
     @abstractmethod
@@ -52,3 +51,7 @@ class Together(ABC):
         Raises:
             InputError: none has; the message says what would have to be measured.
         """
+
+    @abstractmethod
+    def estimation(self, job: Any) -> Any:
+        """Of all universes of a run, a `pipeline.estimation.together.JointEstimation`; nothing is read yet."""

@@ -2,19 +2,20 @@
 
 What public numbers of a feature say of a universe, as a value; no noise depends on it.
 
-What is made of a fact is asked by protocols of those who make it: `pipeline.estimation.knowledge.Knowing`,
-`pipeline.pages.facts.Shown`.
+What is made of a fact, the feature that states it answers: estimation, the page and a plan ask all facts alike.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +36,75 @@ from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_
 
 
 class PublicFact:
-    """A fact of one universe; it is pickled, and holds no numbers."""
+    """A fact of one universe, which says nothing but for what its kind says otherwise.
+
+    It is pickled, and holds no numbers.
+
+    Attributes:
+        template: of a fact that the report shows, where it says how numbers are estimated: the package and the name of
+            a template with the macro `estimated(view, level_title)`; the latter is what a level is called for people.
+    """
+
+    template: tuple[str, str] = ("", "")
 
     def distinguished(self) -> tuple[Query, ...]:
         """The queries, beside the measured ones, that estimates must tell apart."""
         return ()
 
+    def knowledge(self, job: Any, universe: Universe, results: Any) -> Any | None:  # noqa: ARG002
+        """What estimation knows by it, a `pipeline.estimation.knowledge.Knowledge`; None for nothing.
 
-class TableFact:
-    """What keys of a feature state of a published table; it is pickled, and holds no numbers.
+        Args:
+            job: the run.
+            universe: with the fact.
+            results: its intermediate results.
+        """
+        return None
 
-    What is made of it is asked by protocols of those who make it: `pipeline.publishing.tables.PublishesOfTables`,
-    `pipeline.reading.reader.TabulatedOtherwise`.
+    def view(self, facts: Any) -> object | None:  # noqa: ARG002
+        """What the macro is given, by the `ReleaseFacts` of a report; None where the report does not show it."""
+        return None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the shares in use, by which persons are shared among the areas of a parent."""
+        return ()
+
+    def foretold(self, expectation: Any, like: Path) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002
+        """The fields of a `features.plan.kinds.SharedRow` of each share that an earlier release used, at its levels.
+
+        Args:
+            expectation: of the universe with the shares; their public files are read.
+            like: the earlier release.
+
+        Raises:
+            InputError: a public file cannot be read, or does not fit.
+            ReleaseError: the earlier release is damaged.
+        """
+        return ()
+
+
+class TableFact(ABC):
+    """What keys of a feature state of a published table, whose numbers stand in files of the feature, as others.
+
+    It is pickled, and holds no numbers. The files are written by the steps of `pipeline.spec.kind.Kind.table_steps`.
     """
 
+    @abstractmethod
     def tabulated(self, table: Table) -> tuple[Table, ...]:
         """The tables, of other names than published ones, whose numbers stand in files of the feature with margins."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def query(self, table: Table) -> Query:
+        """That of the file: the table's, with the labels that the file has."""
+
+    @abstractmethod
+    def file(self, files: Any, table: Table, level: str) -> Path:
+        """The file at a level, in the form of a table; `files` is the `UniverseDirectory` of the universe."""
+
+    @abstractmethod
+    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
+        """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
@@ -78,33 +77,3 @@ class ReleaseFacts:
     def polygons_file(self, level: str) -> Path:
         """The file of the polygons of a level."""
         return self.run.polygons(level)
-
-
-@runtime_checkable
-class Shown(Protocol):
-    """A fact that the report shows, where it says how numbers are estimated.
-
-    Attributes:
-        template: the package and the name of a template with the macro `estimated(view, level_title)`; the latter is
-            what a level is called for people.
-    """
-
-    template: tuple[str, str]
-
-    def view(self, facts: ReleaseFacts) -> object:
-        """What the macro is given."""
-
-
-@runtime_checkable
-class HasSection(Protocol):
-    """Keys of a feature with a section of their own on the report.
-
-    Attributes:
-        section: the package and the name of a template with the macros `contents()`, the entry in the list of contents,
-            and `section(view, level_title, level_titles)`; these say what one level, and several, are called.
-    """
-
-    section: ClassVar[tuple[str, str]]
-
-    def shown(self, facts: ReleaseFacts) -> object | None:
-        """What the section is given; None where there is none. ReleaseError where a file is damaged."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -108,14 +107,6 @@ def promises_of(job: Job) -> Promises:
     return job.once("promises", lambda: Promises.of(job.universes, job.links))
 
 
-@runtime_checkable
-class HasStatement(Protocol):
-    """What a feature says of every release, from its spec alone."""
-
-    def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
-        """What it is; InputError where it cannot be said."""
-
-
 def prepare_statements(job: Job) -> None:
     """Work out what a run will say; its promises are kept for those who write them.
 
@@ -141,5 +132,4 @@ def check_statements(spec: ReleaseSpec, universes: Sequence[Universe]) -> None:
 def _say(scope: ReleaseScope, promises: Promises) -> None:
     resources(scope)
     for one in scope.spec.of_features:
-        if isinstance(one, HasStatement):
-            one.check_statement(scope, promises)
+        one.check_statement(scope, promises)

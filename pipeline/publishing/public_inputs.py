@@ -23,7 +23,6 @@ from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.names import read_names
 from pipeline.inputs.polygons import Area, PolygonSource, fingerprint, read_areas, read_public_areas, write_areas
 from pipeline.inputs.public_input import (
-    HasInputs,
     InputScope,
     OpenedInputs,
     Part,
@@ -310,7 +309,7 @@ def inputs_of(spec: ReleaseSpec) -> tuple[PublicInput[Any], ...]:
     """All public inputs that a spec can have: the core's, and those of the features that it states."""
     found = list(PUBLIC_INPUTS)
     for part in spec.of_features:
-        for one in part.public_inputs() if isinstance(part, HasInputs) else ():
+        for one in part.public_inputs():
             found.insert(1 + [other.key for other in found].index(one.after), one)
     return tuple(found)
 

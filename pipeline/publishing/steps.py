@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
-
-import scipy.sparse as sp
+from typing import Self
 
 from pipeline.estimation.by_subtree import estimation_of
 from pipeline.estimation.draws import Draws
 from pipeline.estimation.margins import Margins
-from pipeline.estimation.together import EstimatesTogether, OneOfThem, SharedEstimation
+from pipeline.estimation.together import OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
@@ -24,78 +22,32 @@ from pipeline.execution.steps import Notes, Step
 from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.facts import release_facts
 from pipeline.metadata.products import DRAWS, ESTIMATES, MICRODATA, TABLES, ReleaseScope, resources
-from pipeline.model.link import LinkedTable, released_in_order, tables_of
+from pipeline.model.link import Link, released_in_order, tables_of
 from pipeline.model.universe import Universe
 from pipeline.publishing.answers import answer_steps, change_steps
 from pipeline.publishing.files import product_files
 from pipeline.publishing.promises import promises_of
-from pipeline.publishing.tables import PublishesOfTables, publish_microdata, publish_tables
+from pipeline.publishing.tables import publish_microdata, publish_tables
 from pipeline.storage.files import write_json
-
-
-@runtime_checkable
-class PublishesLinked(Protocol):
-    """A link of a feature from whose universes' tables something follows."""
-
-    @property
-    def of(self) -> str:
-        """See `Link.of`."""
-
-    def steps(self, job: Job, level: int) -> list[Step]:
-        """The steps that publish it, at a level, once the tables of both are written."""
-
-
-@runtime_checkable
-class WritesRecords(Protocol):
-    """A link by which records of both universes are written together, and tables of these."""
-
-    @property
-    def of(self) -> str:
-        """See `Link.of`."""
-
-    @property
-    def by(self) -> str:
-        """See `Link.by`."""
-
-    @property
-    def tables(self) -> Sequence[LinkedTable]:
-        """See `Link.tables`."""
-
-    @property
-    def records_step(self) -> str:
-        """What the step is called where no microdata are published."""
-
-    def write_records(self, job: Job, links: Sequence[Any], counts: sp.csr_array) -> None:
-        """Write the records of a universe and of those that it is linked with, and the tables of all links.
-
-        Args:
-            job: the run.
-            links: all of the universe, of this kind.
-            counts: the released histogram of the leaves of `of`, `(n, n_cells)`; those of `by` are written.
-
-        Raises:
-            ReleaseError: a released histogram is not there, or a file cannot be written.
-            SolverError: the records of a leaf do not go together; the message names it.
-        """
 
 
 def linked_steps(job: Job, universe: Universe) -> list[Step]:
     """The steps that publish what follows from the tables of a universe and of those that are released before it."""
-    links = [link for link in job.links if isinstance(link, PublishesLinked) and link.of == universe.name]
+    links = [link for link in job.links if link.of == universe.name]
     numbers = range(job.spine.n_levels)
     return [step for number in numbers for link in links for step in link.steps(job, number)]
 
 
-def linked_records(job: Job, universe: Universe) -> list[WritesRecords]:
+def linked_records(job: Job, universe: Universe) -> list[Link]:
     """The links by which a universe's records are written with others, in the order of these; none for most."""
-    own = [link for link in job.links if link.of == universe.name and isinstance(link, WritesRecords)]
+    own = [link for link in job.links if link.of == universe.name and link.members]
     order = [one.name for one in job.universes]
     return sorted(own, key=lambda link: order.index(link.by))
 
 
 def record_files(job: Job, universe: Universe) -> tuple[Path, ...]:
     """What is written with the records of a universe: those of others, which have none of their own, and tables."""
-    if any(link.by == universe.name and isinstance(link, WritesRecords) for link in job.links):
+    if any(link.by == universe.name and link.members for link in job.links):
         return ()
     links = linked_records(job, universe)
     names = [universe.name, *(link.by for link in links)]
@@ -186,12 +138,11 @@ class Publication:
     def _of_tables(self) -> list[Step]:
         """Of each level the step that writes its tables, and then those of what features publish beside them."""
         job, universe, steps = self.job, self.universe, []
-        parts = [part for part in job.spec.of_features if isinstance(part, PublishesOfTables)]
         for number, level in enumerate(job.spine.levels):
             if files := product_files(job, TABLES, universe=universe.name, level=level.name):
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), 0.4, files=files))
-                for part in parts:
+                for part in job.spec.of_features:
                     steps += part.table_steps(job, universe, number, self._own.margins)
         return steps
 
@@ -268,7 +219,7 @@ def publications(job: Job, between: Sequence[Step] = ()) -> tuple[Publication, .
         between: see `Publication`; of all universes.
     """
     together = job.universes[0].together
-    if together is not None and isinstance(together, EstimatesTogether):
+    if together is not None:
         shared = SharedEstimation(together.estimation(job), job.universes)
         ordered = sorted(job.universes, key=lambda universe: bool(universe.record_attributes))
         return tuple(Publication(job, universe, shared) for universe in ordered)
@@ -284,27 +235,9 @@ def last_that_draws(ordered: Sequence[Publication]) -> Publication | None:
 # -- what is made of all other files ----------------------------------------------------------------------------------
 
 
-@runtime_checkable
-class MadeLast(Protocol):
-    """What a feature makes of all other public files of a release, besides the manifest."""
-
-    def begin_areas(self, job: Job) -> None:
-        """Begin in other processes what follows from the areas alone, once the public inputs are written."""
-
-    def begin_tables(self, job: Job) -> None:
-        """Begin what follows from the published tables, which are all written."""
-
-    def last_steps(self, job: Job) -> list[Step]:
-        """The steps that write its files."""
-
-
-def _made_last(job: Job) -> list[MadeLast]:
-    return [one for one in job.spec.of_features if isinstance(one, MadeLast)]
-
-
 def begin_areas(job: Job) -> None:
     """Begin what follows from the areas alone, once the public inputs are written."""
-    for one in _made_last(job):
+    for one in job.spec.of_features:
         one.begin_areas(job)
 
 
@@ -313,12 +246,12 @@ def last_steps(job: Job) -> list[Step]:
     return [
         *change_steps(job),
         Step("package", partial(_describe, job), files=(job.run.package,)),
-        *(step for one in _made_last(job) for step in one.last_steps(job)),
+        *(step for one in job.spec.of_features for step in one.last_steps(job)),
     ]
 
 
 def _describe(job: Job) -> None:
-    for one in _made_last(job):
+    for one in job.spec.of_features:
         one.begin_tables(job)
     write_package(job)
     job.progress.advance(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.execution.job import Job
-from pipeline.execution.steps import Step
 from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, rows_at_once, write_table
@@ -33,21 +32,6 @@ class MarginSource(Protocol):
 
     def rule(self, table: Table, level: int) -> TableIntervals | None:
         """Those of one of `Universe.tabulated` at a level; None where there are no margins."""
-
-
-@runtime_checkable
-class PublishesOfTables(Protocol):
-    """Keys of a feature in published tables, with which files are published beside these."""
-
-    def table_steps(self, job: Job, universe: Universe, level: int, margins: MarginSource) -> list[Step]:
-        """The steps that write them for all tables of a universe at a level, once these are written.
-
-        Args:
-            job: the run.
-            universe: whose tables they are.
-            level: index of the level, 0 at the top.
-            margins: of error, of all that is `Universe.tabulated`.
-        """
 
 
 def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:

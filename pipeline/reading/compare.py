@@ -196,7 +196,7 @@ class Comparison:
             totalled = any(table.name in tables and table.query.size == 1 for table in both[0].universe.tables)
             if totalled or any(one.universe.measure.remark for one in both):
                 continue
-            left, right = (one.holding().query("total").at(level).loc[[geocode]] for one in both)
+            left, right = (Release(one).query("total").at(level).loc[[geocode]] for one in both)
             margin = None
             if not (self.same_measurements or self.one_series):
                 found = _margin_of_difference(left, right, ["total"])

@@ -13,7 +13,7 @@ from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading.margins import ends_column
-from pipeline.reading.numbers import Numbers
+from pipeline.reading.reader import Reader
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import Weights
@@ -67,20 +67,20 @@ class Places:
         inside: `(n_leaves,)` of each area.
     """
 
-    release: Numbers
+    release: Reader
     names: NDArray[np.str_]
     index: str
     level: int | None = None
     inside: tuple[NDArray[np.bool_], ...] = ()
 
     @classmethod
-    def at(cls, release: Numbers, level: str) -> Places:
+    def at(cls, release: Reader, level: str) -> Places:
         """The geounits of a level; InputError where there is none."""
         number = release.index_of(level)
         return cls(release, release.spine.levels[number].geocodes, "geocode", number)
 
     @classmethod
-    def over(cls, release: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
+    def over(cls, release: Reader, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
         """Areas, as `Question.over` takes them; InputError where a code is wrong."""
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
         if not named:
@@ -184,7 +184,7 @@ def ranks(places: Places, asked: Asked) -> pd.DataFrame:
     return places.frame(columns)
 
 
-def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+def differences(release: Reader, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
     """For each number: that of the first area, of the second, the difference, and the ends of its interval."""
     places = Places.over(release, {"first": first, "second": second})
     counts = places.counts(asked)
@@ -200,7 +200,7 @@ def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Se
     return pd.DataFrame(columns, index=pd.Index(list(asked.labels), name="number", dtype=object))
 
 
-def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+def compared(release: Reader, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
     """For each number of two areas: the difference, that of its shares, and the ratio, each with its 90 % interval.
 
     Returns:

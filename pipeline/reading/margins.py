@@ -6,9 +6,10 @@ rule by which published margins are made. The reader, which estimation stands on
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -44,30 +45,35 @@ def ends_column(values: NDArray[np.float64]) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(whole, unknown)
 
 
-class HalfWidths(Protocol):
+class HalfWidths(ABC):
     """Half the widths of the 90 % intervals of sums of cells, in whole persons.
 
     0 where a sum is exact, else 1 at least; NaN where the measurements do not determine it.
     """
 
+    @abstractmethod
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """`(n_geounits, size)`, of the answers that `groups` make, for every geounit of a level."""
 
+    @abstractmethod
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
 
+    @abstractmethod
     def estimate_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """`(size,)`: unbiased estimates of the answers for the leaves `(n_leaves,)` together, from the measurements.
 
         Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
         """
 
+    @abstractmethod
     def estimate_of_level(self, level: int, groups: Groups, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """`(n_geounits, size)`: unbiased estimates for every geounit of a level, where intervals are around them.
 
         These are numbers that non-negativity moves far. NaN for all others. `counts` are the released answers.
         """
 
+    @abstractmethod
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
 
@@ -75,12 +81,15 @@ class HalfWidths(Protocol):
         in areas above, and in an area whose parent and siblings are certain.
         """
 
+    @abstractmethod
     def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
         """`(size,)`, the same of the leaves `(n_leaves,)` together."""
 
+    @abstractmethod
     def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
         """Variances and covariances `(n_geounits, k)` of two weighted sums of cells, each with its partner."""
 
+    @abstractmethod
     def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
         """The same `(1, k)` of a weighted sum over leaves, with weights `(n_leaves,)`."""
 

@@ -18,7 +18,7 @@ from pipeline.model.schema import Schema
 from pipeline.reading import derived
 from pipeline.reading.derived import Asked, Places
 from pipeline.reading.margins import Ends, ends_column
-from pipeline.reading.numbers import Numbers
+from pipeline.reading.reader import Reader
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
 
 #: Column with the sum of all numbers of a row, where there are several.
@@ -36,7 +36,7 @@ class Question:
         conditions: how `where` was called, for people.
     """
 
-    release: Numbers
+    release: Reader
     query: Query
     allowed: tuple[NDArray[np.bool_], ...]
     conditions: tuple[str, ...] = field(default=())

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -24,15 +23,12 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.model.area_names import AreaNames, folded
 from pipeline.model.labels import Labels
 from pipeline.model.link import LinkedTable, counted_by, tables_of
-from pipeline.model.query import Query, terms_of
+from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
-from pipeline.reading.numbers import Numbers
-from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
-from pipeline.release.layout import UniverseDirectory
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.tables import read_table
 
@@ -165,66 +161,6 @@ def open_reader(folder: Path | str) -> Reader:
     return Reader(release, release.universes[0])
 
 
-@runtime_checkable
-class HasMeans(Protocol):
-    """A link of a companion of which sums and means are published."""
-
-    def means(
-        self, release: PublishedRelease, table: str, level: str, geocodes: NDArray[np.str_]
-    ) -> Iterator[tuple[str, NDArray[np.generic]]]:
-        """The columns of a table at a level, by their names; NaN for what is null in the file.
-
-        Args:
-            release: whose file is read.
-            table: of the companion, published at the level.
-            level: of the spine.
-            geocodes: of its geounits.
-
-        Raises:
-            ReleaseError: the file is missing, damaged or changed, or is of other geounits.
-        """
-
-
-@runtime_checkable
-class TabulatedOtherwise(Protocol):
-    """What a feature states of a table whose numbers are published in a file of their own, as others."""
-
-    def query(self, table: Table) -> Query:
-        """That of the file: the table's, with the labels that the file has."""
-
-    def file(self, files: UniverseDirectory, table: Table, level: str) -> Path:
-        """The file at a level, in the form of a table."""
-
-    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
-        """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
-
-
-class AverageSizes(Protocol):
-    """Average sizes of the households of a companion, each with its interval."""
-
-    @property
-    def companion(self) -> str:
-        """Whose records are the households."""
-
-    def at(self, level: str) -> pd.DataFrame:
-        """Of every geounit of a level; see `Release.household_sizes`."""
-
-    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], households: Numbers) -> pd.DataFrame:
-        """Of areas; see `Release.household_sizes_over`. `households` are the numbers of the companion."""
-
-
-@runtime_checkable
-class HasSizes(Protocol):
-    """A link by which the households of a companion have an average size."""
-
-    @property
-    def by(self) -> str:
-        """See `Link.by`: the companion."""
-
-    def sizes_of(self, release: PublishedRelease, of: Numbers) -> AverageSizes:
-        """Of a release, with the numbers of the persons; InputError where the link does not tell who lives in them."""
-
-
 class Reader:
     """One universe of a finished release; `open_reader` gives the release's own, `companion` the others.
 
@@ -308,15 +244,7 @@ class Reader:
     @property
     def joined(self) -> tuple[str, ...]:
         """The companions whose records are the households that its own live in."""
-        return tuple(
-            link.by for link in self.published.links if link.of == self.universe.name and isinstance(link, HasSizes)
-        )
-
-    def query(self, text: str) -> Question:
-        """See `pipeline.reading.release.Release.query`."""
-        home = self.holding(terms_of(text))
-        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
-        return Question(home, Query.parse(text, home.schema), everybody)
+        return tuple(link.by for link in self.published.links if link.of == self.universe.name and link.members)
 
     def holding(self, terms: Collection[str] = (), table: str = "") -> Reader:
         """The universe that has some attributes, or a table: another one where it is estimated together with others.
@@ -357,12 +285,9 @@ class Reader:
         wanted = (self.spec.report.language or "") if language is None else language
         return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
 
-    def are_those_of(self, other: Numbers) -> bool:
-        """See `Numbers.are_those_of`."""
-        return isinstance(other, Reader) and (self.manifest, self.universe.name) == (
-            other.manifest,
-            other.universe.name,
-        )
+    def are_those_of(self, other: Reader) -> bool:
+        """Whether another's numbers are the same, of one universe of one release."""
+        return (self.manifest, self.universe.name) == (other.manifest, other.universe.name)
 
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
@@ -417,9 +342,8 @@ class Reader:
             yield table.query, np.arange(table.query.size), self.files.table(table.name, level)
         for table in tables:
             for fact in table.facts:
-                if isinstance(fact, TabulatedOtherwise):
-                    for query, columns in fact.answers_in_file(table):
-                        yield query, columns, fact.file(self.files, table, level)
+                for query, columns in fact.answers_in_file(table):
+                    yield query, columns, fact.file(self.files, table, level)
 
     def table_called(self, name: str) -> Table:
         """The published table of that name; InputError where there is none."""

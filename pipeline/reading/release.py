@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.model.labels import beside, listed
-from pipeline.model.query import Query
+from pipeline.model.link import Link
+from pipeline.model.query import Query, terms_of
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.margins import ends_column
 from pipeline.reading.question import Question
-from pipeline.reading.reader import AverageSizes, HasMeans, HasSizes, Reader, TabulatedOtherwise, open_reader
+from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 
@@ -173,7 +174,9 @@ class Release:
         Raises:
             InputError: it names what the schema does not have.
         """
-        return self._reader.query(text)
+        home = self._reader.holding(terms_of(text))
+        everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
+        return Question(home, Query.parse(text, home.schema), everybody)
 
     def names(self, level: str, language: str | None = None) -> pd.Series[str]:
         """The names of a level's geounits, by geocode; where the level has none, the geocodes themselves.
@@ -210,7 +213,7 @@ class Release:
         table = self._reader.published_table(name, level)
         path, query = self._reader.files.table(name, level), table.query
         if cumulative:
-            fact = next((fact for fact in table.facts if isinstance(fact, TabulatedOtherwise)), None)
+            fact = next(iter(table.facts), None)
             if fact is None:
                 raise InputError(
                     f"{self.name}: table {name!r} is not published cumulatively; its spec would say cumulative = true"
@@ -284,9 +287,7 @@ class Release:
             InputError: this holds no amount, or has no such table at the level.
         """
         number, universe = self._reader.index_of(level), self._reader.universe
-        links = [
-            link for link in self._reader.published.links if isinstance(link, HasMeans) and link.of == universe.name
-        ]
+        links = [link for link in self._reader.published.links if link.same_records and link.of == universe.name]
         if not links:
             raise InputError(
                 f"{self.name}: means: {universe.name or 'the release itself'} holds counts and no amounts; name a "
@@ -318,7 +319,7 @@ class Release:
         Raises:
             InputError: there is no such level, or no average household size.
         """
-        return self._sizes(companion).at(level)
+        return self._joined(companion).sizes_at(self._reader.published, self._reader.main, level)
 
     def household_sizes_over(
         self, areas: Sequence[str] | Mapping[str, Sequence[str]], companion: str = ""
@@ -331,8 +332,8 @@ class Release:
         Raises:
             InputError: as above, or a geocode is not in the release, or counts twice in one area.
         """
-        sizes = self._sizes(companion)
-        return sizes.over(areas, self._reader.main.companion(sizes.companion))
+        link, main = self._joined(companion), self._reader.main
+        return link.sizes_over(self._reader.published, main, main.companion(link.by), areas)
 
     def exact_table(self, name: str, level: str) -> pd.DataFrame:
         """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.
@@ -346,9 +347,9 @@ class Release:
         codes = self._reader.spine.levels[number].geocodes.astype(object)
         return pd.DataFrame(exact, columns=list(query.answer_labels()), index=pd.Index(codes, name="geocode"))
 
-    def _sizes(self, companion: str) -> AverageSizes:
+    def _joined(self, companion: str) -> Link:
         own, main = companion or self._reader.universe.name, self._reader.main
-        joined = {link.by: link for link in self._reader.published.links if isinstance(link, HasSizes)}
+        joined = {link.by: link for link in self._reader.published.links if link.members}
         if not own and len(joined) == 1:
             (own,) = joined
         if own not in joined:
@@ -357,7 +358,7 @@ class Release:
                 f"{main.name}: average household size: {found}; the companions with a [[join]] are "
                 f"{', '.join(joined) or 'none'}"
             )
-        return joined[own].sizes_of(self._reader.published, main)
+        return joined[own]
 
     def _facts(self) -> list[tuple[str, str]]:
         reader, labels = self._reader, self._reader.labels

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.cost.limits import check_possible
@@ -243,14 +242,6 @@ def _placed(source: str, check: Callable[[], object]) -> object:
         raise type(error)("\n".join(begun)) from None
 
 
-@runtime_checkable
-class HasChecks(Protocol):
-    """A link of which something can be checked before any file is read."""
-
-    def checks(self) -> Sequence[Callable[[], object]]:
-        """The checks, each of which raises InputError if it fails."""
-
-
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
     """The checks of a universe of a spec that can be made before any file is read.
 
@@ -270,7 +261,7 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
         partial(privacy_statement, universe),
         *tables,
     ]
-    checks += [check for link in links if isinstance(link, HasChecks) for check in link.checks()]
+    checks += [check for link in links for check in link.checks()]
     return [partial(_placed, spec.source, check) for check in checks]
 
 

@@ -32,7 +32,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.run import ReleaseRun
-from pipeline.runs.decided import DecidedFirst
 from pipeline.runs.open_public import PublicSide, open_published
 from pipeline.runs.record_sources import refuse_other_run
 from pipeline.runs.run import Measuring
@@ -269,11 +268,7 @@ class _Again(Measuring):
 def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: PublicSide, measured: Repeating) -> None:
     """Draw again what the spec was decided from; InputError where something else follows from records and key."""
     for part in public.spec.of_features:
-        asked = (
-            part.redrawn(public.spec, public.universes, public.spine, again, run)
-            if isinstance(part, DecidedFirst)
-            else None
-        )
+        asked = part.redrawn(public.spec, public.universes, public.spine, again, run)
         if asked is None:
             continue
         found = measured.question(asked[0])

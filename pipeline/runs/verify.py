@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -20,7 +20,7 @@ from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
-from pipeline.inputs.public_input import InputScope, OfRelease
+from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
@@ -36,19 +36,9 @@ from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.run import ReleaseRun, Source
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
-from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import sha256_file
 from pipeline.storage.temporary import temporary_folder
-
-
-@runtime_checkable
-class Verified(Protocol):
-    """Keys of a feature of which a published spec states what follows from other keys."""
-
-    def problems(self, spec: ReleaseSpec) -> list[str]:
-        """What does not follow, a sentence each; empty if all does."""
-
 
 #: Fields of a manifest that no public file implies, so that their form is all that is compared; all but the last are
 #: compared by an audit with the key and the ledger.
@@ -91,10 +81,11 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress, central:
 
 def _differences_from(origin: Path, scope: InputScope, run: RunDirectory, status: str) -> list[str]:
     """What differs between another release and what was taken from it; InputError where nothing was."""
-    taken = [one for one in inputs_of(scope.spec) if isinstance(one, OfRelease)]
+    found = [one.differences(scope, run, origin, status) for one in inputs_of(scope.spec)]
+    taken = [problems for problems in found if problems is not None]
     if not taken:
         raise InputError(f"--central: {run.root} uses no central release")
-    return [problem for one in taken for problem in one.differences(scope, run, origin, status)]
+    return [problem for problems in taken for problem in problems]
 
 
 @contextmanager
@@ -148,10 +139,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job)
     problems += [
-        f"public/manifest.json: spec: {problem}"
-        for part in job.spec.of_features
-        if isinstance(part, Verified)
-        for problem in part.problems(job.spec)
+        f"public/manifest.json: spec: {problem}" for part in job.spec.of_features for problem in part.problems(job.spec)
     ]
     problems += manifest_problems(job, manifest) + update_problems(job, manifest)
     scope, official = InputScope(job.spec, job.universes, job.spine), manifest.status == "official"

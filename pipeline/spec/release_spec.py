@@ -6,17 +6,17 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
-from pipeline.model.about import LINES, About, Period
+from pipeline.model.about import LINES, About
 from pipeline.model.labels import Labels
 from pipeline.model.link import Link, StatedLinks, links_of_measures
-from pipeline.model.together import Together
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Misfit, Name, NamedTable, check_name
+from pipeline.spec.kind import Kind
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_nul, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
@@ -38,55 +38,6 @@ from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
-
-
-@runtime_checkable
-class NotesApart(Protocol):
-    """Keys of a feature with which parts of a release outside of its own universe may not go."""
-
-    def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
-        """Note those that do not."""
-
-
-@runtime_checkable
-class OfPeriod(Protocol):
-    """Keys of a feature by which the counts of a release are those of a period."""
-
-    def counted_in(self) -> Period | None:
-        """Which one; None where the spec is that of several."""
-
-
-@runtime_checkable
-class StatesTogether(Protocol):
-    """Keys of a feature by which the universes of a release are estimated together."""
-
-    def together(self, universes: Sequence[Universe]) -> Together | None:
-        """What they state of all universes, the release's own first; None where they state nothing."""
-
-
-@runtime_checkable
-class HasChosen(Protocol):
-    """Keys of a feature in a companion, of which a question may have chosen one, `between`."""
-
-    @property
-    def chosen(self) -> ChosenSection | None:
-        """The answer; None where the end is stated."""
-
-
-@runtime_checkable
-class StatesLinks(Protocol):
-    """Keys of a feature by which some universes are released before others, which are known by them."""
-
-    def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedLinks:
-        """What they state of the universes that could be resolved; what does not fit is noted with its key."""
-
-
-@runtime_checkable
-class PublishedResolved(Protocol):
-    """Keys of a feature that the spec of a release has otherwise than they are stated."""
-
-    def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
-        """Those that it has, as resolved, in the form of `public_dict`; errors as `ReleaseSpec.universes`."""
 
 
 class ReleaseSpec(UniverseSections):
@@ -119,7 +70,7 @@ class ReleaseSpec(UniverseSections):
     )
     _source: str = PrivateAttr(default="spec")
     _update: UpdateSection | None = PrivateAttr(default=None)
-    _always: Mapping[str, object] = PrivateAttr(default={})
+    _always: Mapping[str, Kind] = PrivateAttr(default={})
 
     @property
     def source(self) -> str:
@@ -127,7 +78,7 @@ class ReleaseSpec(UniverseSections):
         return self._source
 
     @property
-    def of_features(self) -> tuple[object, ...]:
+    def of_features(self) -> tuple[Kind, ...]:
         """What it states of features, of those in companions and tables once each, and what every release has."""
         of_companions = [part for companion in self.companions.values() for part in companion.parts]
         of_tables = [part for *_, table in self.stated_tables() for part in table.parts]
@@ -143,12 +94,7 @@ class ReleaseSpec(UniverseSections):
     @property
     def chosen_ends(self) -> Mapping[str, ChosenSection]:
         """Companion -> the answer to a question that chose one of its keys; none of most."""
-        stated = {
-            name: part.chosen
-            for name, companion in self.companions.items()
-            for part in companion.parts
-            if isinstance(part, HasChosen)
-        }
+        stated = {name: part.chosen_end() for name, companion in self.companions.items() for part in companion.parts}
         return {name: chosen for name, chosen in stated.items() if chosen is not None}
 
     def as_released(self, files: Collection[str]) -> ReleaseSpec:
@@ -194,7 +140,7 @@ class ReleaseSpec(UniverseSections):
 
     def stated_links(self) -> tuple[StatedLinks, ...]:
         """What features state of links between its universes; errors as `universes`."""
-        stated = any(isinstance(part, StatesLinks) for part in self.of_features)
+        stated = any(part.states_links for part in self.of_features)
         return self._resolved_parts()[1] if stated else ()
 
     def links(self, universes: Sequence[Universe] | None = None) -> tuple[Link, ...]:
@@ -234,20 +180,19 @@ class ReleaseSpec(UniverseSections):
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))
         for part in self.of_features:
-            if isinstance(part, NotesApart):
-                part.note_apart(self, problems)
-        links = []
+            part.note_apart(self, problems)
+        links: list[StatedLinks] = []
         for part in self.of_features:
-            if isinstance(part, StatesLinks):
-                links.append(part.stated_links(self, universes, problems))
-                universes = links[-1].universes
+            if (stated := part.stated_links(self, universes, problems)) is not None:
+                links.append(stated)
+                universes = stated.universes
         problems.raise_if_any()
         return self._together(universes), tuple(links)
 
     def _together(self, universes: tuple[Universe, ...]) -> tuple[Universe, ...]:
         """The universes, with what features state of them together."""
         for part in self.of_features:
-            if isinstance(part, StatesTogether) and (together := part.together(universes)) is not None:
+            if (together := part.together(universes)) is not None:
                 own, *others = (replace(one, together=together) for one in universes)
                 if (earlier := together.earlier) is not None:
                     own = replace(own, earlier=earlier, budget=own.budget + earlier.cost)
@@ -294,7 +239,7 @@ class ReleaseSpec(UniverseSections):
         """What the release says of itself to people."""
         stated = self.report
         texts = {key: getattr(stated, key) or "" for key in LINES}
-        periods = [period for part in self.of_features if isinstance(part, OfPeriod) if (period := part.counted_in())]
+        periods = [period for part in self.of_features if (period := part.counted_in())]
         return About(
             **texts,
             notes=stated.notes or (),
@@ -322,10 +267,10 @@ class ReleaseSpec(UniverseSections):
         ]
         content = encode_universe(self, main)
         for part in self.parts:
-            resolved = isinstance(part, PublishedResolved)
-            for key in keys_of(type(part)) if resolved or not part.is_published else ():
+            resolved = part.published(self)
+            for key in keys_of(type(part)) if resolved is not None or not part.is_published else ():
                 content.pop(key, None)
-            content |= part.published(self) if isinstance(part, PublishedResolved) else {}
+            content |= resolved or {}
         if self._update is not None:
             content["update"] = encode(self._update)
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
 from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import Strategy
-from pipeline.model.universe import Bound, PublicFact, Table, TableFact, Universe
+from pipeline.model.universe import Bound, PublicFact, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.release.layout import query_file_name
@@ -41,48 +41,6 @@ TAKEN_COLUMNS = ("geocode", "count")
 MOST_CELLS = 1 << 24
 
 
-@runtime_checkable
-class StatesFacts(Protocol):
-    """Keys of a feature that say something of the release's own universe."""
-
-    def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[PublicFact, ...]:
-        """What they say.
-
-        Args:
-            schema: of the universe.
-            level_names: of the spine, top first.
-            problems: of the slot that the keys are in; whatever does not fit is noted.
-        """
-
-
-@runtime_checkable
-class PlacesUniverse(Protocol):
-    """Keys of a feature that make of the release's own universe one of its kind, such as a period of a series."""
-
-    def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
-        """The universe as it is then.
-
-        Args:
-            universe: as all other keys state it.
-            sections: of the release.
-            problems: of the slot that the keys are in; whatever does not fit is noted.
-        """
-
-
-@runtime_checkable
-class StatesOfTable(Protocol):
-    """Keys of a feature in a published table."""
-
-    def of_table(self, query: Query, schema: Schema, problems: Problems) -> TableFact | None:
-        """What they say of it; None where they say nothing, or problems were noted.
-
-        Args:
-            query: of the table.
-            schema: of its universe.
-            problems: of the table; whatever does not fit is noted.
-        """
-
-
 @dataclass(frozen=True)
 class SourceScope:
     """What is known of a universe when it is resolved where its noisy numbers are from.
@@ -102,14 +60,6 @@ class SourceScope:
     problems: Problems
 
 
-@runtime_checkable
-class StatesSource(Protocol):
-    """Keys of a feature by which the noisy numbers of the release's own universe are not noise that the run draws."""
-
-    def source(self, scope: SourceScope) -> Source | None:
-        """Where they are from; None where problems were noted."""
-
-
 @dataclass(frozen=True)
 class MeasureScope:
     """What is known of a universe when it is resolved what its records add to their cells.
@@ -127,27 +77,6 @@ class MeasureScope:
     privacy: PrivacySection
     own_privacy: PrivacySection | CompanionPrivacySection
     problems: Problems
-
-
-@runtime_checkable
-class StatesMeasure(Protocol):
-    """Keys of a feature in the release or a companion, which say what each record adds to its cell."""
-
-    @property
-    def named_by(self) -> str:
-        """The key that says so; "" where none does, and records count one each."""
-
-    def measure(self) -> Measure:
-        """What each record adds."""
-
-    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
-        """The schema as records are read by it; whatever of it does not go with the measure is noted."""
-
-    def records(self, scope: MeasureScope) -> RecordSource | None:
-        """The records, as they are read; whatever else of the universe does not go with the measure is noted.
-
-        None where the spec does not name them.
-        """
 
 
 @dataclass(frozen=True)
@@ -235,15 +164,14 @@ class UniverseResolver:
             return None
         for slot, stated in context.parts.items():
             for part in stated:
-                if isinstance(part, PlacesUniverse):
-                    universe = part.placed(universe, sections, self.problems.at(slot))
+                universe = part.placed(universe, sections, self.problems.at(slot))
         return universe if len(self.problems.lines) == before else None
 
     @property
-    def _measuring(self) -> tuple[StatesMeasure, MeasureScope] | None:
+    def _measuring(self) -> tuple[FeatureKeys, MeasureScope] | None:
         """What states the universe's measure, and what it is asked with; None where records count one each."""
         context, stated = self.context, self.sections.parts
-        found = next((part for part in stated if isinstance(part, StatesMeasure) and part.named_by), None)
+        found = next((part for part in stated if part.named_by), None)
         if found is None:
             return None
         return found, MeasureScope(self.sections, context.own, context.privacy, context.own_privacy, self.problems)
@@ -369,7 +297,7 @@ def _source(context: UniverseContext, scope: SourceScope) -> Source:
     local = framework == "local"
     if local and context.name:
         return OWN_NOISE  # which is noted for the whole spec
-    stated = [part for parts in context.parts.values() for part in parts if isinstance(part, StatesSource)]
+    stated = [part for parts in context.parts.values() for part in parts if part.states_source]
     if local and not stated:
         problems.add("collect", 'missing; with privacy.framework = "local", say how answers were randomised')
     elif stated and not local:
@@ -390,7 +318,6 @@ def _facts(
         fact
         for slot, stated in parts.items()
         for part in stated
-        if isinstance(part, StatesFacts)
         for fact in part.facts(schema, level_names, problems.at(slot))
     )
 
@@ -521,11 +448,7 @@ def _tables(
                 needed = "a query of one attribute with several values is needed"
                 table_problems.add("median", f"found {query.name!r}; {needed}")
             within = tuple(level for level in level_names if level in levels)
-            stated = (
-                part.of_table(query, schema, table_problems)
-                for part in section.parts
-                if isinstance(part, StatesOfTable)
-            )
+            stated = (part.of_table(query, schema, table_problems) for part in section.parts)
             facts = tuple(fact for fact in stated if fact is not None)
             tables.append(Table(name, query, within, section.median, facts))
     return tuple(tables)

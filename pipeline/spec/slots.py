@@ -15,17 +15,13 @@ from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, Validati
 from pydantic.fields import FieldInfo
 
 from pipeline.spec.fields import Section
+from pipeline.spec.kind import Kind
 
 F = TypeVar("F", bound="FeatureKeys")
 
 
-class FeatureKeys(Section):
-    """Keys that a feature adds to a section of the core.
-
-    What a spec states of them is asked by protocols of those who use it. A spec asks what universes are of and have in
-    common (`pipeline.spec.resolve`, `pipeline.spec.release_spec`), a release its public inputs and files
-    (`pipeline.inputs.public_input.HasInputs`, `pipeline.metadata.products.HasProducts`), a run what is decided before
-    it (`pipeline.runs.decided.DecidedFirst`), the report its sections (`pipeline.pages.facts.HasSection`).
+class FeatureKeys(Section, Kind):
+    """Keys that a feature adds to a section of the core; what they mean is asked as of every kind.
 
     Attributes:
         slot: of the section.
@@ -57,18 +53,17 @@ class Slots:
     Attributes:
         filled: the keys of features that are installed.
         missing: slot and key, "postprocess.shares" -> the feature that they are of, which is not.
-        always: file that every release has of an installed feature, whatever its spec states -> what comes with it,
-            asked by protocols as keys are.
+        always: file that every release has of an installed feature, whatever its spec states -> what comes with it.
         unwritten: the same of features that are not installed -> the feature.
     """
 
     filled: tuple[type[FeatureKeys], ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
-    always: Mapping[str, object] = field(default_factory=dict)
+    always: Mapping[str, Kind] = field(default_factory=dict)
     unwritten: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def features(self) -> tuple[object, ...]:
+    def features(self) -> tuple[Kind | type[Kind], ...]:
         """All that is installed: keys, and what comes with every release."""
         return (*self.filled, *self.always.values())
 

@@ -179,15 +179,15 @@ def _show_changes(opened: Reader, release: Path, change: str, options: QueryOpti
 
 def _answer(opened: Reader, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """The numbers with their margins and, for text, which of them are certain."""
-    if options.table is not None:
-        from pipeline.reading.release import Release
+    from pipeline.reading.release import Release
 
+    if options.table is not None:
         release, level = Release(opened), str(options.at)
         if options.table in release.household_tables:
             return release.household_table(options.table, level), None
         exact = release.exact_table(options.table, level) if options.is_text else None
         return release.table(options.table, level), exact
-    selection = opened.query(str(options.question)).where(**_conditions(options.where))
+    selection = Release(opened).query(str(options.question)).where(**_conditions(options.where))
     if options.at is not None:
         return selection.at(options.at), selection.exact_at(options.at) if options.is_text else None
     named = _areas(opened, options.area, options.areas)
@@ -197,8 +197,9 @@ def _answer(opened: Reader, options: QueryOptions) -> tuple[pd.DataFrame, pd.Dat
 def _derived(opened: Reader, options: QueryOptions) -> pd.DataFrame:
     """What `--show` asks for, with the ends of its intervals."""
     from pipeline.errors import InputError
+    from pipeline.reading.release import Release
 
-    selection = opened.query(str(options.question)).where(**_conditions(options.where))
+    selection = Release(opened).query(str(options.question)).where(**_conditions(options.where))
     level, show = options.at, options.show
     if level is not None and show is not Show.difference:
         return {

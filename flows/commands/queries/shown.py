@@ -288,7 +288,9 @@ def _said_of(
         return ["figure"], alone
     if options.question is None:
         return ["number"], alone
-    query = opened.query(options.question).query
+    from pipeline.reading.release import Release
+
+    query = Release(opened).query(options.question).query
     values = zip(*(query.labels_of(term).tolist() for term in query.terms), strict=True)
     of_label = dict(zip(query.answer_labels(), values, strict=False))
     if query.terms and all(label in of_label for label in labels):
@@ -327,7 +329,9 @@ def _titles(opened: Reader, options: QueryOptions) -> dict[str, str]:
     if options.table is not None:
         query = next(table.query for table in opened.universe.tables if table.name == options.table)
     else:
-        query = opened.query(str(options.question)).query
+        from pipeline.reading.release import Release
+
+        query = Release(opened).query(str(options.question)).query
     titles = opened.labels.columns(query)
     return _cumulative(titles) if options.show is Show.cumulative else titles
 

@@ -35,6 +35,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.reader import Reader, open_reader
+from pipeline.reading.release import Release
 from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.spec.release_spec import parse_spec
@@ -70,7 +71,7 @@ def test_errors_come_from_the_published_intervals(public: Path) -> None:
 def test_thresholds_use_the_margin(public: Path) -> None:
     data = json.loads(printed("fitness", public, "--threshold", "60", "--at", "tract", "--json"))["thresholds"]
     assert [(one["people"], one["level"]) for one in data] == [(60, "tract")]
-    numbers = open_reader(public).query("total").at("tract")
+    numbers = Release(open_reader(public)).query("total").at("tract")
     spread = numbers["total:moe90"] / NORMAL_QUANTILE
     gap = (numbers["total"] - 59.5).abs()
     wrong = np.where(spread > 0, norm.sf(gap / spread.where(spread > 0, 1)), 0)

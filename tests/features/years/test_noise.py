@@ -23,7 +23,7 @@ from features.years.design import Design, mixed_again, triangular, unmixed
 from features.years.series import MixedPeriods, counts_variance, found
 from geography.errors import InputError
 from geography.spine import Level, Spine
-from pipeline.confidential.measure import measure_level
+from pipeline.confidential.measure import Carried, measure_level
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
@@ -85,7 +85,8 @@ def _measured_periods(folder: Path, design: Design, rho: Fraction, truths: Seque
         write_histogram(*place, sp.csr_array(truth), private=True)
         before = cast("tuple[InSeries, ...]", tuple(SimpleNamespace(run=one, unchanged=unchecked) for one in runs))
         known = tuple(sp.csr_array(one) for one in truths[:t])
-        carried = CarriedPeriods(design.rows[t], before, known, LEVEL, level.geocodes)
+        row = design.rows[t]
+        carried = Carried(row[-1], CarriedPeriods(row, before, known, LEVEL, level.geocodes).answers)
         with Workers(1) as workers:
             job = Job(run, spec, (universe,), Spine((level,)), workers, Silent())
             measure_level(job, KEY, f"records of {t}", universe, LEVEL, carried)

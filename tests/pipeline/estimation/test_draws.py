@@ -127,6 +127,6 @@ def test_estimates_of_a_finished_release_are_those_that_it_publishes(town: Path)
     leaves = release.spine.leaf_level
     assert np.abs(found[np.argsort(leaves.geocodes)] - estimates(town, leaves.name, "detail")).max() < 0.001
     inside = np.arange(release.spine.n_leaves) % 3 > 0
-    groups = release.query("sex").query.groups
-    expected = release.query("sex").query.answer(found[inside]).sum(axis=0)
+    groups = Release(release).query("sex").query.groups
+    expected = Release(release).query("sex").query.answer(found[inside]).sum(axis=0)
     assert np.allclose(release.half_widths.estimate_of_area(inside, groups), expected)
