@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
@@ -30,6 +27,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.verify import verify_release
+from postprocess.arrays import FloatArray
 
 #: The heading of its findings.
 GROUP = "independent"
@@ -133,7 +131,7 @@ def noise_findings(root: Path) -> Iterator[Finding]:
     except FormError as error:
         yield certain("release", "noise found", "measurements", [str(error)])
         return
-    scores, spreads, problems = dict[str, NDArray[np.float64]](), [1.0], list[str]()
+    scores, spreads, problems = dict[str, FloatArray](), [1.0], list[str]()
     for seed, (name, mechanism, scale, residuals) in enumerate(parts):
         gaussian = mechanism == "discrete_gaussian"
         noise = NoiseSpec("discrete_gaussian" if gaussian else "discrete_laplace", scale)

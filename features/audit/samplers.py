@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from features.audit.exact_noise import probabilities, reach_of, rescaled
@@ -20,6 +19,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from postprocess.arrays import FloatArray, IntArray
 
 _POOLED = 100.0  # least expected count of a class of the chi-square test
 _SLOPE_POOLED = 1000.0  # of the regression of logarithms, whose bias is 1 / (2 expected)
@@ -35,7 +35,7 @@ class Counted:
         chances: `(m,)`, its probability.
     """
 
-    def __init__(self, draws: NDArray[np.int64], spec: NoiseSpec) -> None:
+    def __init__(self, draws: IntArray, spec: NoiseSpec) -> None:
         largest = max(reach_of(spec), int(np.abs(draws).max(initial=0))) + 1
         self.spec = spec
         self.size = draws.size
@@ -43,7 +43,7 @@ class Counted:
         self.observed = np.bincount(draws + largest, minlength=2 * largest + 1)
         self.chances = probabilities(spec, largest)
 
-    def classes(self, least: float) -> NDArray[np.int64]:
+    def classes(self, least: float) -> IntArray:
         """`(m,)` number of each outcome's class: runs of outcomes, each expected about `least` times or more."""
         expected = self.chances * self.size
         before = np.cumsum(expected) - expected
@@ -93,7 +93,7 @@ def tails(draws: Counted) -> float:
     return _binomial(int(draws.observed[outside].sum()), draws.size, float(draws.chances[outside].sum()))
 
 
-def pooled_pearson(observed: NDArray[np.float64] | NDArray[np.int64], expected: NDArray[np.float64]) -> float:
+def pooled_pearson(observed: FloatArray | IntArray, expected: FloatArray) -> float:
     """Pearson's p value; 1 where there is a single class."""
     if len(expected) < 2:
         return 1.0
@@ -115,9 +115,9 @@ TESTS: Final[Mapping[str, _Test]] = MappingProxyType(
 )
 
 
-def _sums(values: NDArray[np.float64] | NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sums(values: FloatArray | IntArray, group: IntArray) -> FloatArray:
     """Sums by group, without the groups that do not occur."""
-    sums: NDArray[np.float64] = np.bincount(group, weights=values).astype(np.float64)
+    sums: FloatArray = np.bincount(group, weights=values).astype(np.float64)
     return sums[np.unique(group)]
 
 
@@ -126,7 +126,7 @@ def _binomial(observed: int, size: int, chance: float) -> float:
 
 
 #: Noise of a distribution under a stream key: (spec, stream key, count) -> `(count,)`.
-Draw = Callable[[NoiseSpec, bytes, int], NDArray[np.int64]]
+Draw = Callable[[NoiseSpec, bytes, int], IntArray]
 
 #: Factors on the standard deviation that every test has to notice.
 ARMS: Final = (Fraction(95, 100), Fraction(105, 100))
@@ -160,7 +160,7 @@ FULL: Final = Extent(
 QUICK: Final = Extent(draws=500_000, gaussians=_fractions("1/4", "19/10", "10000"), laplaces=_fractions("1", "70"))
 
 
-def installed_draw(spec: NoiseSpec, stream_key: bytes, count: int) -> NDArray[np.int64]:
+def installed_draw(spec: NoiseSpec, stream_key: bytes, count: int) -> IntArray:
     """Draws of the sampler that releases use."""
     return noise.sampler_for(spec).draw(stream_key, 0, count)
 

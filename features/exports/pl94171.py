@@ -40,6 +40,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import CsvFiles
+from postprocess.arrays import IntArray
 
 #: Geounits worked on at a time.
 _AT_ONCE = 20_000
@@ -59,7 +60,7 @@ def column_names(table: str) -> tuple[str, ...]:
     return tuple(f"{table[0]}{int(table[1:]):03d}{number:04d}" for number in range(1, LINES[table] + 1))
 
 
-def _race_groups() -> NDArray[np.int64]:
+def _race_groups() -> IntArray:
     """`(71, 63)` of 0 and 1: which of the 63 combinations each column of table P1 counts."""
     groups = np.zeros((LINES["P1"], len(RACES)), dtype=np.int64)
     groups[list(race_lines()), range(len(RACES))] = 1
@@ -71,7 +72,7 @@ def _race_groups() -> NDArray[np.int64]:
 _P1 = _race_groups()
 
 
-def value_order(attribute: Attribute, labels: Sequence[str]) -> NDArray[np.int64]:
+def value_order(attribute: Attribute, labels: Sequence[str]) -> IntArray:
     """The attribute's value numbers in the order of `labels`: by label where it has these labels, else as they stand.
 
     Raises:
@@ -93,7 +94,7 @@ class _Cube:
 
     query: Query
     axes: tuple[int, ...]
-    orders: tuple[NDArray[np.int64], ...]
+    orders: tuple[IntArray, ...]
 
     @classmethod
     def of(cls, schema: Schema, attributes: Sequence[tuple[str, Sequence[str]]]) -> _Cube:
@@ -107,7 +108,7 @@ class _Cube:
             tuple(value_order(by_name[name], labels) for name, labels in attributes),
         )
 
-    def counts(self, histograms: sp.csr_array) -> NDArray[np.int64]:
+    def counts(self, histograms: sp.csr_array) -> IntArray:
         """`(n, size, size, ...)` in the order that the attributes were given in."""
         sizes = [size for size in self.query.sizes if size > 1] or [1]
         shape = [len(histograms.indptr) - 1, *sizes]
@@ -173,10 +174,10 @@ class CensusTables:
         others = [source[0] for source in (self.quarters, self.units) if source is not None and source[0]]
         return ("", *dict.fromkeys(others))
 
-    def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, NDArray[np.int64]]:
+    def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, IntArray]:
         """Every table `(n, columns)` for the geounits whose histograms are given, by universe."""
         cube = self.race.counts(histograms[""])
-        counts_of: dict[str, NDArray[np.int64]] = {}
+        counts_of: dict[str, IntArray] = {}
         for names, ages in ((("P1", "P2"), cube.sum(axis=1)), (("P3", "P4"), cube[:, 1])):
             by_race = ages.sum(axis=1) @ _P1.T
             of_hispanic, of_others = ages[:, 1].sum(axis=1), ages[:, 0] @ _P1.T
@@ -266,7 +267,7 @@ class SummaryFiles:
         self,
         summary_level: str,
         geocodes: NDArray[np.str_],
-        tables: Mapping[str, NDArray[np.int64]],
+        tables: Mapping[str, IntArray],
         names: Sequence[str] | None = None,
     ) -> None:
         """Append geounits of one summary level, with each table's counts `(n, columns)` and the areas' names."""
@@ -286,9 +287,7 @@ class SummaryFiles:
                 for number, line in zip(numbers, self._lines(part, tables, rows), strict=True):
                     file.write(f"{begin}{number}|{line}\n")
 
-    def _lines(
-        self, names: Sequence[str], tables: Mapping[str, NDArray[np.int64]], rows: NDArray[np.int64]
-    ) -> Iterator[str]:
+    def _lines(self, names: Sequence[str], tables: Mapping[str, IntArray], rows: IntArray) -> Iterator[str]:
         parts = [
             tables[name][rows].astype(str).tolist()
             if name in self._tables
@@ -316,7 +315,7 @@ class SummaryFiles:
         summary_level: str,
         areas: Areas,
         numbers: Sequence[str],
-        tables: Mapping[str, NDArray[np.int64]],
+        tables: Mapping[str, IntArray],
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
         units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(areas.geocodes)
@@ -374,7 +373,7 @@ def write_pl94171(release: PublishedRelease, folder: Path) -> None:
 
 def _census_counts(
     release: PublishedRelease, tables: CensusTables, level: Level
-) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
+) -> Iterator[tuple[int, dict[str, IntArray]]]:
     """Every table for the geounits of a level, some at a time."""
     histograms = {
         universe.name: release.histogram(universe, level)
@@ -386,7 +385,7 @@ def _census_counts(
 
 
 def _census_part(
-    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: NDArray[np.int64]
+    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: IntArray
 ) -> pa.Table:
     """Rows of one table, `(n, columns)`, under their census names."""
     n = len(geocodes)

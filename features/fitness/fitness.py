@@ -17,10 +17,9 @@ from pipeline.model.texts.message import Message, message
 from pipeline.pages.templates import render
 from pipeline.pages.words import Called
 from pipeline.release.area_sizes import ALL, SIZE_LABELS, SIZES, size_labels
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.differences import ErrorMeasures
 from postprocess.largest_group import PEOPLE, POINTS, SHARE
-
-Floats = NDArray[np.float64]
 
 #: Areas whose truth is on the other side with at least this probability are called doubtful; so many are listed.
 DOUBTFUL, LISTED = 0.05, 20
@@ -65,7 +64,7 @@ class Threshold:
     listed: tuple[DoubtfulArea, ...]
 
 
-def beyond_zero(margin: Floats, spread: Floats) -> Floats:
+def beyond_zero(margin: FloatArray, spread: FloatArray) -> FloatArray:
     """The probability that a normal number around `margin` has the other sign; 0 where it is exact, NaN if unknown."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.abs(margin) / spread
@@ -77,9 +76,9 @@ def threshold(
     level: str,
     people: int,
     geocodes: NDArray[np.str_],
-    published: NDArray[np.int64],
-    spread: Floats,
-    truth: NDArray[np.int64] | None = None,
+    published: IntArray,
+    spread: FloatArray,
+    truth: IntArray | None = None,
     called: Called | None = None,
 ) -> Threshold:
     """Judge a threshold at a level.
