@@ -207,7 +207,7 @@ def bench_chosen(keys: int) -> dict[str, Any]:
         values = alone.records.values
         sizes, epsilon = domain.sizes, largest_epsilon(Fraction(1, 10) / pairs.rounds)
         tables = {
-            (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=domain.size((a, b)))
+            (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=domain.size((a, b))).astype(np.int64)
             for a, b in pairs.possible
         }
         scale = epsilon / pairs.sensitivity("change-one")
