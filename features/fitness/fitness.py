@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtr
 
 from features.fitness.table import TableFitness
+from pipeline.execution.tables import output_console, table_of
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
 from pipeline.pages.templates import render
@@ -207,9 +207,7 @@ class Fitness:
 
 def show_fitness(fitness: Fitness) -> None:
     """Errors of all tables, and thresholds."""
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 140
+    console = output_console()
     console.print(f"Expected errors of {fitness.release}, in persons and percent. Known from:")
     for basis in fitness.bases:
         console.print(f"  {basis}", soft_wrap=True)
@@ -224,17 +222,8 @@ def show_fitness(fitness: Fitness) -> None:
         console.print(_thresholds(fitness))
 
 
-def _columns(text: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in text:
-        table.add_column(title, no_wrap=True)
-    for title in numbers:
-        table.add_column(title, justify="right")
-    return table
-
-
 def _errors(fitness: Fitness) -> Table:
-    table = _columns(("table", "level"), ("areas", "MAE", "RMSE", "bias", "MAPE", "within 5 points", "worst group"))
+    table = table_of(("table", "level"), ("areas", "MAE", "RMSE", "bias", "MAPE", "within 5 points", "worst group"))
     for one in fitness.tables:
         whole, target, worst = one.whole, one.target, one.worst_group
         table.add_row(
@@ -252,7 +241,7 @@ def _errors(fitness: Fitness) -> Table:
 
 
 def _thresholds(fitness: Fitness) -> Table:
-    table = _columns(("threshold", "level"), ("areas", "at or above", "expected on the wrong side", "doubtful areas"))
+    table = table_of(("threshold", "level"), ("areas", "at or above", "expected on the wrong side", "doubtful areas"))
     for one in fitness.thresholds:
         table.add_row(
             f"{one.people:,}",
