@@ -53,14 +53,6 @@ _CHOOSING = 4  # every so many-th run chooses the score and the threshold
 _CANDIDATES = 200  # thresholds tried
 
 
-@dataclass(frozen=True)
-class LowerBound:
-    """At `epsilon`, delta is at least `delta`, but for the probability that was allowed for being wrong."""
-
-    epsilon: float
-    delta: float
-
-
 def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[float]) -> list[float]:
     """The divergence at each epsilon of noise on numbers of which some move by one, slightly too large.
 
@@ -98,8 +90,8 @@ def log_likelihood_ratio(values: IntArray, first: IntArray, other: IntArray, spe
     return float((np.abs(values - other) - np.abs(values - first)).sum() / scale)
 
 
-def divergence_bounds(left: FloatArray, right: FloatArray, epsilons: Sequence[float], alpha: float) -> list[LowerBound]:
-    """Lower bounds on delta from the outcomes of runs, the larger of both directions.
+def divergence_bounds(left: FloatArray, right: FloatArray, epsilons: Sequence[float], alpha: float) -> list[float]:
+    """Lower bounds on delta at each epsilon from the outcomes of runs, the larger of both directions.
 
     The sets are those of scores above a threshold. If the outcome is one number, it is the logarithm of the likelihood
     ratio, for which the threshold epsilon gives the best set there is. Otherwise a part of the runs chooses the score,
@@ -113,25 +105,25 @@ def divergence_bounds(left: FloatArray, right: FloatArray, epsilons: Sequence[fl
         alpha: the probability, 0 to 1, that any of the bounds is wrong.
     """
     each = alpha / (4 * len(epsilons))  # two limits in each of two directions
-    if left.shape[1] == 1:
-        runs = left[:, 0], right[:, 0]
-        both = (runs, (-runs[1], -runs[0]))
-        deltas_of = [[_difference(pair, epsilon, epsilon, each) for pair in both] for epsilon in epsilons]
-    else:
+    several = left.shape[1] > 1
+    first = rest = left[:, 0], right[:, 0]
+    if several:
         choosing = left[::_CHOOSING], right[::_CHOOSING]
         weights = _discriminant(*choosing)
-        first = (choosing[0] @ weights, choosing[1] @ weights)
-        rest = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (left, right)]
-        chosen = (first, (-first[1], -first[0]))
-        bounding = ((rest[0], rest[1]), (-rest[1], -rest[0]))
-        deltas_of = [
-            [
-                _difference(last, _threshold(start, epsilon, each), epsilon, each)
-                for start, last in zip(chosen, bounding, strict=True)
-            ]
-            for epsilon in epsilons
-        ]
-    return [LowerBound(epsilon, max(0.0, *deltas)) for epsilon, deltas in zip(epsilons, deltas_of, strict=True)]
+        first = choosing[0] @ weights, choosing[1] @ weights
+        kept = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (left, right)]
+        rest = kept[0], kept[1]
+    both = (first, rest), ((-first[1], -first[0]), (-rest[1], -rest[0]))
+    return [
+        max(
+            0.0,
+            *(
+                _difference(last, _threshold(start, epsilon, each) if several else epsilon, epsilon, each)
+                for start, last in both
+            ),
+        )
+        for epsilon in epsilons
+    ]
 
 
 def _discriminant(first: FloatArray, other: FloatArray) -> FloatArray:
@@ -333,7 +325,7 @@ class Outcomes:
     one: FloatArray
     other: FloatArray
 
-    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[LowerBound]:
+    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[float]:
         """Lower bounds on delta at each epsilon."""
         return divergence_bounds(self.one, self.other, epsilons, alpha)
 

@@ -11,7 +11,7 @@ coordinates, other geographies, names if it has none) is left empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,20 +228,12 @@ def census_levels(spine: Spine) -> dict[str, str]:
     return codes
 
 
-@dataclass(frozen=True, eq=False)
-class Areas:
-    """Geounits of one state, `(n,)` each, and their names as the file can hold them."""
-
-    geocodes: NDArray[np.str_]
-    names: Sequence[str]
-
-
 def _name(name: str) -> str:
     """A name in the file's encoding, without the sign that separates fields, as long as the layout allows."""
     return name.replace("|", "/").encode("latin-1", "replace").decode("latin-1")[:_LONGEST_NAME]
 
 
-class SummaryFiles:
+class SummaryFiles(ExitStack):
     """The files of every state, written level by level from the top; open it in a `with` block.
 
     Args:
@@ -250,18 +242,12 @@ class SummaryFiles:
     """
 
     def __init__(self, folder: Path, tables: Sequence[str]) -> None:
+        super().__init__()
         self._folder = folder
         self._segments = tuple(names for names in SEGMENTS if any(name in tables for name in names))
         self._tables = frozenset(tables)
         self._files: dict[str, list[TextIO]] = {}
         self._written: dict[str, int] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> SummaryFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def write(
         self,
@@ -278,10 +264,9 @@ class SummaryFiles:
             first = self._written[str(state)]
             self._written[str(state)] += len(rows)
             numbers = [f"{first + number:07d}" for number in range(1, len(rows) + 1)]
-            areas = Areas(
-                geocodes[rows], [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
-            )
-            self._write_geo(files[0], summary_level, areas, numbers, {k: v[rows] for k, v in tables.items()})
+            own = [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
+            areas = zip(geocodes[rows].tolist(), own, numbers, strict=True)
+            self._write_geo(files[0], summary_level, areas, {k: v[rows] for k, v in tables.items()})
             for segment, (part, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):
                 begin = f"PLST|{_STATES[str(state)]}|000|{segment:02d}|"
                 for number, line in zip(numbers, self._lines(part, tables, rows), strict=True):
@@ -303,8 +288,7 @@ class SummaryFiles:
             names = [f"{abbreviation}geo2020.pl"]
             names += [f"{abbreviation}{number:05d}2020.pl" for number in range(1, len(self._segments) + 1)]
             self._files[state] = [
-                self._stack.enter_context((self._folder / name).open("w", encoding="latin-1", newline="\n"))
-                for name in names
+                self.enter_context((self._folder / name).open("w", encoding="latin-1", newline="\n")) for name in names
             ]
             self._written[state] = 0
         return self._files[state]
@@ -313,15 +297,13 @@ class SummaryFiles:
         self,
         file: TextIO,
         summary_level: str,
-        areas: Areas,
-        numbers: Sequence[str],
+        areas: Iterable[tuple[str, str, str]],
         tables: Mapping[str, IntArray],
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
-        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(areas.geocodes)
+        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(persons)
         place = {name: number for number, name in enumerate(GEO_HEADER)}
-        rows = zip(areas.geocodes.tolist(), areas.names, numbers, persons, units, strict=True)
-        for code, name, number, count, housing in rows:
+        for (code, name, number), count, housing in zip(areas, persons, units, strict=True):
             line = [""] * len(GEO_HEADER)
             values = {
                 "FILEID": "PLST",
