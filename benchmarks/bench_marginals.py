@@ -5,10 +5,10 @@
 
 adult: the Adult data (48,842 records, 14 attributes) on the spine age // 20 < // 10 < // 5 with the cliques, rho 1 and
 the split of CensusDP (2026), whose published figures are beside ours: mean total variation distance of all 91 two-way
-tables, over the areas of a level, of records drawn in the leaves. Ways: as CensusDP measures; the same with what
-everybody knows, that an area has ages of its own (`first`); each area for itself (`alike = false`). Standard errors are
-over keys, which are independent. "no noise" is what these cliques can say. Intervals: coverage of true counts of clique
-tables by their size, mean width. Needs ../shared/data beside the project; without it says so and ends.
+tables, over the areas of a level, of records drawn in the leaves. Ways: as CensusDP measures; each area for itself
+(`alike = false`). Standard errors are over keys, which are independent. "no noise" is what these cliques can say.
+Intervals: coverage of true counts of clique tables by their size, mean width. Needs ../shared/data beside the project;
+without it says so and ends.
 
 wide: 27 attributes of a million made-up persons in the 25,000 blocks of the example state, 13 cliques, rho 1: seconds,
 memory, and intervals.
@@ -55,12 +55,12 @@ from numpy.typing import NDArray
 
 from features.example.example import LEVELS, block_codes
 from features.example.population import populate
-from features.marginals.choice import Pairs
+from features.marginals.choice import Pairs, largest_epsilon
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
-from features.marginals.confidential import choose
+from features.marginals.confidential import chosen_pairs
 from features.marginals.intervals import CliqueDesign, CliqueRelease, SimulatedErrors, Tables, simulated_errors
 from features.marginals.records import WholeRecords, draw_records
-from features.marginals.whole import First, Seed
+from features.marginals.whole import Seed
 from geography.build import spine_from_prefixes
 from pipeline.model.public_key import public_key
 from pipeline.privacy.budget import NoiseSpec
@@ -102,7 +102,7 @@ def measured(people: Population, noise: Sequence[dict[Clique, NoiseSpec]], key: 
     return out
 
 
-def adult(cliques: Sequence[Sequence[str]], first: Sequence[str] = ()) -> Population:
+def adult(cliques: Sequence[Sequence[str]]) -> Population:
     table = pq.read_table(ADULT)
     domain = AttributeSizes(tuple(table.column_names), ADULT_SIZES)
     values = np.stack([np.asarray(table[name]) for name in table.column_names], axis=1).astype(np.int64)
@@ -117,25 +117,8 @@ def adult(cliques: Sequence[Sequence[str]], first: Sequence[str] = ()) -> Popula
         parent[below] = above
         parents.append(parent)
     order = np.argsort(areas[-1], kind="stable")
-    tree = junction_tree(
-        domain, [domain.clique(names) for names in cliques], first=tuple(map(domain.names.index, first))
-    )
+    tree = junction_tree(domain, [domain.clique(names) for names in cliques])
     return Population(tree, WholeRecords(areas[-1][order], values[order]), tuple(parents), sizes)
-
-
-def ages_of_areas(people: Population) -> First:
-    """Which ages are possible in each area: those that it is made of."""
-    ages = np.arange(people.tree.domain.sizes[0])
-    age, leaf = people.records.values[:, 0], people.records.leaf
-    leaves = np.zeros((people.sizes[-1], len(ages)), dtype=np.bool_)
-    leaves[leaf, age] = True
-    of_leaf = np.argmax(leaves, axis=1) // YEARS[-1]
-    possible = [of_leaf[:, None] == ages[None, :] // YEARS[-1]]
-    for parent in reversed(people.parents):
-        above = np.zeros((int(parent.max()) + 1, len(ages)), dtype=np.bool_)
-        np.logical_or.at(above, parent, possible[0])
-        possible.insert(0, above)
-    return First(possible=possible)
 
 
 def split_by_nodes(people: Population, cliques: Sequence[Clique], rho: Fraction) -> list[dict[Clique, NoiseSpec]]:
@@ -182,18 +165,17 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 def bench_adult(keys: int, replicates: int) -> dict[str, Any]:
     out: dict[str, Any] = {"published": CENSUS_DP}
-    plain, with_ages = adult(CENSUS_DP_CLIQUES), adult(CENSUS_DP_CLIQUES, ["age"])
+    plain = adult(CENSUS_DP_CLIQUES)
     nothing = draw_records(plain.tree, plain.tables(3), Seed(1))
     out["no noise"] = [two_way(plain, nothing, level) for level in range(4)]
     print("no noise", " ".join(f"{value:.4f}" for value in out["no noise"]))
     ways = (
-        ("as CensusDP", plain, First(), True),
-        ("ages of areas known", with_ages, ages_of_areas(with_ages), True),
-        ("each area for itself", plain, First(), False),
+        ("as CensusDP", plain, True),
+        ("each area for itself", plain, False),
     )
-    for name, people, first, alike in ways:
+    for name, people, alike in ways:
         noise = split_by_nodes(people, people.tree.bags, Fraction(1))
-        design = CliqueDesign(people.tree, people.parents, noise, first, alike=alike)
+        design = CliqueDesign(people.tree, people.parents, noise, alike=alike)
         distances, seconds = [], []
         for key in range(keys):
             noisy = measured(people, noise, key)
@@ -223,9 +205,15 @@ def bench_chosen(keys: int) -> dict[str, Any]:
         pairs = Pairs(domain, penalty=Fraction(8), most_cells=2500)
         stream = public_key("benchmark", key, "choice")
         values = alone.records.values
-        choice = choose(pairs, values, [ones[one][0] for one in singles], Fraction(1, 10), "change-one", stream)
-        people = replace(alone, tree=junction_tree(domain, choice.pairs))
-        noise = split_by_nodes(people, choice.pairs, 1 - Fraction(1, 20) - choice.rho)
+        sizes, epsilon = domain.sizes, largest_epsilon(Fraction(1, 10) / pairs.rounds)
+        tables = {
+            (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=domain.size((a, b))).astype(np.int64)
+            for a, b in pairs.possible
+        }
+        scale = epsilon / pairs.sensitivity("change-one")
+        choice = chosen_pairs(pairs, tables, [ones[one][0] for one in singles], scale, stream)
+        people = replace(alone, tree=junction_tree(domain, choice))
+        noise = split_by_nodes(people, choice, 1 - Fraction(1, 20) - pairs.rounds * epsilon**2 / 8)
         noise[0] |= dict.fromkeys(singles, of_single)
         noisy = measured(people, noise, key)
         noisy[0] = {**noisy[0], **ones}
@@ -233,7 +221,7 @@ def bench_chosen(keys: int) -> dict[str, Any]:
         records = draw_records(people.tree, release.whole[-1], Seed(key))
         distances.append([two_way(people, records, level) for level in range(4)])
         if key == 0:
-            print("; ".join(domain.text(pair) for pair in choice.pairs))
+            print("; ".join(domain.text(pair) for pair in choice))
     found = [mean_and_error(level) for level in zip(*distances, strict=True)]
     print("chosen privately:", " ".join(f"{mean:.4f} +- {error:.4f}" for mean, error in found))
     return {"chosen": found}

@@ -37,39 +37,39 @@ def _notebook_display() -> Any | None:
     return import_module("IPython.display").display
 
 
-class NotebookBar:
+class NotebookBar(Counted):
     """One bar for the whole run in the output of a cell, which is cleared at the end; it needs no widgets."""
 
     def __init__(self, display: Any) -> None:
-        self._count = Counted()
+        super().__init__()
         self._display = display
         self._handle: Any = None
         self._drawn = 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Draw the empty bar for these steps."""
-        self._count.begin(steps)
+        super().begin(steps)
         self._handle = self._display({"text/html": self._picture("")}, raw=True, display_id=True)
 
     def start(self, step: Step) -> None:
         """Draw the bar at the start of a step."""
-        self._count.start(step)
+        super().start(step)
         self._draw(step.name)
 
     def advance(self, geounits: int) -> None:
         """Count geounits, and redraw the bar from time to time."""
-        self._count.advance(geounits)
-        if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
-            self._draw(self._count.step.name)
+        super().advance(geounits)
+        if self.step is not None and time.monotonic() - self._drawn > _PAUSE:
+            self._draw(self.step.name)
 
     def within(self, what: str, where: str) -> None:
-        """See `Within.within`."""
-        if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
-            self._draw(f"{self._count.step.name}, {what}: {where}")
+        """See `Progress.within`."""
+        if self.step is not None and time.monotonic() - self._drawn > _PAUSE:
+            self._draw(f"{self.step.name}, {what}: {where}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """Draw the bar at the end of a step."""
-        self._count.finish(skipped=skipped)
+        super().finish(step, skipped=skipped)
         self._draw(step.name)
 
     def found(self) -> None:
@@ -88,8 +88,8 @@ class NotebookBar:
             self._handle.update({"text/html": self._picture(name)}, raw=True)
 
     def _picture(self, name: str) -> str:
-        left = self._count.seconds_left
-        facts = [name, self._count.geounits_done, "" if left is None else f"about {shown_time(left)} left"]
+        left = self.seconds_left
+        facts = [name, self.geounits_done, "" if left is None else f"about {shown_time(left)} left"]
         text = html.escape(", ".join(fact for fact in facts if fact))
-        share = self._count.share
+        share = self.share
         return f'<progress max="1" value="{share:.4f}" style="width:20em"></progress> {share:.0%} {text}'

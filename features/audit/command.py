@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,8 @@ def audit(
 
         spinewise audit answers/count-county-be726a6f --ledger ledger.db
     """
-    from features.audit.finished import audit_answer, audit_release, with_attacks
+    from features.audit.findings import collected
+    from features.audit.finished import attack_findings, audit_answer, audit_release
     from features.audit.installed import audit_installed
     from features.audit.report import write_audit
     from pipeline.confidential.custody import given_source
@@ -114,7 +116,7 @@ def audit(
         folder = run.restricted / "audit" if out is None else out
         found = audit_release(run, given_source(key), ledger, processes, tell)
         if reconstruct:
-            found = with_attacks(found, run, folder, tell)
+            found = replace(found, findings=(*found.findings, *collected(attack_findings(run.root, folder), tell)))
     html, _ = write_audit(found, folder, private=release is not None)
     if not output.quiet and not json:
         _show(found)

@@ -15,10 +15,10 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
 from pipeline.privacy.budget import NoiseSpec
+from postprocess.arrays import FloatArray, IntArray
 
 _DIGITS = 110
 _NOTHING = Decimal("1e-105")
@@ -35,7 +35,7 @@ def reach_of(spec: NoiseSpec) -> int:
     return int(12 * scale**0.5 if spec.mechanism == "discrete_gaussian" else 45 * scale) + 1
 
 
-def probabilities(spec: NoiseSpec, largest: int) -> NDArray[np.float64]:
+def probabilities(spec: NoiseSpec, largest: int) -> FloatArray:
     """P(X = k) for |k| <= largest, `(2 * largest + 1,)`, to the precision of floats."""
     k = np.arange(-largest, largest + 1, dtype=np.float64)
     scale = float(spec.scale)
@@ -63,7 +63,7 @@ _LONGEST = 1 << 16  # of a stream, in the search for overlaps
 _SHORTEST = 50
 
 
-def normal_scores(residuals: NDArray[np.int64], spec: NoiseSpec, seed: int) -> NDArray[np.float64]:
+def normal_scores(residuals: IntArray, spec: NoiseSpec, seed: int) -> FloatArray:
     """`(n,)` standard normal numbers for residuals `(n,)` of this noise; beyond its reach they are huge.
 
     Args:
@@ -82,24 +82,24 @@ def normal_scores(residuals: NDArray[np.int64], spec: NoiseSpec, seed: int) -> N
     return np.where(residuals > 0, -scores, scores)
 
 
-def spread_p_value(scores: NDArray[np.float64]) -> float:
+def spread_p_value(scores: FloatArray) -> float:
     """Two-sided chi-square test that the scores' spread is 1."""
     total = float((scores**2).sum())
     return float(min(1.0, 2 * min(stats.chi2.sf(total, scores.size), stats.chi2.cdf(total, scores.size))))
 
 
-def zeros_p_value(residuals: NDArray[np.int64], spec: NoiseSpec) -> float:
+def zeros_p_value(residuals: IntArray, spec: NoiseSpec) -> float:
     """Exact binomial test of how many residuals are 0; it notices a wrong scale below 1, where scores hardly do."""
     chance = float(probabilities(spec, reach_of(spec)).max())
     return float(stats.binomtest(int((residuals == 0).sum()), residuals.size, min(chance, 1.0)).pvalue)
 
 
-def together_p_value(scores: Sequence[NDArray[np.float64]]) -> float:
+def together_p_value(scores: Sequence[FloatArray]) -> float:
     """Kolmogorov-Smirnov test that all scores are standard normal."""
     return float(stats.kstest(np.concatenate(scores), "norm").pvalue)
 
 
-def overlap_p_value(scores: Mapping[str, NDArray[np.float64]]) -> tuple[float, str]:
+def overlap_p_value(scores: Mapping[str, FloatArray]) -> tuple[float, str]:
     """Whether any two measurements share noise at any shift, or one repeats its own; the p value and which two.
 
     By the largest correlation over all shifts, with the number of comparisons allowed for.
@@ -114,7 +114,7 @@ def overlap_p_value(scores: Mapping[str, NDArray[np.float64]]) -> tuple[float, s
     return min(1.0, p_value * tried), pair
 
 
-def _shifted(left: NDArray[np.float64], right: NDArray[np.float64], *, same: bool) -> tuple[float, int]:
+def _shifted(left: FloatArray, right: FloatArray, *, same: bool) -> tuple[float, int]:
     """The smallest p value of a correlation of `left` with a shifted `right`, and how many shifts there were.
 
     The correlation r of n pairs of independent standard normal numbers, about a mean of 0, has

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
@@ -22,7 +18,6 @@ from pipeline.errors import InputError
 from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import read_answer
@@ -30,6 +25,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.runs.verify import verify_release
+from postprocess.arrays import FloatArray
 
 #: The heading of its findings.
 GROUP = "independent"
@@ -133,7 +129,7 @@ def noise_findings(root: Path) -> Iterator[Finding]:
     except FormError as error:
         yield certain("release", "noise found", "measurements", [str(error)])
         return
-    scores, spreads, problems = dict[str, NDArray[np.float64]](), [1.0], list[str]()
+    scores, spreads, problems = dict[str, FloatArray](), [1.0], list[str]()
     for seed, (name, mechanism, scale, residuals) in enumerate(parts):
         gaussian = mechanism == "discrete_gaussian"
         noise = NoiseSpec("discrete_gaussian" if gaussian else "discrete_laplace", scale)
@@ -179,47 +175,23 @@ def audit_release(
             f"{run.root}: is a version of noise that was drawn before: audit the release that it replaces"
             f"{and_answers} in the directory in which it was made, and verify this version"
         )
-    if not run.restricted.is_dir():
-        raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
-    has_key = source != KeySource() or run.key.exists()
-    key = key_of_release(run, source) if has_key else None
+    has_key = _has_key("release", run, source, ledger)
+    if has_key:
+        key_of_release(run, source)
     if ledger is not None:
-        _check_ledger(ledger, key)
+        with Ledger.open(ledger, state=load_settings().state):
+            pass  # there is one
     findings = collected(noise_findings(run.root), report)
     findings += collected(independent_findings(run.root, source.file, ledger), report)
     problems = verify_release(run, workers, Silent())
     findings += collected(
         [certain("release", "verified", "public/", problems, well="follows from the measurements")], report
     )
-    about = installed_versions() | {
-        "release": release.spec.name,
-        "key": "given" if key is not None else "not given",
-        "ledger": "not compared; give --ledger" if ledger is None else "compared",
-        **left_out(run.root, key=has_key, ledger=ledger is not None),
-        "for": "the agency alone: computed from true counts",
-    }
+    about = _about({"release": release.spec.name}, run, has_key, ledger)
     if ledger is None and not any(universe.dataset for universe in release.universes):
         about["ledger"] = "none: the spec names no dataset"
     title = f"Audit of the release {release.spec.name}"
     return Audit(title, tuple(findings), about, release.spec.report.language)
-
-
-def with_attacks(audit: Audit, run: RunDirectory, folder: Path, report: FindingReporter) -> Audit:
-    """The audit, and what attacks on the release achieved; their figures go to `folder` as well, closed to others.
-
-    Raises:
-        InputError: there are no true counts to compare guesses with.
-    """
-    found = collected(attack_findings(run.root, folder), report)
-    return replace(audit, findings=(*audit.findings, *found))
-
-
-def _check_ledger(url: str, key: MasterKey | None) -> None:
-    """InputError where there is no such ledger, or no key, without which the charges cannot be identified."""
-    if key is None:
-        raise InputError("--ledger: the release's charges can be found only with its key, which is not given")
-    with Ledger.open(url, state=load_settings().state):
-        pass
 
 
 def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, report: FindingReporter) -> Audit:
@@ -235,28 +207,39 @@ def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, repor
         InputError: its true counts were not kept, or the key is a different one.
     """
     manifest = read_answer(run)
-    if not run.restricted.is_dir():
-        raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
+    has_key = _has_key("answer", run, source, ledger)
     try:
         Answer(run.root)
     except FormError as error:
         raise InputError(str(error)) from None
-    has_key = source != KeySource() or run.key.exists()
     if has_key:
         key_of_answer(run, source.read())
-    if ledger is not None and not has_key:
-        raise InputError("--ledger: the answer's charges can be found only with its key, which is not given")
     findings = collected(independent_findings(run.root, source.file, ledger), report)
     problems = verify_answer(run)
     findings += collected(
         [certain("answer", "verified", "public/", problems, well="follows from the measurements")], report
     )
-    about = installed_versions() | {
-        "answer": manifest.answer,
-        "question": manifest.question,
+    about = _about({"answer": manifest.answer, "question": manifest.question}, run, has_key, ledger)
+    return Audit(f"Audit of the answer {manifest.answer}", tuple(findings), about)
+
+
+def _has_key(what: str, run: RunDirectory, source: KeySource, ledger: str | None) -> bool:
+    """Whether there is a key; InputError without true counts, and where the charges in a ledger need a key."""
+    if not run.restricted.is_dir():
+        raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
+    has_key = source != KeySource() or run.key.exists()
+    if ledger is not None and not has_key:
+        raise InputError(f"--ledger: the {what}'s charges can be found only with its key, which is not given")
+    return has_key
+
+
+def _about(named: Mapping[str, str], run: RunDirectory, has_key: bool, ledger: str | None) -> dict[str, str]:
+    """What was audited, and by what."""
+    return {
+        **installed_versions(),
+        **named,
         "key": "given" if has_key else "not given",
         "ledger": "not compared; give --ledger" if ledger is None else "compared",
         **left_out(run.root, key=has_key, ledger=ledger is not None),
         "for": "the agency alone: computed from true counts",
     }
-    return Audit(f"Audit of the answer {manifest.answer}", tuple(findings), about)

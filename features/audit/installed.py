@@ -141,22 +141,22 @@ def case_findings(
     claims = claimed_delta([(noise, moved) for noise in claimed_noises(pair[0])], EPSILONS)
     for right, wrong in zip(sound, faulty, strict=True):
         bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
-        compared = list(zip(bounds, broken, claims, strict=True))
+        compared = list(zip(EPSILONS, bounds, broken, claims, strict=True))
         problems = [
-            f"at epsilon {bound.epsilon:g} delta is at least {bound.delta:.3f}, and {claim:.3f} is claimed"
-            for bound, _, claim in compared
-            if bound.delta > claim
+            f"at epsilon {epsilon:g} delta is at least {delta:.3f}, and {claim:.3f} is claimed"
+            for epsilon, delta, _, claim in compared
+            if delta > claim
         ]
-        if not any(fault.delta > claim for _, fault, claim in compared):
+        if not any(fault > claim for _, _, fault, claim in compared):
             problems.append("half the noise is not detected")
         summary = ", ".join(
-            f"{bound.delta:.3f} at epsilon {bound.epsilon:g} (claimed {claim:.3f}, half the noise {fault.delta:.3f})"
-            for bound, fault, claim in compared
+            f"{delta:.3f} at epsilon {epsilon:g} (claimed {claim:.3f}, half the noise {fault:.3f})"
+            for epsilon, delta, fault, claim in compared
         )
-        nearest = max(compared, key=lambda entry: entry[0].delta / entry[2])
+        _, least, _, claimed = max(compared, key=lambda entry: entry[1] / entry[3])
         detail = "; ".join([*problems, f"delta is at least {summary}; {runs} runs of each input"])
         check = f"divergence at the {right.stage}"
-        yield Finding("pipeline", check, case.subject, not problems, nearest[0].delta, nearest[2], detail)
+        yield Finding("pipeline", check, case.subject, not problems, least, claimed, detail)
 
 
 def reuse_finding(folder: Path, seed: int) -> Finding:

@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from features.audit.exact_noise import probabilities, reach_of, rescaled
@@ -20,6 +18,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from postprocess.arrays import FloatArray, IntArray
 
 _POOLED = 100.0  # least expected count of a class of the chi-square test
 _SLOPE_POOLED = 1000.0  # of the regression of logarithms, whose bias is 1 / (2 expected)
@@ -35,7 +34,7 @@ class Counted:
         chances: `(m,)`, its probability.
     """
 
-    def __init__(self, draws: NDArray[np.int64], spec: NoiseSpec) -> None:
+    def __init__(self, draws: IntArray, spec: NoiseSpec) -> None:
         largest = max(reach_of(spec), int(np.abs(draws).max(initial=0))) + 1
         self.spec = spec
         self.size = draws.size
@@ -43,7 +42,7 @@ class Counted:
         self.observed = np.bincount(draws + largest, minlength=2 * largest + 1)
         self.chances = probabilities(spec, largest)
 
-    def classes(self, least: float) -> NDArray[np.int64]:
+    def classes(self, least: float) -> IntArray:
         """`(m,)` number of each outcome's class: runs of outcomes, each expected about `least` times or more."""
         expected = self.chances * self.size
         before = np.cumsum(expected) - expected
@@ -93,31 +92,25 @@ def tails(draws: Counted) -> float:
     return _binomial(int(draws.observed[outside].sum()), draws.size, float(draws.chances[outside].sum()))
 
 
-def pooled_pearson(observed: NDArray[np.float64] | NDArray[np.int64], expected: NDArray[np.float64]) -> float:
+def pooled_pearson(observed: FloatArray | IntArray, expected: FloatArray) -> float:
     """Pearson's p value; 1 where there is a single class."""
     if len(expected) < 2:
         return 1.0
     return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
 
 
-class _Test(Protocol):
-    def __call__(self, draws: Counted, /) -> float: ...
-
-
 #: The tests of one sample against its distribution, by the names that reports use.
-TESTS: Final[Mapping[str, _Test]] = MappingProxyType(
-    {
-        "pooled chi-square": pooled_chi_square,
-        "exact zero mass": zero_mass,
-        "log-ratio slope": log_ratio_slope,
-        "tails": tails,
-    }
-)
+TESTS: Final[Mapping[str, Callable[[Counted], float]]] = {
+    "pooled chi-square": pooled_chi_square,
+    "exact zero mass": zero_mass,
+    "log-ratio slope": log_ratio_slope,
+    "tails": tails,
+}
 
 
-def _sums(values: NDArray[np.float64] | NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sums(values: FloatArray | IntArray, group: IntArray) -> FloatArray:
     """Sums by group, without the groups that do not occur."""
-    sums: NDArray[np.float64] = np.bincount(group, weights=values).astype(np.float64)
+    sums: FloatArray = np.bincount(group, weights=values).astype(np.float64)
     return sums[np.unique(group)]
 
 
@@ -126,7 +119,7 @@ def _binomial(observed: int, size: int, chance: float) -> float:
 
 
 #: Noise of a distribution under a stream key: (spec, stream key, count) -> `(count,)`.
-Draw = Callable[[NoiseSpec, bytes, int], NDArray[np.int64]]
+Draw = Callable[[NoiseSpec, bytes, int], IntArray]
 
 #: Factors on the standard deviation that every test has to notice.
 ARMS: Final = (Fraction(95, 100), Fraction(105, 100))
@@ -160,7 +153,7 @@ FULL: Final = Extent(
 QUICK: Final = Extent(draws=500_000, gaussians=_fractions("1/4", "19/10", "10000"), laplaces=_fractions("1", "70"))
 
 
-def installed_draw(spec: NoiseSpec, stream_key: bytes, count: int) -> NDArray[np.int64]:
+def installed_draw(spec: NoiseSpec, stream_key: bytes, count: int) -> IntArray:
     """Draws of the sampler that releases use."""
     return noise.sampler_for(spec).draw(stream_key, 0, count)
 
@@ -178,8 +171,14 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
     specs += [NoiseSpec("discrete_laplace", scale) for scale in extent.laplaces]
     for spec in specs:
         yield from _one_sample(spec, extent, key, draw)
-    yield _exponential(extent, key)
-    yield _permute_and_flip(extent, key)
+    yield from choice_findings(extent, key)
+
+
+def choice_findings(extent: Extent, key: MasterKey) -> Iterator[Finding]:
+    """Test the exponential mechanism and permute-and-flip under a public test key."""
+    weights = np.exp(-0.5 * np.array(_LOSSES))
+    yield _chosen("exponential", "exponential mechanism", Exponential, weights / weights.sum(), extent, key)
+    yield _chosen("permute-and-flip", "permute-and-flip", PermuteAndFlip, _in_all_orders(weights), extent, key)
 
 
 def _stream_key(key: MasterKey, purpose: str) -> bytes:
@@ -202,37 +201,35 @@ def _one_sample(spec: NoiseSpec, extent: Extent, key: MasterKey, draw: Draw) -> 
             yield statistical("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
 
 
-def _exponential(extent: Extent, key: MasterKey) -> Finding:
-    losses = (0, 1, 3, 8)
-    size = extent.draws
-
-    def p_value(epsilon: Fraction, purpose: str) -> float:
-        rows = np.broadcast_to(np.array(losses, dtype=np.int64), (size, len(losses)))
-        chosen = Exponential(epsilon).draw(_stream_key(key, f"exponential {purpose}"), rows)
-        weights = np.exp(-0.5 * np.array(losses))
-        return pooled_pearson(np.bincount(chosen, minlength=len(losses)), size * weights / weights.sum())
-
-    arms = {f"epsilon = {float(e):g}": p_value(e, str(e)) for e in ARMS}
-    subject = "exponential mechanism, epsilon = 1"
-    return statistical("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)
+#: Of the candidates that choices are made among.
+_LOSSES: Final = (0, 1, 3, 8)
 
 
-def _permute_and_flip(extent: Extent, key: MasterKey) -> Finding:
-    """Against the sum over all orders of the candidates, a coin after the other."""
-    losses = (0, 1, 3, 8)
-    size, heads = extent.draws, np.exp(-0.5 * np.array(losses)).tolist()
-    expected, orders = np.zeros(len(losses)), list(itertools.permutations(range(len(losses))))
+def _in_all_orders(heads: FloatArray) -> FloatArray:
+    """The chances of permute-and-flip: a coin after the other, over all orders of the candidates."""
+    chances, orders = np.zeros(len(heads)), list(itertools.permutations(range(len(heads))))
     for order in orders:
         left = 1.0
         for one in order:
-            expected[one] += left * heads[one] / len(orders)
+            chances[one] += left * heads[one] / len(orders)
             left *= 1 - heads[one]
+    return chances
 
-    def p_value(epsilon: Fraction, purpose: str) -> float:
-        rows = np.broadcast_to(np.array(losses, dtype=np.int64), (size, len(losses)))
-        chosen = PermuteAndFlip(epsilon).draw(_stream_key(key, f"permute-and-flip {purpose}"), rows)
-        return pooled_pearson(np.bincount(chosen, minlength=len(losses)), size * expected)
 
-    arms = {f"epsilon = {float(e):g}": p_value(e, str(e)) for e in ARMS}
-    subject = "permute-and-flip, epsilon = 1"
-    return statistical("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)
+def _chosen(
+    stream: str,
+    subject: str,
+    mechanism: Callable[[Fraction], Exponential | PermuteAndFlip],
+    chances: FloatArray,
+    extent: Extent,
+    key: MasterKey,
+) -> Finding:
+    """Choices of a mechanism with epsilon = 1 against their chances, and those with others."""
+
+    def p_value(epsilon: Fraction) -> float:
+        rows = np.broadcast_to(np.array(_LOSSES, dtype=np.int64), (extent.draws, len(_LOSSES)))
+        chosen = mechanism(epsilon).draw(_stream_key(key, f"{stream} {epsilon}"), rows)
+        return pooled_pearson(np.bincount(chosen, minlength=len(_LOSSES)), extent.draws * chances)
+
+    arms = {f"epsilon = {float(e):g}": p_value(e) for e in ARMS}
+    return statistical("samplers", "pooled chi-square", f"{subject}, epsilon = 1", p_value(Fraction(1)), arms)

@@ -19,6 +19,7 @@ from pipeline.privacy.keys import MasterKey, draws_key
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
+from postprocess.arrays import IntArray
 
 #: Distributions compared: boundaries, and draws far out.
 NOISES: Final = (
@@ -121,7 +122,7 @@ def _secret(key: MasterKey, seed: int) -> bytes:
 def _extremes(stream_key: bytes, words: int) -> tuple[list[int], int]:
     """Positions of the smallest and largest words of a stream, and the depth of the outermost."""
     stream = Stream(draws_key(stream_key))
-    places: list[NDArray[np.int64]] = []
+    places: list[IntArray] = []
     values: list[NDArray[np.uint64]] = []
     for first in range(0, words, _PIECE):
         piece = stream.words(first, min(_PIECE, words - first))

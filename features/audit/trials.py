@@ -20,7 +20,6 @@ from typing import Final
 import numpy as np
 import pyarrow.parquet as pq
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.signal import fftconvolve
 from threadpoolctl import threadpool_limits
@@ -47,18 +46,11 @@ from pipeline.release.run_directory import make_run_folders
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest, Request, check_request
 from pipeline.storage.local_name import local_name
+from postprocess.arrays import FloatArray, IntArray
 
 _STEP = 1e-3  # of privacy losses, rounded up
 _CHOOSING = 4  # every so many-th run chooses the score and the threshold
 _CANDIDATES = 200  # thresholds tried
-
-
-@dataclass(frozen=True)
-class LowerBound:
-    """At `epsilon`, delta is at least `delta`, but for the probability that was allowed for being wrong."""
-
-    epsilon: float
-    delta: float
 
 
 def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[float]) -> list[float]:
@@ -68,7 +60,7 @@ def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[floa
         uses: each noise, and how many numbers with it move.
         epsilons: at which the divergence is computed.
     """
-    losses: NDArray[np.float64] = np.array([1.0])
+    losses: FloatArray = np.array([1.0])
     start = 0
     for spec, moved in uses:
         single, least = _loss(spec)
@@ -78,7 +70,7 @@ def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[floa
     return [float((losses * -np.expm1(np.minimum(epsilon - values, 0.0))).sum()) for epsilon in epsilons]
 
 
-def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
+def _loss(spec: NoiseSpec) -> tuple[FloatArray, int]:
     """Probabilities of the privacy losses of one number, and the first of these in steps; rare ones are left out."""
     reach = reach_of(spec)
     x, scale = np.arange(-reach, reach + 1), float(spec.scale)
@@ -86,13 +78,11 @@ def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
     loss = (1 - 2 * x) / (2 * scale) if spec.mechanism == "discrete_gaussian" else (np.abs(x - 1) - np.abs(x)) / scale
     used = chances > 1e-15
     steps = np.ceil(loss[used] / _STEP - 1e-9).astype(np.int64)
-    distribution: NDArray[np.float64] = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
+    distribution: FloatArray = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
     return distribution, int(steps.min())
 
 
-def log_likelihood_ratio(
-    values: NDArray[np.int64], first: NDArray[np.int64], other: NDArray[np.int64], spec: NoiseSpec
-) -> float:
+def log_likelihood_ratio(values: IntArray, first: IntArray, other: IntArray, spec: NoiseSpec) -> float:
     """The logarithm ln of how much likelier the noisy `values` are if the truth is `first` than if it is `other`."""
     scale = float(spec.scale)
     if spec.mechanism == "discrete_gaussian":
@@ -100,10 +90,8 @@ def log_likelihood_ratio(
     return float((np.abs(values - other) - np.abs(values - first)).sum() / scale)
 
 
-def divergence_bounds(
-    left: NDArray[np.float64], right: NDArray[np.float64], epsilons: Sequence[float], alpha: float
-) -> list[LowerBound]:
-    """Lower bounds on delta from the outcomes of runs, the larger of both directions.
+def divergence_bounds(left: FloatArray, right: FloatArray, epsilons: Sequence[float], alpha: float) -> list[float]:
+    """Lower bounds on delta at each epsilon from the outcomes of runs, the larger of both directions.
 
     The sets are those of scores above a threshold. If the outcome is one number, it is the logarithm of the likelihood
     ratio, for which the threshold epsilon gives the best set there is. Otherwise a part of the runs chooses the score,
@@ -117,42 +105,40 @@ def divergence_bounds(
         alpha: the probability, 0 to 1, that any of the bounds is wrong.
     """
     each = alpha / (4 * len(epsilons))  # two limits in each of two directions
-    if left.shape[1] == 1:
-        runs = left[:, 0], right[:, 0]
-        both = (runs, (-runs[1], -runs[0]))
-        deltas_of = [[_difference(pair, epsilon, epsilon, each) for pair in both] for epsilon in epsilons]
-    else:
+    several = left.shape[1] > 1
+    first = rest = left[:, 0], right[:, 0]
+    if several:
         choosing = left[::_CHOOSING], right[::_CHOOSING]
         weights = _discriminant(*choosing)
-        first = (choosing[0] @ weights, choosing[1] @ weights)
-        rest = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (left, right)]
-        chosen = (first, (-first[1], -first[0]))
-        bounding = ((rest[0], rest[1]), (-rest[1], -rest[0]))
-        deltas_of = [
-            [
-                _difference(last, _threshold(start, epsilon, each), epsilon, each)
-                for start, last in zip(chosen, bounding, strict=True)
-            ]
-            for epsilon in epsilons
-        ]
-    return [LowerBound(epsilon, max(0.0, *deltas)) for epsilon, deltas in zip(epsilons, deltas_of, strict=True)]
+        first = choosing[0] @ weights, choosing[1] @ weights
+        kept = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (left, right)]
+        rest = kept[0], kept[1]
+    both = (first, rest), ((-first[1], -first[0]), (-rest[1], -rest[0]))
+    return [
+        max(
+            0.0,
+            *(
+                _difference(last, _threshold(start, epsilon, each) if several else epsilon, epsilon, each)
+                for start, last in both
+            ),
+        )
+        for epsilon in epsilons
+    ]
 
 
-def _discriminant(first: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _discriminant(first: FloatArray, other: FloatArray) -> FloatArray:
     """`(numbers,)` weights whose sum distinguishes the two best, were they normal with one covariance."""
     spread = np.cov(first, rowvar=False) + np.cov(other, rowvar=False)
-    weights: NDArray[np.float64] = np.linalg.pinv(spread, rcond=1e-6) @ (first.mean(axis=0) - other.mean(axis=0))
+    weights: FloatArray = np.linalg.pinv(spread, rcond=1e-6) @ (first.mean(axis=0) - other.mean(axis=0))
     return weights
 
 
-def _threshold(runs: tuple[NDArray[np.float64], NDArray[np.float64]], epsilon: float, alpha: float) -> float:
+def _threshold(runs: tuple[FloatArray, FloatArray], epsilon: float, alpha: float) -> float:
     candidates = np.unique(np.quantile(np.concatenate(runs), np.linspace(0, 1, _CANDIDATES)))
     return float(max(candidates, key=lambda t: _difference(runs, float(t), epsilon, alpha)))
 
 
-def _difference(
-    runs: tuple[NDArray[np.float64], NDArray[np.float64]], threshold: float, epsilon: float, alpha: float
-) -> float:
+def _difference(runs: tuple[FloatArray, FloatArray], threshold: float, epsilon: float, alpha: float) -> float:
     """Least P(score > t) - exp(epsilon) times the most Q(score > t)."""
     (hits, n), (false, m) = ((int((scores > threshold).sum()), scores.size) for scores in runs)
     least = float(stats.beta.ppf(alpha, hits, n - hits + 1)) if hits else 0.0
@@ -293,7 +279,7 @@ def claimed_noises(spec: Path) -> list[NoiseSpec]:
     return [expected.noise for expected in expected_of(checked.universes[0], checked.run)]
 
 
-def residuals_of(job: Job) -> NDArray[np.int64]:
+def residuals_of(job: Job) -> IntArray:
     """`(n,)`: everything that was added to true answers, in a fixed order."""
     residuals = []
     (universe,) = job.universes
@@ -336,10 +322,10 @@ class Outcomes:
     """
 
     stage: str
-    one: NDArray[np.float64]
-    other: NDArray[np.float64]
+    one: FloatArray
+    other: FloatArray
 
-    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[LowerBound]:
+    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[float]:
         """Lower bounds on delta at each epsilon."""
         return divergence_bounds(self.one, self.other, epsilons, alpha)
 
@@ -355,7 +341,7 @@ class Trials:
     whole: bool
 
 
-def run_trials(trials: Trials) -> NDArray[np.float64]:
+def run_trials(trials: Trials) -> FloatArray:
     """The numbers of each run, `(count, 1)` or, if `trials.whole`, `(count, 1 + 2 n_cells)`.
 
     The first is the logarithm of the likelihood ratio of its measurements, which no score beats. All estimates of the
@@ -365,7 +351,7 @@ def run_trials(trials: Trials) -> NDArray[np.float64]:
         return _scores(trials)
 
 
-def _scores(trials: Trials) -> NDArray[np.float64]:
+def _scores(trials: Trials) -> FloatArray:
     checked = checked_spec(trials.spec)
     own, neighbouring = (_levels(checked_spec(path)) for path in trials.claimed)
     claimed = claimed_noises(trials.claimed[0])
@@ -394,7 +380,7 @@ def _levels(checked: CheckedRequest) -> list[sp.csr_array]:
     return roll_up(spine, tabulate(universe.require_input(), universe.schema, spine))
 
 
-def _estimated(job: Job) -> NDArray[np.float64]:
+def _estimated(job: Job) -> FloatArray:
     """Unbiased estimates of the leaves' cells `(n, n_cells)`."""
     path = job.folder(job.universes[0]).estimates(job.spine.leaf_level.name)
     return np.array(pq.read_table(local_name(path), columns=["kind"]).column("kind").to_pylist(), dtype=np.float64)

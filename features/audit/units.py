@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.audit.findings import Finding, certain
 from geography.build import spine_from_prefixes
@@ -24,6 +23,7 @@ from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.units import tabulate_units
 from pipeline.spec.input_section import InputSpec
+from postprocess.arrays import IntArray
 
 _BLOCKS: Final = ("11", "12", "21")
 _REASONS: Final = ("fall", "fever")
@@ -101,7 +101,7 @@ def _records(rng: random.Random, unit: str, least: int) -> list[_Row]:
     ]
 
 
-def _counted(path: Path, rows: Sequence[_Row], counting: _Counting, key: MasterKey) -> NDArray[np.int64]:
+def _counted(path: Path, rows: Sequence[_Row], counting: _Counting, key: MasterKey) -> IntArray:
     lines = (",".join(map(str, row)) for row in rows)
     path.write_text("unit,block,reason,cost\n" + "".join(f"{line}\n" for line in lines), encoding="utf-8")
     source = InputSpec.model_validate({"file": path, "form": "microdata", "geocode": "block"}).source()

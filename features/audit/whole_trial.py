@@ -169,11 +169,8 @@ FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOUR
 def whole_findings(*, quick: bool) -> Iterator[Finding]:
     """Audit a run of each trial with the second program, and its ledger; `quick`: of two, and not of eight."""
     for trial in QUICK if quick else FULL:
-        with (
-            tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
-            own_settings(Path(folder)),
-        ):
-            yield from _tried(Path(folder), trial)
+        with _alone() as folder:
+            yield from _tried(folder, trial)
     yield from kind_findings(KINDS)
 
 
@@ -183,12 +180,19 @@ def kind_findings(kinds: Sequence[Kind]) -> Iterator[Finding]:
         if kind.feature in installed_slots().missing.values():
             yield certain(GROUP, _OF_KIND, kind.subject, [], well=f"not tested: {kind.feature} is not installed")
             continue
-        with (
-            tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
-            own_settings(Path(folder)),
-            threadpool_limits(1),
-        ):
-            yield _finding_of_kind(Path(folder), kind)
+        with _alone() as folder:
+            yield _finding_of_kind(folder, kind)
+
+
+@contextmanager
+def _alone() -> Iterator[Path]:
+    """A folder of its own, with settings of its own, and one thread."""
+    with (
+        tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
+        own_settings(Path(folder)),
+        threadpool_limits(1),
+    ):
+        yield Path(folder)
 
 
 def _finding_of_kind(folder: Path, kind: Kind) -> Finding:
@@ -201,33 +205,36 @@ def _finding_of_kind(folder: Path, kind: Kind) -> Finding:
     key = folder / "tried.key"
     MasterKey.generate().write(key)
     for period in kind.periods:
-        request = Request(spec, folder / "out", data=None, workers=1, key=KeySource(key), period=period)
         try:
-            root = runs.run_release(check_request(request), Silent())
+            root = runs.run_release(_checked(spec, folder / "out", key, period), Silent())
             problems += verify_release(RunDirectory(root), 1, Silent())
         except SpinewiseError as error:
             problems.append(f"a sound run failed: {error}")
             break
-        found = list(independent_findings(root, key, str(folder / _LEDGER)))
-        checks += len(found)
-        problems += [f"{one.check}, {one.subject}: {one.detail}" for one in found if not one.passed]
+        wrong, n = _judged(root, key)
+        problems, checks = problems + wrong, checks + n
     return certain(GROUP, _OF_KIND, kind.subject, map(str, problems), well=f"{checks} checks passed")
 
 
+def _judged(root: Path, key: Path) -> tuple[list[str], int]:
+    """What the second program finds wrong with a release by its key and ledger, and how many checks there were."""
+    found = list(independent_findings(root, key, os.environ["SPINEWISE_LEDGER"]))
+    return [f"{one.check}, {one.subject}: {one.detail}" for one in found if not one.passed], len(found)
+
+
 def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
-    ledger = folder / _LEDGER
+    ledger, key = folder / _LEDGER, folder / "first.key"
     _opened(ledger, trial, 16 * trial.budget)  # a fault that costs too much is to be seen, not refused
     spec = written(folder, trial, 'dataset = "nobody"')
-    with threadpool_limits(1):
-        try:
-            root = runs.run_release(_checked(spec, folder / "first", folder / "first.key"), Silent())
-        except SpinewiseError as error:
-            yield certain(GROUP, "run", trial.subject, [f"a sound run failed: {error}"])
-            return
-        found = list(independent_findings(root, folder / "first.key", str(ledger)))
-        wrong = [f"{one.check}, {one.subject}: {one.detail}" for one in found if not one.passed]
-        yield certain(GROUP, "a pipeline and a choice", trial.subject, wrong, well=f"{len(found)} checks passed")
-        yield certain(GROUP, "ledger", trial.subject, _ledger_problems(spec, folder, ledger, trial))
+    MasterKey.generate().write(key)
+    try:
+        root = runs.run_release(_checked(spec, folder / "first", key), Silent())
+    except SpinewiseError as error:
+        yield certain(GROUP, "run", trial.subject, [f"a sound run failed: {error}"])
+        return
+    wrong, n = _judged(root, key)
+    yield certain(GROUP, "a pipeline and a choice", trial.subject, wrong, well=f"{n} checks passed")
+    yield certain(GROUP, "ledger", trial.subject, _ledger_problems(spec, folder, ledger, trial))
 
 
 def _opened(ledger: Path, trial: Trial, budget: Fraction) -> None:
@@ -245,8 +252,10 @@ def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> li
     small = folder / "small.db"
     _opened(small, trial, trial.budget / 2)
     os.environ["SPINEWISE_LEDGER"] = str(small)
+    key = folder / "second.key"
+    MasterKey.generate().write(key)
     try:
-        root = runs.run_release(_checked(spec, folder / "second", folder / "second.key"), Silent())
+        root = runs.run_release(_checked(spec, folder / "second", key), Silent())
         problems.append("a run beyond the budget was not refused")
     except BudgetRefusedError:
         root = folder / "second" / "tried"
@@ -296,10 +305,9 @@ def _write_people(folder: Path, blocks: int, columns: str, cell: Callable[[int, 
     (folder / "persons.csv").write_text(f"block,{columns}\n" + "".join(persons), encoding="utf-8")
 
 
-def _checked(spec: Path, out: Path, key: Path) -> CheckedRequest:
-    """A run with a new key of its own, whatever key the user's settings name."""
-    MasterKey.generate().write(key)
-    return check_request(Request(spec, out, data=None, workers=1, key=KeySource(key)))
+def _checked(spec: Path, out: Path, key: Path, period: str | None = None) -> CheckedRequest:
+    """A run with a key of its own, whatever key the user's settings name."""
+    return check_request(Request(spec, out, data=None, workers=1, key=KeySource(key), period=period))
 
 
 @contextmanager

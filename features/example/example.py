@@ -23,6 +23,7 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.storage.local_name import local_name
+from postprocess.arrays import FloatArray, IntArray
 
 AGES = ("0-17", "18-34", "35-64", "65+")
 SEXES = ("female", "male")
@@ -55,17 +56,17 @@ class Population:
         household_leaf: `(n_households,)` of each household; size, head and children alike.
     """
 
-    leaf: NDArray[np.int64]
-    residence: NDArray[np.int64]
-    age: NDArray[np.int64]
-    sex: NDArray[np.int64]
-    household_leaf: NDArray[np.int64]
-    size: NDArray[np.int64]
-    head: NDArray[np.int64]
-    children: NDArray[np.int64]
+    leaf: IntArray
+    residence: IntArray
+    age: IntArray
+    sex: IntArray
+    household_leaf: IntArray
+    size: IntArray
+    head: IntArray
+    children: IntArray
 
 
-def settle(people: NDArray[np.int64], seed: int) -> Population:
+def settle(people: IntArray, seed: int) -> Population:
     """Give the persons of each leaf `(n_leaves,)` households, ages and sexes; equal seeds give equal populations."""
     rng = np.random.default_rng(seed)
     large = people >= _LARGE
@@ -95,7 +96,7 @@ def settle(people: NDArray[np.int64], seed: int) -> Population:
     )
 
 
-def _starts(members: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _starts(members: IntArray, rng: np.random.Generator) -> IntArray:
     """The number of the first person of each household; a household ends where its leaf does."""
     total = int(members.sum())
     drawn = 1 + rng.choice(len(_SIZE_SHARE), size=total // 2 + 100, p=_SIZE_SHARE / _SIZE_SHARE.sum())
@@ -105,7 +106,7 @@ def _starts(members: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
     return np.unique(starts[starts < total])
 
 
-def _ages(head: NDArray[np.int64], place: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _ages(head: IntArray, place: IntArray, rng: np.random.Generator) -> IntArray:
     """The age band of each member, from its householder's and its place in the household, from 0."""
     age = _drawn(_OTHER_SHARE[head], rng)
     partner = (place == 1) & (rng.random(len(place)) < _PARTNER)
@@ -115,7 +116,7 @@ def _ages(head: NDArray[np.int64], place: NDArray[np.int64], rng: np.random.Gene
     return np.where(place == 0, head, age)
 
 
-def _drawn(shares: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _drawn(shares: FloatArray, rng: np.random.Generator) -> IntArray:
     """A value for each row of shares `(n, k)`."""
     limits = np.cumsum(shares, axis=1)
     return np.asarray((rng.random(len(shares))[:, None] >= limits[:, :-1]).sum(axis=1), dtype=np.int64)
@@ -208,7 +209,7 @@ def block_codes(seed: int) -> NDArray[np.str_]:
     return np.strings.add(np.repeat(np.array(group_codes), blocks_of_group), np.array(numbers))
 
 
-def _number_within(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _number_within(sizes: IntArray) -> IntArray:
     """0, 1, 2 ... within each of successive groups of the given sizes."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
@@ -243,7 +244,7 @@ def _joined_records(spine: Spine, people: int, seed: int, order_seed: int) -> di
     return found
 
 
-def labelled(codes: NDArray[np.int64], labels: list[str] | tuple[str, ...]) -> pa.Array:
+def labelled(codes: IntArray, labels: list[str] | tuple[str, ...]) -> pa.Array:
     """Text of each code."""
     dictionary = pa.array(labels, pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), dictionary).cast(pa.string())

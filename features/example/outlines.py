@@ -11,9 +11,9 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.example.population import county_name
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 _COLUMNS, _ROWS = 132, 104
 #: Degrees of a cell, and where the island lies: in the open Atlantic.
@@ -24,9 +24,7 @@ _SHAKEN = 0.34
 _LAND_SPREAD = 0.45
 
 
-def example_polygons(
-    counties: Sequence[str], tracts: Sequence[str], county_of: NDArray[np.int64], seed: int
-) -> tuple[str, str]:
+def example_polygons(counties: Sequence[str], tracts: Sequence[str], county_of: IntArray, seed: int) -> tuple[str, str]:
     """GeoJSON of the counties and of the tracts.
 
     Args:
@@ -49,7 +47,7 @@ def example_polygons(
     return _geojson("county", counties, names, in_county, points), _geojson("tract", tracts, None, owner, points)
 
 
-def _island(rng: np.random.Generator) -> NDArray[np.int64]:
+def _island(rng: np.random.Generator) -> IntArray:
     """Rows and columns of the cells on land, `(n, 2)`."""
     row, column = np.meshgrid(np.arange(_ROWS), np.arange(_COLUMNS), indexing="ij")
     y, x = (row + 0.5) / _ROWS * 2 - 1, (column + 0.5) / _COLUMNS * 2 - 1
@@ -61,11 +59,11 @@ def _island(rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _cut(
-    cells: NDArray[np.int64],
-    areas: NDArray[np.int64],
-    county_of: NDArray[np.int64],
-    land: NDArray[np.float64],
-    owner: NDArray[np.int64],
+    cells: IntArray,
+    areas: IntArray,
+    county_of: IntArray,
+    land: FloatArray,
+    owner: IntArray,
     rng: np.random.Generator,
 ) -> None:
     """Give each of `areas` a connected part of `cells`; counties are cut apart before they are cut themselves."""
@@ -87,9 +85,7 @@ def _cut(
     _cut(cells[order[n_first:]], areas[middle:], county_of, land, owner, rng)
 
 
-def _geojson(
-    level: str, codes: Sequence[str], names: Sequence[str] | None, owner: NDArray[np.int64], points: NDArray[np.float64]
-) -> str:
+def _geojson(level: str, codes: Sequence[str], names: Sequence[str] | None, owner: IntArray, points: FloatArray) -> str:
     features = []
     for number, code in enumerate(codes):
         rings = [[points[y, x].tolist() for y, x in ring] for ring in _borders(owner == number)]
@@ -100,7 +96,7 @@ def _geojson(
     return '{"type":"FeatureCollection","features":[\n' + lines + "\n]}\n"
 
 
-def _borders(inside: NDArray[np.bool_]) -> list[list[tuple[int, int]]]:
+def _borders(inside: BoolArray) -> list[list[tuple[int, int]]]:
     """The closed lines of corners `(row, column)` around the cells of an area."""
     after: dict[tuple[int, int], list[tuple[int, int]]] = {}
     padded = np.pad(inside, 1)

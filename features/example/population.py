@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.schema import Attribute, Schema
+from postprocess.arrays import FloatArray, IntArray
 
 STATE_NAME = "State of Arborea"
 COUNTY_NAMES = ("Alder", "Birch", "Cedar", "Elm", "Hazel")
@@ -112,8 +113,8 @@ def populate(spine: Spine, people: int, seed: int) -> sp.csr_array[np.int64]:
     composition = _compositions_above_leaves(spine, groups_rng)
     composition = _rescale(composition, np.bincount(parent, leaf_people))
     inhabited = np.flatnonzero(leaf_people)
-    data: list[NDArray[np.int64]] = []
-    indices: list[NDArray[np.int64]] = []
+    data: list[IntArray] = []
+    indices: list[IntArray] = []
     n_nonzero = np.zeros(spine.n_leaves + 1, dtype=np.int64)
     for start in range(0, inhabited.size, _LEAVES_AT_ONCE):
         leaves = inhabited[start : start + _LEAVES_AT_ONCE]
@@ -131,12 +132,12 @@ def populate(spine: Spine, people: int, seed: int) -> sp.csr_array[np.int64]:
     return matrix
 
 
-def _parents_of_leaves(spine: Spine) -> NDArray[np.int64]:
+def _parents_of_leaves(spine: Spine) -> IntArray:
     """`(n_leaves,)` index of each leaf's parent; all have one parent where the spine has no level above."""
     return spine.leaf_level.parents if spine.n_levels > 1 else np.zeros(spine.n_leaves, dtype=np.int64)
 
 
-def _leaf_weights(spine: Spine, rng: np.random.Generator) -> NDArray[np.float64]:
+def _leaf_weights(spine: Spine, rng: np.random.Generator) -> FloatArray:
     """Share of the people that each leaf is to have, `(n_leaves,)`; 0 where it is to be empty."""
     parent = _parents_of_leaves(spine)
     n_parents = int(parent[-1]) + 1
@@ -152,7 +153,7 @@ def _leaf_weights(spine: Spine, rng: np.random.Generator) -> NDArray[np.float64]
     return weight / weight.sum()
 
 
-def _compositions_above_leaves(spine: Spine, rng: np.random.Generator) -> NDArray[np.float64]:
+def _compositions_above_leaves(spine: Spine, rng: np.random.Generator) -> FloatArray:
     """Composition of every geounit just above the leaves, `(n_geounits, 8)`; `(1, 8)` where no level is above."""
     composition = _RACE_SHARE[None, :]
     for number, level in enumerate(spine.levels[:-1]):
@@ -163,7 +164,7 @@ def _compositions_above_leaves(spine: Spine, rng: np.random.Generator) -> NDArra
     return composition
 
 
-def _rescale(composition: NDArray[np.float64], people: NDArray[Any]) -> NDArray[np.float64]:
+def _rescale(composition: FloatArray, people: NDArray[Any]) -> FloatArray:
     """`composition` (n, 8) moved so that the groups' shares of all `people` (n,) come near the whole population's."""
     for _ in range(3):
         composition = composition * (_RACE_SHARE / (people @ composition / people.sum()))
@@ -171,14 +172,14 @@ def _rescale(composition: NDArray[np.float64], people: NDArray[Any]) -> NDArray[
     return composition
 
 
-def _mix(around: NDArray[np.float64], mixing: _Mixing, rng: np.random.Generator) -> NDArray[np.float64]:
+def _mix(around: FloatArray, mixing: _Mixing, rng: np.random.Generator) -> FloatArray:
     """One composition around each row of `around` (n, 8), as uneven as `mixing` states."""
     shape = np.maximum(mixing.concentration * around, mixing.least)
     drawn = around * rng.standard_gamma(shape) / shape
     return drawn / drawn.sum(axis=1, keepdims=True)
 
 
-def _cell_shares(race: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _cell_shares(race: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Share of each of the 16 cells in each leaf, `(n, 16)`, from its composition `race` (n, 8)."""
     odds = _MINOR_SHARE / (1 - _MINOR_SHARE) * rng.lognormal(-0.05, _MINOR_SPREAD, (len(race), 1))
     minor = odds / (1 + odds)

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from features.example.example import block_codes, labelled
 from features.example.population import names_csv, populate
@@ -18,6 +17,7 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.storage.local_name import local_name
+from postprocess.arrays import IntArray
 
 __all__ = ["BORN", "FIRST_YEAR", "LEVELS", "register", "write_years"]
 
@@ -104,7 +104,7 @@ def register(spine: Spine, years: int, people: int, seed: int) -> Iterator[pa.Ta
         sex = np.concatenate([sex, rng.integers(0, 2, n_born)])
 
 
-def _moved(area: NDArray[np.int64], county: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _moved(area: IntArray, county: IntArray, rng: np.random.Generator) -> IntArray:
     """Where each would move to: where somebody else lives, mostly in the same county."""
     anywhere = area[rng.integers(0, len(area), len(area))]
     near = area.copy()
@@ -114,7 +114,7 @@ def _moved(area: NDArray[np.int64], county: NDArray[np.int64], rng: np.random.Ge
     return np.where(rng.random(len(area)) < _NEAR, near, anywhere)
 
 
-def _ancestors(spine: Spine, level: int) -> NDArray[np.int64]:
+def _ancestors(spine: Spine, level: int) -> IntArray:
     """`(n_leaves,)`: the geounit of a level that each leaf is in."""
     found = np.arange(spine.n_leaves)
     for number in range(spine.n_levels - 1, level, -1):

@@ -11,7 +11,7 @@ coordinates, other geographies, names if it has none) is left empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import CsvFiles
+from postprocess.arrays import IntArray
 
 #: Geounits worked on at a time.
 _AT_ONCE = 20_000
@@ -59,7 +60,7 @@ def column_names(table: str) -> tuple[str, ...]:
     return tuple(f"{table[0]}{int(table[1:]):03d}{number:04d}" for number in range(1, LINES[table] + 1))
 
 
-def _race_groups() -> NDArray[np.int64]:
+def _race_groups() -> IntArray:
     """`(71, 63)` of 0 and 1: which of the 63 combinations each column of table P1 counts."""
     groups = np.zeros((LINES["P1"], len(RACES)), dtype=np.int64)
     groups[list(race_lines()), range(len(RACES))] = 1
@@ -71,7 +72,7 @@ def _race_groups() -> NDArray[np.int64]:
 _P1 = _race_groups()
 
 
-def value_order(attribute: Attribute, labels: Sequence[str]) -> NDArray[np.int64]:
+def value_order(attribute: Attribute, labels: Sequence[str]) -> IntArray:
     """The attribute's value numbers in the order of `labels`: by label where it has these labels, else as they stand.
 
     Raises:
@@ -93,7 +94,7 @@ class _Cube:
 
     query: Query
     axes: tuple[int, ...]
-    orders: tuple[NDArray[np.int64], ...]
+    orders: tuple[IntArray, ...]
 
     @classmethod
     def of(cls, schema: Schema, attributes: Sequence[tuple[str, Sequence[str]]]) -> _Cube:
@@ -107,7 +108,7 @@ class _Cube:
             tuple(value_order(by_name[name], labels) for name, labels in attributes),
         )
 
-    def counts(self, histograms: sp.csr_array) -> NDArray[np.int64]:
+    def counts(self, histograms: sp.csr_array) -> IntArray:
         """`(n, size, size, ...)` in the order that the attributes were given in."""
         sizes = [size for size in self.query.sizes if size > 1] or [1]
         shape = [len(histograms.indptr) - 1, *sizes]
@@ -173,10 +174,10 @@ class CensusTables:
         others = [source[0] for source in (self.quarters, self.units) if source is not None and source[0]]
         return ("", *dict.fromkeys(others))
 
-    def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, NDArray[np.int64]]:
+    def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, IntArray]:
         """Every table `(n, columns)` for the geounits whose histograms are given, by universe."""
         cube = self.race.counts(histograms[""])
-        counts_of: dict[str, NDArray[np.int64]] = {}
+        counts_of: dict[str, IntArray] = {}
         for names, ages in ((("P1", "P2"), cube.sum(axis=1)), (("P3", "P4"), cube[:, 1])):
             by_race = ages.sum(axis=1) @ _P1.T
             of_hispanic, of_others = ages[:, 1].sum(axis=1), ages[:, 0] @ _P1.T
@@ -227,20 +228,12 @@ def census_levels(spine: Spine) -> dict[str, str]:
     return codes
 
 
-@dataclass(frozen=True, eq=False)
-class Areas:
-    """Geounits of one state, `(n,)` each, and their names as the file can hold them."""
-
-    geocodes: NDArray[np.str_]
-    names: Sequence[str]
-
-
 def _name(name: str) -> str:
     """A name in the file's encoding, without the sign that separates fields, as long as the layout allows."""
     return name.replace("|", "/").encode("latin-1", "replace").decode("latin-1")[:_LONGEST_NAME]
 
 
-class SummaryFiles:
+class SummaryFiles(ExitStack):
     """The files of every state, written level by level from the top; open it in a `with` block.
 
     Args:
@@ -249,24 +242,18 @@ class SummaryFiles:
     """
 
     def __init__(self, folder: Path, tables: Sequence[str]) -> None:
+        super().__init__()
         self._folder = folder
         self._segments = tuple(names for names in SEGMENTS if any(name in tables for name in names))
         self._tables = frozenset(tables)
         self._files: dict[str, list[TextIO]] = {}
         self._written: dict[str, int] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> SummaryFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def write(
         self,
         summary_level: str,
         geocodes: NDArray[np.str_],
-        tables: Mapping[str, NDArray[np.int64]],
+        tables: Mapping[str, IntArray],
         names: Sequence[str] | None = None,
     ) -> None:
         """Append geounits of one summary level, with each table's counts `(n, columns)` and the areas' names."""
@@ -277,18 +264,15 @@ class SummaryFiles:
             first = self._written[str(state)]
             self._written[str(state)] += len(rows)
             numbers = [f"{first + number:07d}" for number in range(1, len(rows) + 1)]
-            areas = Areas(
-                geocodes[rows], [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
-            )
-            self._write_geo(files[0], summary_level, areas, numbers, {k: v[rows] for k, v in tables.items()})
+            own = [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
+            areas = zip(geocodes[rows].tolist(), own, numbers, strict=True)
+            self._write_geo(files[0], summary_level, areas, {k: v[rows] for k, v in tables.items()})
             for segment, (part, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):
                 begin = f"PLST|{_STATES[str(state)]}|000|{segment:02d}|"
                 for number, line in zip(numbers, self._lines(part, tables, rows), strict=True):
                     file.write(f"{begin}{number}|{line}\n")
 
-    def _lines(
-        self, names: Sequence[str], tables: Mapping[str, NDArray[np.int64]], rows: NDArray[np.int64]
-    ) -> Iterator[str]:
+    def _lines(self, names: Sequence[str], tables: Mapping[str, IntArray], rows: IntArray) -> Iterator[str]:
         parts = [
             tables[name][rows].astype(str).tolist()
             if name in self._tables
@@ -304,8 +288,7 @@ class SummaryFiles:
             names = [f"{abbreviation}geo2020.pl"]
             names += [f"{abbreviation}{number:05d}2020.pl" for number in range(1, len(self._segments) + 1)]
             self._files[state] = [
-                self._stack.enter_context((self._folder / name).open("w", encoding="latin-1", newline="\n"))
-                for name in names
+                self.enter_context((self._folder / name).open("w", encoding="latin-1", newline="\n")) for name in names
             ]
             self._written[state] = 0
         return self._files[state]
@@ -314,15 +297,13 @@ class SummaryFiles:
         self,
         file: TextIO,
         summary_level: str,
-        areas: Areas,
-        numbers: Sequence[str],
-        tables: Mapping[str, NDArray[np.int64]],
+        areas: Iterable[tuple[str, str, str]],
+        tables: Mapping[str, IntArray],
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
-        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(areas.geocodes)
+        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(persons)
         place = {name: number for number, name in enumerate(GEO_HEADER)}
-        rows = zip(areas.geocodes.tolist(), areas.names, numbers, persons, units, strict=True)
-        for code, name, number, count, housing in rows:
+        for (code, name, number), count, housing in zip(areas, persons, units, strict=True):
             line = [""] * len(GEO_HEADER)
             values = {
                 "FILEID": "PLST",
@@ -374,7 +355,7 @@ def write_pl94171(release: PublishedRelease, folder: Path) -> None:
 
 def _census_counts(
     release: PublishedRelease, tables: CensusTables, level: Level
-) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
+) -> Iterator[tuple[int, dict[str, IntArray]]]:
     """Every table for the geounits of a level, some at a time."""
     histograms = {
         universe.name: release.histogram(universe, level)
@@ -386,7 +367,7 @@ def _census_counts(
 
 
 def _census_part(
-    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: NDArray[np.int64]
+    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: IntArray
 ) -> pa.Table:
     """Rows of one table, `(n, columns)`, under their census names."""
     n = len(geocodes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from features.exports.words import area_names, name_column, with_names, with_names_by_code
+from features.exports.words import area_names, name_column, with_names
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.missing import install_command
@@ -94,12 +94,11 @@ class Rows:
         if file.kind == "measurement":
             return _labelled(file, source)
         names = self.names(file.level) if file.kind in _BY_AREA else None
-        if file.widened:
-            return with_names(_widened(source), names, cells=cells)
-        if file.wide is not None and names is not None:
-            codes = self._release.spine.level(file.level).geocodes.tolist()
-            return with_names_by_code(plain_parts(source), dict(zip(codes, names, strict=True)), cells=cells)
-        return with_names(plain_parts(source), names, cells=cells)
+        parts = _widened(source) if file.widened else plain_parts(source)
+        if names is None:
+            return parts
+        codes = self._release.spine.level(file.level).geocodes.tolist()
+        return with_names(parts, dict(zip(codes, names, strict=True)), cells=cells)
 
 
 def _widened(source: Readable) -> Iterator[pa.Table]:

@@ -88,7 +88,6 @@ class Flow:
     files: tuple[DataFile, ...]
     terms: tuple[Component, ...]
     with_margins: bool
-    named: bool
     experimental: bool
     of_intervals: tuple[Component, ...]
     ends: tuple[Component, ...]
@@ -163,7 +162,6 @@ class Structure:
                 tuple(own),
                 tuple(self._term(axis) for axis in own[0].axes),
                 own[0].with_intervals,
-                self.area_name is not None,
                 experimental,
                 _coded(texts),
                 _ends(texts),
@@ -314,7 +312,7 @@ def _observations(flow: Flow, structure: Structure, rows: Rows, time: str) -> It
                 first += len(part.geocodes)
                 columns = _columns(part, answers, structure.level_codes[file.level], time)
                 columns |= _attributes(flow, part)
-                if flow.named:
+                if structure.area_name is not None:
                     cells = [""] * len(part.geocodes) if own is None else [as_cell(name) for name in own]
                     columns[AREA_NAME] = _each(cells, len(part.labels))
                 yield pa.table(columns)

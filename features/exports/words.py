@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,27 +49,14 @@ def name_column(taken: Collection[str]) -> str:
     return "name" if "name" not in taken else "area name"
 
 
-def with_names(parts: Iterator[pa.Table], names: Sequence[str] | None, *, cells: bool) -> Iterator[pa.Table]:
+def with_names(parts: Iterator[pa.Table], names: Mapping[str, str], *, cells: bool) -> Iterator[pa.Table]:
     """Parts of one table with the names of its areas after their geocodes.
 
     Args:
-        parts: of all geounits of a level, in the spine's order.
-        names: of each; None where the level has none.
+        parts: the rows, any number for each area.
+        names: by geocode.
         cells: for files that spreadsheets open: what they would take for a formula begins with an apostrophe.
     """
-    row = 0
-    for part in parts:
-        if names is None:
-            yield part
-            continue
-        texts = names[row : row + part.num_rows]
-        row += part.num_rows
-        column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
-        yield part.add_column(1, name_column(part.column_names), column)
-
-
-def with_names_by_code(parts: Iterator[pa.Table], names: Mapping[str, str], *, cells: bool) -> Iterator[pa.Table]:
-    """The same of parts with any number of rows for each area, by geocode."""
     for part in parts:
         texts = [names[code] for code in part.column("geocode").to_pylist()]
         column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())

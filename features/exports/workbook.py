@@ -25,7 +25,7 @@ from pipeline.errors import InputError
 from pipeline.metadata.contents import SUFFIX_WORDS, DataFile
 from pipeline.metadata.facts import NOT_STATED
 from pipeline.model.texts.catalogue import Texts, texts_in
-from pipeline.model.texts.message import marked
+from pipeline.model.texts.message import all_marked, marked
 from pipeline.model.texts.sentences import sentence
 from pipeline.published import PublishedRelease
 from pipeline.release.reliability import CLASSES, classes_in
@@ -41,20 +41,6 @@ _AT_ONCE, _COMPRESSION = 1 << 20, 2
 #: What text in XML cannot have as it is -> how it is written; control characters are left out.
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;", "[\\x00-\\x08\\x0B\\x0C\\x0E-\\x1F]": ""}
 _MODIFIED = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*")
-
-
-def require_openpyxl() -> Any:
-    """The library that writes workbooks; InputError with what to install where it is missing."""
-    return required("xlsx", "openpyxl", "openpyxl")
-
-
-def check_fits(table: str, level: str, rows: int, columns: int) -> None:
-    """Refuse a sheet that no spreadsheet could open; InputError names the table and what to use instead."""
-    if rows + 1 > MOST_ROWS or columns > MOST_COLUMNS:
-        raise InputError(
-            f"--format xlsx: table {table!r} at level {level!r} has {rows:,} rows and {columns:,} columns; a sheet has "
-            f"at most {MOST_ROWS - 1:,} and {MOST_COLUMNS:,}: use --format csv, or leave it out with --table or --level"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +86,8 @@ def write_workbook(target: Path, title: str, sheets: Sequence[Sheet], lists: Seq
         sheets: one for each level.
         lists: further sheets; those without rows are left out.
     """
-    openpyxl = require_openpyxl()
+    import openpyxl
+
     book = openpyxl.Workbook(write_only=True)
     book.properties.title = title
     titles: set[str] = set()
@@ -192,32 +179,32 @@ def _as_xml(values: pa.Array) -> pa.Array:
 #: Class of a number -> its flag in the cells.
 FLAGS = {"good": marked("good"), "care": marked("care"), "unreliable": marked("unreliable")}
 #: Kinds of labels, and what a release says of itself.
-KEYS = (
-    marked("records"),
-    marked("level"),
-    marked("attribute"),
-    marked("value"),
-    marked("table"),
-    marked("status"),
-    marked("epsilon"),
-    marked("source"),
-    marked("title"),
-    marked("publisher"),
-    marked("reference_date"),
-    marked("period"),
-    marked("publication_date"),
-    marked("version"),
-    marked("next_release"),
-    marked("contact"),
-    marked("licence"),
-    marked("citation"),
-    marked("software_url"),
-    marked("note"),
-    marked("definition of {term}"),
+KEYS = all_marked(
+    "records",
+    "level",
+    "attribute",
+    "value",
+    "table",
+    "status",
+    "epsilon",
+    "source",
+    "title",
+    "publisher",
+    "reference_date",
+    "period",
+    "publication_date",
+    "version",
+    "next_release",
+    "contact",
+    "licence",
+    "citation",
+    "software_url",
+    "note",
+    "definition of {term}",
 )
 #: Heads of the two lists.
-LABEL_WORDS = (marked("universe"), marked("kind"), marked("name"), marked("label"))
-ABOUT_WORDS = (marked("key"), marked("text"))
+LABEL_WORDS = all_marked("universe", "kind", "name", "label")
+ABOUT_WORDS = all_marked("key", "text")
 #: Suffix of the columns with the class of a number: what it can be used for.
 USE_SUFFIX = ":use"
 
@@ -230,14 +217,20 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
     Raises:
         InputError: openpyxl is not installed, or a sheet would have more rows or columns than a spreadsheet opens.
     """
-    require_openpyxl()
+    required("xlsx", "openpyxl", "openpyxl")
     rows, texts = Rows(release), texts_in(release.spec.report.language)
     files = [file if file.wide is None else file.wide() for file in files]
     by_level = {level.name: len(level) for level in release.spine.levels}
     for file in files:  # before anything is written
         columns = rows.described(file).columns
         flags = sum(column.name.endswith(INTERVAL_SUFFIXES[0]) for column in columns if file.kind == "table")
-        check_fits(file.table, file.level, by_level[file.level], len(columns) + flags)
+        n_rows, n_columns = by_level[file.level], len(columns) + flags
+        if n_rows + 1 > MOST_ROWS or n_columns > MOST_COLUMNS:
+            raise InputError(
+                f"--format xlsx: table {file.table!r} at level {file.level!r} has {n_rows:,} rows and {n_columns:,} "
+                f"columns; a sheet has at most {MOST_ROWS - 1:,} and {MOST_COLUMNS:,}: use --format csv, or leave it "
+                "out with --table or --level"
+            )
     for workbook, own in by_table(files).items():
         sheets = [_sheet(file, release, by_level[file.level], rows, texts) for file in own]
         title = f"{release.spec.about.title or release.spec.name}: {own[0].heading}"

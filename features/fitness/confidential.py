@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from features.fitness.fitness import Compared, Fitness
 from features.fitness.from_public import public_thresholds
@@ -20,6 +19,7 @@ from pipeline.model.texts.message import Message, message
 from pipeline.reading.reader import Reader
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
+from postprocess.arrays import IntArray
 
 if TYPE_CHECKING:
     from features.fitness.other_estimator import Estimates
@@ -87,7 +87,7 @@ def _judged(
         for way in _ways(release, truth, others):
             compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth, sizes))
     counts = sum(table.counts for table in tables)
-    people: dict[str, NDArray[np.int64]] = {
+    people: dict[str, IntArray] = {
         level: np.asarray(one.sum(axis=1), dtype=np.int64).ravel()
         for level, one in zip(own.levels, truths[0], strict=True)
     }
@@ -129,7 +129,7 @@ def _ways(release: Reader, truth: Sequence[sp.csr_array], others: Estimates) -> 
 
 
 def _tables(
-    release: Reader, way: Way, truth: Sequence[sp.csr_array], people: Sequence[NDArray[np.int64]]
+    release: Reader, way: Way, truth: Sequence[sp.csr_array], people: Sequence[IntArray]
 ) -> Iterator[TableFitness]:
     """Every table of every level, in the order of the spec; areas of each level are classed by so many people."""
     for table in release.universe.tables:

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtr
 
 from features.fitness.table import TableFitness
+from pipeline.execution.tables import output_console, table_of
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
 from pipeline.pages.templates import render
 from pipeline.pages.words import Called
 from pipeline.release.area_sizes import ALL, SIZE_LABELS, SIZES, size_labels
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.differences import ErrorMeasures
 from postprocess.largest_group import PEOPLE, POINTS, SHARE
-
-Floats = NDArray[np.float64]
 
 #: Areas whose truth is on the other side with at least this probability are called doubtful; so many are listed.
 DOUBTFUL, LISTED = 0.05, 20
@@ -65,7 +64,7 @@ class Threshold:
     listed: tuple[DoubtfulArea, ...]
 
 
-def beyond_zero(margin: Floats, spread: Floats) -> Floats:
+def beyond_zero(margin: FloatArray, spread: FloatArray) -> FloatArray:
     """The probability that a normal number around `margin` has the other sign; 0 where it is exact, NaN if unknown."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.abs(margin) / spread
@@ -77,9 +76,9 @@ def threshold(
     level: str,
     people: int,
     geocodes: NDArray[np.str_],
-    published: NDArray[np.int64],
-    spread: Floats,
-    truth: NDArray[np.int64] | None = None,
+    published: IntArray,
+    spread: FloatArray,
+    truth: IntArray | None = None,
     called: Called | None = None,
 ) -> Threshold:
     """Judge a threshold at a level.
@@ -208,9 +207,7 @@ class Fitness:
 
 def show_fitness(fitness: Fitness) -> None:
     """Errors of all tables, and thresholds."""
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 140
+    console = output_console()
     console.print(f"Expected errors of {fitness.release}, in persons and percent. Known from:")
     for basis in fitness.bases:
         console.print(f"  {basis}", soft_wrap=True)
@@ -225,17 +222,8 @@ def show_fitness(fitness: Fitness) -> None:
         console.print(_thresholds(fitness))
 
 
-def _columns(text: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in text:
-        table.add_column(title, no_wrap=True)
-    for title in numbers:
-        table.add_column(title, justify="right")
-    return table
-
-
 def _errors(fitness: Fitness) -> Table:
-    table = _columns(("table", "level"), ("areas", "MAE", "RMSE", "bias", "MAPE", "within 5 points", "worst group"))
+    table = table_of(("table", "level"), ("areas", "MAE", "RMSE", "bias", "MAPE", "within 5 points", "worst group"))
     for one in fitness.tables:
         whole, target, worst = one.whole, one.target, one.worst_group
         table.add_row(
@@ -253,7 +241,7 @@ def _errors(fitness: Fitness) -> Table:
 
 
 def _thresholds(fitness: Fitness) -> Table:
-    table = _columns(("threshold", "level"), ("areas", "at or above", "expected on the wrong side", "doubtful areas"))
+    table = table_of(("threshold", "level"), ("areas", "at or above", "expected on the wrong side", "doubtful areas"))
     for one in fitness.thresholds:
         table.add_row(
             f"{one.people:,}",

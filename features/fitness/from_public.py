@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from features.fitness.fitness import Threshold, threshold
@@ -17,6 +16,7 @@ from pipeline.reading.reader import Reader
 from pipeline.reading.release import Release
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
+from postprocess.arrays import IntArray
 from postprocess.largest_group import POINTS
 from postprocess.statistics import NORMAL_QUANTILE as QUANTILE
 
@@ -45,7 +45,7 @@ def public_tables(release: Reader, counted: Reader) -> list[TableFitness]:
     return [fitness for fitness in found if fitness is not None]
 
 
-def _public_table(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
+def _public_table(release: Reader, table: Table, level: str, people: IntArray) -> TableFitness | None:
     """The same of one table at a level, in whose areas so many people `(n,)` are published."""
     drawn = _by_draws(release, table, level, people)
     if not release.spec.publish.margins:
@@ -59,7 +59,7 @@ def _public_table(release: Reader, table: Table, level: str, people: NDArray[np.
     return fitness
 
 
-def _by_intervals(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness:
+def _by_intervals(release: Reader, table: Table, level: str, people: IntArray) -> TableFitness:
     fitness = empty_fitness(release.universe, release.labels, table, level, INTERVALS)
     first = 0
     geocodes = release.spine.level(level).geocodes
@@ -72,7 +72,7 @@ def _by_intervals(release: Reader, table: Table, level: str, people: NDArray[np.
     return fitness
 
 
-def _by_draws(release: Reader, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
+def _by_draws(release: Reader, table: Table, level: str, people: IntArray) -> TableFitness | None:
     """From draws; None where there are none, too many, or where they leave a number open."""
     count, n = release.spec.publish.draws, len(release.spine.level(level))
     if not count or count * n * table.query.size > MOST_DRAWN:
@@ -114,7 +114,7 @@ def _add_target(fitness: TableFitness, release: Reader, table: Table, level: str
 
 
 def public_thresholds(
-    release: Reader, thresholds: Sequence[int], levels: Sequence[str], truths: dict[str, NDArray[np.int64]]
+    release: Reader, thresholds: Sequence[int], levels: Sequence[str], truths: dict[str, IntArray]
 ) -> list[Threshold]:
     """Thresholds of the number of people at some levels; `truths` has true numbers `(n,)` of levels, where known."""
     found = []

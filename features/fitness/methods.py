@@ -33,7 +33,6 @@ from typing import Final, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from geography.spine import Spine
@@ -42,6 +41,7 @@ from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.noise.sampler import sampler_for
+from postprocess.arrays import FloatArray, IntArray
 
 
 class Way(Protocol):
@@ -55,7 +55,7 @@ class Way(Protocol):
     def about(self) -> Message:
         """What it is, with its parameters, and what it promises."""
 
-    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+    def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)` of a table for some geounits of a level."""
 
 
@@ -71,7 +71,7 @@ class Histograms:
     about: Message
     levels: Sequence[sp.csr_array]
 
-    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+    def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`, counted from the histograms."""
         return table.query.answer_csr(self.levels[level][rows])
 
@@ -128,7 +128,7 @@ class Apart:
             noise=str(self.noise),
         )
 
-    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+    def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`: true ones with noise, at least 0."""
         counts = table.query.answer_csr(self.truth[level][rows])
         label = f"fitness {self.seed} {self.universe.name} {level} {table.name}"
@@ -160,7 +160,7 @@ class OpenDP:
     """
 
     apart: Apart
-    drawn: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
+    drawn: dict[tuple[str, int], IntArray] = field(default_factory=dict)
     name: Message = _NAME
 
     @property
@@ -173,7 +173,7 @@ class OpenDP:
             noise=str(self.apart.noise),
         )
 
-    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+    def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`: true ones with noise, at least 0."""
         key = table.name, level
         if key not in self.drawn:
@@ -181,7 +181,7 @@ class OpenDP:
             self.drawn = {key: np.maximum(self._with_noise(counts.ravel()), 0).reshape(counts.shape)}
         return self.drawn[key][rows]
 
-    def _with_noise(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _with_noise(self, counts: IntArray) -> IntArray:
         parts = [counts[at : at + _AT_ONCE] for at in range(0, len(counts), _AT_ONCE)]
         return np.concatenate([np.array(mechanism(self.apart, len(part))(part.tolist())) for part in parts])
 
@@ -203,8 +203,6 @@ def mechanism(apart: Apart, size: int):  # type: ignore[no-untyped-def]  # OpenD
 #: Keys are fractions with so many bits.
 _BITS: Final = 32
 _WHOLE: Final = 1 << _BITS
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,7 @@ class CellKeyParameters:
             )
 
 
-def probabilities(count: int, parameters: CellKeyParameters) -> tuple[NDArray[np.int64], Floats]:
+def probabilities(count: int, parameters: CellKeyParameters) -> tuple[IntArray, FloatArray]:
     """Errors that a count may get, and their probabilities: p(v) = exp(a v - b v^2) with b >= 0, normalised.
 
     a is such that the mean is 0. b is 0 if the variance is within V then, else such that it is V.
@@ -243,8 +241,8 @@ def probabilities(count: int, parameters: CellKeyParameters) -> tuple[NDArray[np
     errors = np.arange(-min(count, parameters.most), parameters.most + 1)
     errors = errors[(count + errors == 0) | (count + errors > parameters.unpublished)]
 
-    def of(b: float) -> Floats:
-        def weights(a: float) -> Floats:
+    def of(b: float) -> FloatArray:
+        def weights(a: float) -> FloatArray:
             exponents = a * errors - b * errors**2
             raw = np.exp(exponents - exponents.max())
             return np.asarray(raw / raw.sum())
@@ -301,7 +299,7 @@ class CellKeys:
             unpublished=one.unpublished,
         )
 
-    def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
+    def answers(self, table: Table, level: int, rows: slice) -> IntArray:
         """Published numbers `(n, size)`: true ones with their errors."""
         counts = table.query.answer_csr(self.counts[level][rows])
         keys = table.query.answer_csr(self.keys[level][rows]) % _WHOLE
@@ -349,7 +347,7 @@ def swapped(leaves: sp.csr_array, spine: Spine, within: int, rate: float, seed: 
     return sp.csr_array(sp.coo_array((ones, (leaf, moved)), shape=leaves.shape).tocsr())
 
 
-def _runs(values: NDArray[np.int64]) -> list[slice]:
+def _runs(values: IntArray) -> list[slice]:
     """The slices of equal values, of sorted ones."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(values)], strict=True)]

@@ -13,6 +13,7 @@ from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.words import Called
 from pipeline.release.area_sizes import ALL, SIZE_LABELS, size_classes
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.differences import ErrorMeasures, ErrorSums
 from postprocess.largest_group import Target, TargetSums, fits
 
@@ -40,7 +41,7 @@ def empty_fitness(
     table: Table,
     level: str,
     basis: Message,
-    totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    totals: tuple[IntArray, IntArray] | None = None,
 ) -> TableFitness:
     """The fitness of a table of a universe, of which nothing is known yet."""
     return TableFitness(
@@ -78,14 +79,14 @@ class TableFitness:
     level: str
     labels: tuple[str, ...]
     basis: Message
-    totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    totals: tuple[IntArray, IntArray] | None = None
     target_sums: TargetSums = field(default_factory=TargetSums)
     classes: dict[int, ErrorSums] = field(default_factory=dict)
     called: Called = field(default_factory=Called)
     counts: bool = True
     unit: str = ""
     signed: bool = False
-    _shares: NDArray[np.float64] | None = None
+    _shares: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.every = ErrorSums(len(self.labels))
@@ -100,9 +101,7 @@ class TableFitness:
         """The level for people."""
         return self.called.level or self.level
 
-    def add(
-        self, published: NDArray[np.int64], truth: NDArray[np.generic], people: NDArray[np.int64], weight: float = 1.0
-    ) -> None:
+    def add(self, published: IntArray, truth: NDArray[np.generic], people: IntArray, weight: float = 1.0) -> None:
         """Add areas: published and true numbers `(n, size)`, and people `(n,)` by which they are classed.
 
         People are the records of an area; of sums of an amount those that the sums are of.
@@ -116,14 +115,12 @@ class TableFitness:
             errors = np.abs(published / own - np.asarray(truth, dtype=np.float64) / true).sum(axis=0)
             self._shares = errors if self._shares is None else self._shares + errors
 
-    def add_expected(
-        self, published: NDArray[np.int64], spread: NDArray[np.float64], people: NDArray[np.int64]
-    ) -> None:
+    def add_expected(self, published: IntArray, spread: FloatArray, people: IntArray) -> None:
         """Add areas of whose errors the standard deviations `(n, size)` are known; classed by people as in `add`."""
         for rows, sums in self._classed(people):
             sums.add_expected(published[rows], spread[rows])
 
-    def _classed(self, people: NDArray[np.int64]) -> list[tuple[NDArray[np.bool_], ErrorSums]]:
+    def _classed(self, people: IntArray) -> list[tuple[BoolArray, ErrorSums]]:
         """The rows of each class of size, and of all areas, with their sums."""
         sizes = size_classes(people)
         found = [

@@ -28,6 +28,7 @@ from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import RecordsFile, open_records
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import check_new
+from postprocess.arrays import IntArray
 
 _CHUNK_ROWS = 1_000_000
 #: Parts of the budget: of the levels of origins, the lowest counts most; of the queries, the flows themselves.
@@ -93,9 +94,9 @@ class FlowsRequest:
 class _Flows:
     """Flows by area of origin and destination, `(n,)` each, sorted."""
 
-    origin: NDArray[np.int64]
-    destination: NDArray[np.int64]
-    count: NDArray[np.int64]
+    origin: IntArray
+    destination: IntArray
+    count: IntArray
 
 
 def import_flows(request: FlowsRequest, out: Path) -> Imported:
@@ -240,9 +241,7 @@ def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: S
     return _Flows(pairs // n_targets, pairs % n_targets, counts)
 
 
-def _ends(
-    request: FlowsRequest, reader: LeafReader, column: pa.Array, first_row: int, log: MistakeLog
-) -> NDArray[np.int64]:
+def _ends(request: FlowsRequest, reader: LeafReader, column: pa.Array, first_row: int, log: MistakeLog) -> IntArray:
     """The code of each row's destination, `OUTSIDE` where it is elsewhere."""
     if request.elsewhere is None:
         return reader.read(column, first_row, log)[0]

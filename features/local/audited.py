@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.listed import DirectEncoding, ListedMechanism, OptimisedUnaryEncoding, RandomisedResponse
 from features.local.collect.mechanism import Mechanism
 from features.local.collect.rappor import Rappor
+from postprocess.arrays import FloatArray, IntArray
 
 _SIZE: Final = 300_000
 _OFF: Final = Fraction(21, 20)
@@ -72,7 +72,7 @@ def _odds_ratio(p: Fraction, q: Fraction) -> Fraction:
     return p * (1 - q) / (q * (1 - p))
 
 
-def _pearson(ones: NDArray[np.int64], chances: NDArray[np.float64], sizes: NDArray[np.int64]) -> float:
+def _pearson(ones: IntArray, chances: FloatArray, sizes: IntArray) -> float:
     """Of independent events: how often they happened, of so many times, against their chances."""
     squares = (ones - sizes * chances) ** 2 / (sizes * chances * (1 - chances))
     return float(stats.chi2.sf(squares.sum(), squares.size))

@@ -8,9 +8,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from features.local.survey import Survey
 from geography.codes import first_few
 from geography.spine import Spine
@@ -32,9 +29,10 @@ from pipeline.release.status import EXAMPLE
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file, write_json
 from pipeline.storage.readable import Readable, unchecked
+from postprocess.arrays import IntArray
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.
-CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
+CentralCounts = tuple[dict[str, IntArray], CentralRelease | None]
 
 
 def read_central(universe: Universe, spine: Spine, *, example: bool) -> CentralCounts:
@@ -121,7 +119,7 @@ def _check_same(universe: Universe, central: Central, release: PublishedRelease,
 
 def _counts(
     universe: Universe, central: Central, release: PublishedRelease, spine: Spine, level: str, where: str
-) -> NDArray[np.int64]:
+) -> IntArray:
     """The noisy counts of one level, in the order of the spine."""
     (measured,) = universe.strategy.levels[-1].queries
     main, level_of = release.universes[0], {one.level: one for one in release.universes[0].strategy.levels}

@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.local.collect.listed import ListedMechanism
-from features.local.collect.mechanism import Counts, Mechanism, Reals
+from features.local.collect.mechanism import Mechanism
 from features.local.collect.rappor import Rappor
 from features.local.collect.reports import Reports
 from pipeline.errors import InputError
 from pipeline.model.draw import ReportNoise
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 
 class Collected(ABC):
@@ -39,7 +39,7 @@ class Collected(ABC):
         """Values that a respondent may have."""
 
     @property
-    def counted(self) -> NDArray[np.bool_]:
+    def counted(self) -> BoolArray:
         """`(n_cells,)`: which cells' counts are measured by themselves; one that is not is the rest of the reports."""
         return np.ones(self.n_cells, dtype=np.bool_)
 
@@ -68,7 +68,7 @@ class Collected(ABC):
         return ReportNoise(max(reports, 1) * self.unit_variance)
 
     @abstractmethod
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """(n_groups, n_cells) int64: what is published of the reports of each group, from which counts are made.
 
         Args:
@@ -77,17 +77,17 @@ class Collected(ABC):
         """
 
     @abstractmethod
-    def debiased(self, totals: Counts, reports: Counts) -> Reals:
+    def debiased(self, totals: IntArray, reports: IntArray) -> FloatArray:
         """Unbiased counts `(n, n_cells)` from totals `(n, n_cells)` and numbers of reports `(n,)`.
 
         Number by number, so that no computer has another last digit.
         """
 
     @abstractmethod
-    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
+    def totals_of(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
         """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
 
-    def own_errors(self, answers: Counts, cells: Counts, counts: Counts, reports: Counts) -> Reals:
+    def own_errors(self, answers: IntArray, cells: IntArray, counts: IntArray, reports: IntArray) -> FloatArray:
         """By what the standard errors of counts differ from those that `unit_variance` says.
 
         Args:
@@ -101,16 +101,16 @@ class Collected(ABC):
         known = (stated > 0) & (variances > 0)
         return np.asarray(np.sqrt(np.where(known, variances, 1) / np.where(known, stated, 1)))
 
-    def stated_variances(self, answers: Counts, cells: Counts, reports: Counts) -> Reals:
+    def stated_variances(self, answers: IntArray, cells: IntArray, reports: IntArray) -> FloatArray:
         """Variances of the counts of answers by `unit_variance`, given the numbers of reports; as `own_errors`."""
         return np.asarray(reports * self._stated(answers)[cells])
 
     @abstractmethod
-    def _stated(self, answers: Counts) -> Reals:
+    def _stated(self, answers: IntArray) -> FloatArray:
         """(n_answers,) the variance of each answer's count by `unit_variance`, for one report."""
 
     @abstractmethod
-    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+    def _exact(self, answers: IntArray, cells: IntArray, share: FloatArray) -> FloatArray:
         """The variances of the counts of the answers `cells`, for one report, given the `share` of reports they are."""
 
 
@@ -151,15 +151,15 @@ class CollectedAnswers(Collected):
         # Counts that add up by themselves have all of it there; independent ones have a part of it in their sum.
         return self.noise_per_report / (self.n_cells - 1 if self.mechanism.exclusive else self.n_cells)
 
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """How many reports of each group have each output."""
         return self.mechanism.totals(reports, groups, n_groups)
 
-    def debiased(self, totals: Counts, reports: Counts) -> Reals:
+    def debiased(self, totals: IntArray, reports: IntArray) -> FloatArray:
         """See `Collected.debiased`."""
         return self.mechanism.debias(totals, reports)
 
-    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
+    def totals_of(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
         """See `Collected.totals_of`."""
         p, q = (float(chance) for chance in self.mechanism.chances)
         out = np.zeros(counts.shape, dtype=np.int64)
@@ -173,12 +173,12 @@ class CollectedAnswers(Collected):
         out += generator.binomial(counts.sum(axis=1, keepdims=True) - counts, q)
         return out
 
-    def _stated(self, answers: Counts) -> Reals:
+    def _stated(self, answers: IntArray) -> FloatArray:
         """Of m of the k cells s m (k - m) / k."""
         cells = np.bincount(answers)
         return np.asarray(float(self.unit_variance) * cells * (1 - cells / self.n_cells))
 
-    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+    def _exact(self, answers: IntArray, cells: IntArray, share: FloatArray) -> FloatArray:
         """See `Collected._exact`.
 
         Given the truth x, the count of m of the k cells that adds up to n by itself has the variance
@@ -249,7 +249,7 @@ class CollectedWords(Collected):
         return len(self.words) + 1
 
     @property
-    def counted(self) -> NDArray[np.bool_]:
+    def counted(self) -> BoolArray:
         """All but the last: other words are the rest of the reports."""
         return np.arange(self.n_cells) < len(self.words)
 
@@ -290,12 +290,12 @@ class CollectedWords(Collected):
         return len(self.words) * self.unit_variance
 
     @cached_property
-    def ones(self) -> Counts:
+    def ones(self) -> IntArray:
         """(cohorts, words, hashes) the bits of each word."""
         return self.mechanism.filters(self.words)
 
     @cached_property
-    def _inverse(self) -> Reals:
+    def _inverse(self) -> FloatArray:
         """G^-1, (words, words), number by number."""
         rappor, n_words = self.mechanism, len(self.words)
         shared = np.zeros((n_words, n_words))
@@ -307,7 +307,7 @@ class CollectedWords(Collected):
         return _inverse_of(gram)
 
     @cached_property
-    def _parts(self) -> Reals:
+    def _parts(self) -> FloatArray:
         """(cohorts, bits, words) float64 of whole numbers: what each bit adds to each word's total."""
         rappor, inverse = self.mechanism, self._inverse
         gap = float(rappor.q_star - rappor.p_star)
@@ -321,7 +321,7 @@ class CollectedWords(Collected):
         parts -= everywhere * (rappor.hashes / rappor.bits)
         return np.rint(parts * (UNIT / gap))
 
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """(n_groups, n_cells) int64: the counts in units of 1 / `UNIT`; each row adds up to its reports."""
         out = np.zeros((n_groups, self.n_cells), dtype=np.int64)
         cohorts = reports[:, 0].astype(np.int64)
@@ -340,11 +340,11 @@ class CollectedWords(Collected):
         out[:, -1] = UNIT * numbers - out[:, :-1].sum(axis=1)
         return out
 
-    def debiased(self, totals: Counts, reports: Counts) -> Reals:  # noqa: ARG002
+    def debiased(self, totals: IntArray, reports: IntArray) -> FloatArray:  # noqa: ARG002
         """See `Collected.debiased`."""
         return totals / float(UNIT)
 
-    def totals_of(self, counts: Counts, generator: np.random.Generator) -> Counts:
+    def totals_of(self, counts: IntArray, generator: np.random.Generator) -> IntArray:
         """See `Collected.totals_of`; of another word, bits are drawn as those of a word of its own."""
         out = np.zeros(counts.shape, dtype=np.int64)
         before = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
@@ -358,7 +358,7 @@ class CollectedWords(Collected):
             first = last
         return out
 
-    def _simulated(self, values: Counts, generator: np.random.Generator) -> Reports:
+    def _simulated(self, values: IntArray, generator: np.random.Generator) -> Reports:
         """(n, 1 + bits) reports of respondents with these values."""
         rappor, n = self.mechanism, len(values)
         cohorts = generator.integers(rappor.cohorts, size=n)
@@ -373,7 +373,7 @@ class CollectedWords(Collected):
         reports[:, 1:] = generator.random(rates.shape) < rates
         return reports
 
-    def variances_of(self, words: NDArray[np.bool_]) -> Reals:
+    def variances_of(self, words: BoolArray) -> FloatArray:
         """(n_cells,) variance that a report of each value adds to the sum of the counts of some words `(words,)`.
 
         A report of cohort g adds t_g' x, t_g the sum of these words' parts. Given its filter b, the variance is that of
@@ -391,13 +391,13 @@ class CollectedWords(Collected):
         other = (q * (1 - q) - p * (1 - p)) * density + spread
         return np.append(own, other * squares) + p * (1 - p) * squares
 
-    def _stated(self, answers: Counts) -> Reals:
+    def _stated(self, answers: IntArray) -> FloatArray:
         """See `Collected._stated`: the rest has that of all words that it is not."""
         words = np.bincount(answers)
         words[answers[-1]] = len(answers) - words[answers[-1]]
         return np.asarray(float(self.unit_variance) * words)
 
-    def _exact(self, answers: Counts, cells: Counts, share: Reals) -> Reals:
+    def _exact(self, answers: IntArray, cells: IntArray, share: FloatArray) -> FloatArray:
         """See `Collected._exact`.
 
         Those in an answer have the mean variance of its words, those outside that of other words, or the converse where
@@ -406,7 +406,7 @@ class CollectedWords(Collected):
         inside, outside = self._of_answers(answers)
         return np.asarray(share * inside[cells] + (1 - share) * outside[cells])
 
-    def _of_answers(self, answers: Counts) -> tuple[Reals, Reals]:
+    def _of_answers(self, answers: IntArray) -> tuple[FloatArray, FloatArray]:
         """Variance of a report inside and outside each answer, each (n_answers,)."""
         key = answers.tobytes()
         if key not in self._known:
@@ -422,11 +422,11 @@ class CollectedWords(Collected):
         return self._known[key]
 
     @cached_property
-    def _known(self) -> dict[bytes, tuple[Reals, Reals]]:
+    def _known(self) -> dict[bytes, tuple[FloatArray, FloatArray]]:
         return {}
 
 
-def _different(n: int, hashes: int, bits: int, generator: np.random.Generator) -> Counts:
+def _different(n: int, hashes: int, bits: int, generator: np.random.Generator) -> IntArray:
     """(n, hashes) different positions of each row, all sets of them as likely as each other."""
     out = np.zeros((n, hashes), dtype=np.int64)
     for column in range(hashes):
@@ -438,7 +438,7 @@ def _different(n: int, hashes: int, bits: int, generator: np.random.Generator) -
     return out
 
 
-def _inverse_of(matrix: Reals) -> Reals:
+def _inverse_of(matrix: FloatArray) -> FloatArray:
     """The inverse of a positive definite matrix by elimination, each step a product and a difference of numbers.
 
     Raises:

@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from features.local.central import CENTRAL
 from features.local.collect.mechanism import Mechanism
@@ -49,6 +48,7 @@ from pipeline.release.measurements import (
 )
 from pipeline.release.run_directory import is_of_others
 from pipeline.storage.files import write_json
+from postprocess.arrays import IntArray
 
 #: Half of the share of releases of the same persons that are refused: tails of whole numbers are up to twice as heavy.
 _FALSE_ALARM: Final = 5e-7
@@ -84,7 +84,7 @@ class RandomisedReports(ConfidentialPart):
         remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
         return fingerprint, remarks
 
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:  # noqa: ARG002
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:  # noqa: ARG002
         """Nothing: of reports nothing is known that could contradict what is exact."""
         return []
 
@@ -140,9 +140,7 @@ def _keep(job: Job, universe: Universe, found: CountedReports) -> None:
     job.progress.advance(job.n_geounits)
 
 
-def _contradiction(
-    universe: Universe, spine: Spine, counts: Mapping[str, NDArray[np.int64]], reports: NDArray[np.int64]
-) -> str | None:
+def _contradiction(universe: Universe, spine: Spine, counts: Mapping[str, IntArray], reports: IntArray) -> str | None:
     """Where central counts cannot be of those who sent reports; None where they may be.
 
     The counts of an area add up to the persons there, but for the noise; they are others where one of all areas is so
@@ -214,12 +212,12 @@ class CountedReports:
         log: the same with rows, and what was found.
     """
 
-    totals: NDArray[np.int64]
-    reports: NDArray[np.int64]
+    totals: IntArray
+    reports: IntArray
     unused: dict[str, int]
     log: MistakeLog
 
-    def add(self, collected: Collected, reports: Reports, leaves: NDArray[np.int64], sign: int = 1) -> None:
+    def add(self, collected: Collected, reports: Reports, leaves: IntArray, sign: int = 1) -> None:
         """Count reports in their leaves; with the sign -1 no longer."""
         self.totals[:] += sign * collected.totals(reports, leaves, len(self.reports))
         self.reports[:] += sign * np.bincount(leaves, minlength=len(self.reports))
@@ -319,7 +317,7 @@ _RESPONDENT_MISTAKES: Final = {
 def _note(
     log: MistakeLog,
     column: str,
-    faults: NDArray[np.int64],
+    faults: IntArray,
     first_row: int,
     wrong: Mapping[int, tuple[str, str]],
     texts: Sequence[str] = (),

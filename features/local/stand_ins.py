@@ -19,13 +19,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from features.local.collected import Collected
 from geography.spine import Spine
 from pipeline.model.public_key import public_key
-
-Reals = NDArray[np.float64]
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Differences of areas that are taken to exist in any case, and the most there can be.
 _LEAST, _MOST = 1e-6, 0.999
@@ -34,7 +32,7 @@ _RAREST = 1e-9
 
 
 def stand_ins(
-    collected: Collected, spine: Spine, totals: NDArray[np.int64], reports: NDArray[np.int64], seed: int
+    collected: Collected, spine: Spine, totals: IntArray, reports: IntArray, seed: int
 ) -> tuple[sp.csr_array, ...]:
     """Answers of respondents, `(n, n_cells)` of each level, top first; levels add up, and each leaf has its reports.
 
@@ -60,7 +58,7 @@ def stand_ins(
     return tuple(sp.csr_array(level.astype(np.int64)) for level in _summed_up(spine, answers.astype(np.float64)))
 
 
-def _summed_up(spine: Spine, leaves: Reals) -> Sequence[Reals]:
+def _summed_up(spine: Spine, leaves: FloatArray) -> Sequence[FloatArray]:
     """Numbers of the leaves, `(n_leaves, m)`, added up to every level, top first."""
     levels = [leaves]
     for level in range(spine.n_levels - 2, -1, -1):
@@ -69,8 +67,13 @@ def _summed_up(spine: Spine, leaves: Reals) -> Sequence[Reals]:
 
 
 def _drawn(
-    counts: Reals, reports: Reals, above: Reals, cells: NDArray[np.bool_], noise: float, generator: np.random.Generator
-) -> Reals:
+    counts: FloatArray,
+    reports: FloatArray,
+    above: FloatArray,
+    cells: BoolArray,
+    noise: float,
+    generator: np.random.Generator,
+) -> FloatArray:
     """Shares `(n, n_cells)` of the answers in the areas of a level, given those `above` of their parents."""
     spread = (above * (1 - above))[:, cells].sum(axis=1)
     seen = ((counts - reports[:, None] * above)[:, cells] ** 2).sum()
@@ -86,8 +89,8 @@ def _drawn(
     return _positive(drawn / np.maximum(drawn.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def _positive(shares: Reals) -> Reals:
+def _positive(shares: FloatArray) -> FloatArray:
     """Shares that are not negative and add up to 1."""
     clipped = np.maximum(shares, _RAREST)
-    out: Reals = clipped / clipped.sum(axis=1, keepdims=True)
+    out: FloatArray = clipped / clipped.sum(axis=1, keepdims=True)
     return out

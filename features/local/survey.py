@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from features.local.collect.mechanism import Counts, Mechanism, Reals
+from features.local.collect.mechanism import Mechanism
 from features.local.collected import Collected
 from geography.spine import Spine
 from pipeline.model.draw import Draw, Drawn
@@ -34,7 +34,7 @@ from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.release.privacy_statement import decimal_text
-from postprocess.arrays import adding_up
+from postprocess.arrays import FloatArray, IntArray, adding_up
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Survey(Source):
             return _NO_PLAN if self.collected.respondents is None else ""
         return _REFUSED.get(wanted, "")
 
-    def sizes(self, read: ReadExact) -> Counts | None:
+    def sizes(self, read: ReadExact) -> IntArray | None:
         """The number of reports of each leaf, which is the one invariant."""
         (numbers,) = read().values()
         return numbers[:, 0]
@@ -109,7 +109,7 @@ class Survey(Source):
         self,
         universe: Drawn,
         spine: Spine | None,  # noqa: ARG002
-        sizes: Counts | None,
+        sizes: IntArray | None,
     ) -> tuple[Draw, ...]:
         """See `Source.draws`: of leaves those with equally many reports are of one kind; above, of what was copied."""
         leaves = universe.strategy.levels[-1]
@@ -134,13 +134,13 @@ class Survey(Source):
         counted = self.collected.counted
         return query if counted.all() else Marginal(query.name, query.groups, (counted,))
 
-    def to_counts(self, level: str, sizes: Counts | None) -> ToCounts | None:
+    def to_counts(self, level: str, sizes: IntArray | None) -> ToCounts | None:
         """Debiases totals of reports; those of a central release are counts."""
         if sizes is None or self._is_copied(level):
             return None
         return partial(self._debiased, sizes)
 
-    def _debiased(self, reports: Counts, totals: NDArray[np.signedinteger], first: int) -> Reals:
+    def _debiased(self, reports: IntArray, totals: NDArray[np.signedinteger], first: int) -> FloatArray:
         """See `source.ToCounts`; a cell that is the rest of the reports has 0 (`Marginal.answered`).
 
         Args:
@@ -173,7 +173,7 @@ class Survey(Source):
         """Reports that respondents with the simulated answers might have sent; runs of two universes share none."""
         return partial(self._simulated, seed, universe)
 
-    def _simulated(self, seed: int, universe: str, replicate: int, first: int, counts: Counts) -> Reals:
+    def _simulated(self, seed: int, universe: str, replicate: int, first: int, counts: IntArray) -> FloatArray:
         """See `source.SimulatedCounts`: debiased counts of new reports, drawn from the public seed."""
         key = public_key("spinewise simulated reports 1", seed, universe, replicate, first)
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
@@ -254,12 +254,12 @@ class ErrorsOfReports(CountErrors):
 
     def __call__(
         self,
-        answers: Counts,
-        cells: Counts,
-        counts: Counts,
-        reports: Counts,
-        standard: Reals,
-    ) -> Reals:
+        answers: IntArray,
+        cells: IntArray,
+        counts: IntArray,
+        reports: IntArray,
+        standard: FloatArray,
+    ) -> FloatArray:
         """See `Collected.own_errors`; `standard` are the stated errors.
 
         Of an estimate with the variance V, where reports alone have V_r, the reports have the weight w = V / V_r. They
@@ -273,11 +273,11 @@ class ErrorsOfReports(CountErrors):
         weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
         return np.asarray(np.sqrt(weight * factors**2 + 1 - weight))
 
-    def variances(self, answers: Counts, cells: Counts, persons: Counts) -> Reals:
+    def variances(self, answers: IntArray, cells: IntArray, persons: IntArray) -> FloatArray:
         """See `Collected.stated_variances`."""
         return self.collected.stated_variances(answers, cells, persons)
 
-    def alone(self, stored: Counts, sizes: Counts) -> Reals:
+    def alone(self, stored: IntArray, sizes: IntArray) -> FloatArray:
         """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
         return adding_up(self.collected.debiased(stored, sizes), sizes)
 

@@ -163,14 +163,6 @@ def scores_of(pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[In
     return {pair: score(pairs, pair, tables[pair], pairs.expected(ones, pair)) for pair in pairs.possible}
 
 
-def tables_of(pairs: Pairs, values: IntArray) -> dict[Clique, IntArray]:
-    """The tables `(cells,)` of all pairs that can be chosen, of records `(n, attributes)`."""
-    sizes, size = pairs.domain.sizes, pairs.domain.size
-    return {
-        (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=size((a, b))) for a, b in pairs.possible
-    }
-
-
 def largest_epsilon(rho: Fraction) -> Fraction:
     """The largest epsilon in steps of 2^-20 with epsilon^2 / 8 <= rho: what one private choice may use, exactly.
 

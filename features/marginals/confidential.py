@@ -24,7 +24,7 @@ from fractions import Fraction
 import numpy as np
 import scipy.sparse as sp
 
-from features.marginals.choice import Pairs, attribute_query, candidates, largest_epsilon, scores_of, tables_of
+from features.marginals.choice import Pairs, attribute_query, candidates, scores_of
 from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
@@ -32,7 +32,7 @@ from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.model.schema import Schema
-from pipeline.privacy.budget import MOVED, Neighbours
+from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.events import Group, by_losses, per_person, same_groups
@@ -54,43 +54,18 @@ _STREAM = "choice of pairs"
 _MOST_CELLS = 2**62
 
 
-@dataclass(frozen=True)
-class ChosenPairs:
-    """Pairs that were chosen, and what the choices cost.
-
-    Attributes:
-        pairs: in the order of the choices.
-        rho: of all of them, exact; at most what was given.
-    """
-
-    pairs: tuple[Clique, ...]
-    rho: Fraction
-
-
-def choose(
-    pairs: Pairs, values: IntArray, ones: Sequence[IntArray], rho: Fraction, neighbours: Neighbours, stream: bytes
-) -> ChosenPairs:
+def chosen_pairs(
+    pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray], scale: Fraction, stream: bytes
+) -> tuple[Clique, ...]:
     """A spanning tree of the attributes, and further pairs, chosen privately.
 
     Args:
         pairs: what is chosen from.
-        values: `(n, attributes)` of all records, confidential.
-        ones: noisy tables of each attribute at the top, public.
-        rho: for all choices together, evenly divided.
-        neighbours: of the release.
-        stream: key of these choices, see `MasterKey.stream_key`; choice t is drawn at position t.
+        tables: the pairs' true tables.
+        ones: public tables of the attributes.
+        scale: the mechanism's epsilon for losses that are moved by one.
+        stream: the key of the choices' stream.
     """
-    if not (rounds := pairs.rounds):
-        return ChosenPairs((), Fraction(0))
-    epsilon = largest_epsilon(rho / rounds)
-    found = chosen_pairs(pairs, tables_of(pairs, values), ones, epsilon / pairs.sensitivity(neighbours), stream)
-    return ChosenPairs(found, rounds * epsilon**2 / 8)
-
-
-def chosen_pairs(
-    pairs: Pairs, tables: Mapping[Clique, IntArray], ones: Sequence[IntArray], scale: Fraction, stream: bytes
-) -> tuple[Clique, ...]:
-    """The same from the pairs' true tables, with the mechanism's epsilon for losses that are moved by one."""
     # Losses are moved by at most the sensitivity, not 1: the mechanism's scale is what is meant, divided by it.
     mechanism = Exponential(scale)
     scores = scores_of(pairs, tables, ones)

@@ -160,7 +160,7 @@ def _of_cliques(
     for text, part in stated.items():
         key = dotted(["marginals", *place, text])
         try:
-            clique = domain.clique(terms) if (terms := terms_of(text)) else ()
+            clique = domain.table(terms_of(text))
         except InputError as error:
             raise Misfit((key, str(error).partition(": ")[2])) from None
         if clique not in cliques:
@@ -448,7 +448,7 @@ class _Division:
             if strange := [term for term in terms if term not in self.attributes]:
                 problems.add(key, unknown("attribute", strange[0], list(self.attributes)))
                 continue
-            clique = self.tree.domain.clique(terms) if terms else ()
+            clique = self.tree.domain.table(terms)
             if (home := self.tree.bag_of(clique)) is None:
                 lacking = needed(self.tree, clique)
                 problems.add(key, lacking.text if lacking is not None else "crosses cliques")

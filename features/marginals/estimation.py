@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +15,7 @@ from features.marginals.cliques import Clique, JunctionTree
 from features.marginals.intervals import REPLICATES, CliqueDesign, CliqueRelease, SimulatedErrors, simulated_errors
 from features.marginals.records import WholeRecords, draw_records, drawn_numbers
 from features.marginals.section import Bins
-from features.marginals.whole import ExactTable, First, Seed
+from features.marginals.whole import ExactTable, Seed
 from pipeline.estimation.problem import invariants_of, measurement_files
 from pipeline.estimation.together import JointEstimation
 from pipeline.execution.job import Job
@@ -32,6 +33,7 @@ from postprocess.marginal import Marginal
 _AT_ONCE = 1 << 19
 
 
+@dataclass(eq=False)
 class CliqueEstimation(JointEstimation):
     """The joint estimation of the cliques: what is computed is so at first use, and kept.
 
@@ -44,22 +46,12 @@ class CliqueEstimation(JointEstimation):
         alike: whether the parts of an area are expected to be alike.
     """
 
-    def __init__(
-        self,
-        tree: JunctionTree,
-        universes: Sequence[str],
-        attributes: Sequence[Attribute],
-        job: Job,
-        amounts: Sequence[Bins] = (),
-        *,
-        alike: bool,
-    ) -> None:
-        self.tree = tree
-        self.universes = tuple(universes)
-        self.attributes = tuple(attributes)
-        self.job = job
-        self.amounts = tuple(amounts)
-        self.alike = alike
+    tree: JunctionTree
+    universes: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    job: Job
+    amounts: tuple[Bins, ...]
+    alike: bool
 
     @property
     def seed(self) -> Seed:
@@ -81,17 +73,17 @@ class CliqueEstimation(JointEstimation):
             for bag, universe in zip(self.tree.bags, job.universes, strict=True)
             if universe.structural_zeros.any()
         }
-        return CliqueDesign(self.tree, parents, noise, self._first, zeros, alike=self.alike)
+        return CliqueDesign(self.tree, parents, noise, self._exact, zeros, alike=self.alike)
 
     @property
-    def _first(self) -> First:
+    def _exact(self) -> Sequence[ExactTable | None]:
         """The published invariants of the release's own universe, of which all others' are sums.
 
         What is exact of a level is exact of those above it, as sums.
         """
         job, own = self.job, self.job.universes[0]
         if not own.invariants:
-            return First()
+            return ()
         answers = invariants_of(job.folder(own), own, job.spine)
         exact: list[ExactTable | None] = []
         below: ExactTable | None = None
@@ -103,10 +95,10 @@ class CliqueEstimation(JointEstimation):
                 below = ExactTable(below.clique, sums)
             for name, query in own.invariants:
                 if name == level.name and (below is None or len(query.terms) > len(below.clique)):
-                    clique = self.tree.domain.clique(query.terms) if query.terms else ()
+                    clique = self.tree.domain.table(query.terms)
                     below = ExactTable(clique, answers[name, query.name])
             exact.insert(0, below)
-        return First(exact)
+        return exact
 
     @cached_property
     def measured(self) -> list[dict[Clique, IntArray]]:

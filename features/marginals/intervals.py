@@ -34,7 +34,7 @@ import scipy.sparse as sp
 
 from features.marginals.cliques import Clique, JunctionTree, marginal
 from features.marginals.linear import NoisyTable, ResidualsOfLevel, downward, upward
-from features.marginals.whole import First, Seed, whole_numbers
+from features.marginals.whole import ExactTable, Seed, whole_numbers
 from features.marginals.zeros import any_cell, possible_cells
 from pipeline.model.public_key import public_key
 from pipeline.privacy.budget import NoiseSpec
@@ -80,7 +80,7 @@ class CliqueDesign:
     tree: JunctionTree
     parents: Sequence[IntArray]
     noise: Sequence[Mapping[Clique, NoiseSpec]]
-    first: First = field(default_factory=First)
+    exact: Sequence[ExactTable | None] = ()
     zeros: Mapping[Clique, BoolArray] = field(default_factory=dict)
     alike: bool = True
 
@@ -99,7 +99,7 @@ class CliqueDesign:
         """
         levels = [self._measurements(number, tables) for number, tables in enumerate(measured)]
         up = upward(levels, self.parents, self.tree.domain, self.sizes)
-        whole = whole_numbers(self.tree, up, self.parents, seed, self.first, self.zeros, alike=self.alike, drawn=drawn)
+        whole = whole_numbers(self.tree, up, self.parents, seed, self.exact, self.zeros, alike=self.alike, drawn=drawn)
         return CliqueRelease(downward(up, self.parents), whole)
 
     def _measurements(self, level: int, tables: Tables) -> list[NoisyTable]:
@@ -108,7 +108,7 @@ class CliqueDesign:
             NoisyTable(clique, tables[clique], np.full(n, noise.variance))
             for clique, noise in self.noise[level].items()
         ]
-        if self.first.exact is not None and (exact := self.first.exact[level]) is not None:
+        if self.exact and (exact := self.exact[level]) is not None:
             out.append(NoisyTable(exact.clique, exact.numbers, np.zeros(n)))
         return out
 

@@ -59,7 +59,7 @@ def exact_tables(domain: AttributeSizes, stated: Stated, levels: Sequence[str]) 
     out: list[Clique | None] = []
     below: list[tuple[str, Clique]] = []
     for level in reversed(levels):
-        below += [(level, _clique(domain, text)) for text in stated.get(level, ())]
+        below += [(level, domain.table(terms_of(text))) for text in stated.get(level, ())]
         union = tuple(sorted({a for _, one in below for a in one}))
         if below and union not in [one for _, one in below]:
             raise Misfit((dotted(["invariants", level]), _of_several(domain, below, union, level)))
@@ -76,16 +76,6 @@ def _of_several(domain: AttributeSizes, below: Sequence[tuple[str, Clique]], uni
         f"found {named}, which are exact at {level} and are no one table; with [marginals] one table is exact at a "
         f'level: state "{domain.query(union)}" there, or leave some out'
     )
-
-
-def _clique(domain: AttributeSizes, text: str) -> Clique:
-    terms = terms_of(text)
-    return domain.clique(terms) if terms else ()
-
-
-def chain_of(tables: Sequence[Clique | None]) -> tuple[Clique, ...]:
-    """The different tables that are exact somewhere, from the lowest level up: each has all attributes of the last."""
-    return tuple(dict.fromkeys(one for one in reversed(tables) if one is not None))
 
 
 def check_within(tree: JunctionTree, tables: Sequence[Clique | None], levels: Sequence[str]) -> None:
@@ -109,7 +99,7 @@ def invariants_within(
     """What the exact numbers of a spec are of a table of the tree: sums over all attributes that it has not."""
     found: dict[str, list[str]] = {}
     for level in levels:
-        of_bag = [tuple(a for a in _clique(domain, text) if a in bag) for text in stated.get(level, ())]
+        of_bag = [tuple(a for a in domain.table(terms_of(text)) if a in bag) for text in stated.get(level, ())]
         if of_bag:
             found[level] = [domain.query(one) for one in dict.fromkeys(of_bag)]
     return found
@@ -145,7 +135,8 @@ def tree_of(
         tree = junction_tree(domain, cliques, fill=fill)
         tables = exact_tables(domain, invariants, levels)
         check_within(tree, tables, levels)
-        if exact := chain_of(tables):
+        # The different tables from the lowest level up: each has all attributes of the last.
+        if exact := tuple(dict.fromkeys(one for one in reversed(tables) if one is not None)):
             tree = junction_tree(domain, cliques, fill=fill, first=exact[0], chain=exact[1:])
         return tree, cliques
     except InputError as error:
@@ -167,22 +158,6 @@ def universe_names(tree: JunctionTree) -> tuple[str, ...]:
 
 
 # -- of a spec that is divided ----------------------------------------------------------------------------------------
-
-
-def attributes_of(stated: MarginalsSection, universes: Sequence[Universe]) -> tuple[Attribute, ...]:
-    """All attributes in their order, which the universes have in parts."""
-    found = {one.name: one for universe in universes for one in universe.schema.attributes}
-    return tuple(found[name] for name in stated.attributes or ())
-
-
-def tree_of_universes(
-    stated: MarginalsSection, attributes: Sequence[Attribute], own: Universe
-) -> tuple[JunctionTree, tuple[Clique, ...]]:
-    """The same as `tree_of`; `own` is the release's own universe."""
-    exact: dict[str, list[str]] = {}
-    for level, query in own.invariants:
-        exact.setdefault(level, []).append(query.name)
-    return tree_of(stated, {one.name: len(one.values) for one in attributes}, exact, own.level_names)
 
 
 _DRAWN_WORDS: Final = (
@@ -216,8 +191,12 @@ class Cliques(Together):
     @classmethod
     def of(cls, stated: MarginalsSection, universes: Sequence[Universe]) -> Cliques:
         """Of the universes of a spec that was found to be of cliques (`division_check`)."""
-        attributes, own = attributes_of(stated, universes), universes[0]
-        tree, _ = tree_of_universes(stated, attributes, own)
+        found, own = {one.name: one for universe in universes for one in universe.schema.attributes}, universes[0]
+        attributes = tuple(found[name] for name in stated.attributes or ())
+        exact: dict[str, list[str]] = {}
+        for level, query in own.invariants:
+            exact.setdefault(level, []).append(query.name)
+        tree, _ = tree_of(stated, {one.name: len(one.values) for one in attributes}, exact, own.level_names)
         names, terms = tuple(universe.name for universe in universes), terms_of_universes(stated, attributes, own)
         amounts = tuple(Bins.of(name, texts) for name, texts in (stated.amounts or {}).items())
         chosen_from = "" if stated.chosen is None else stated.chosen.records
@@ -273,7 +252,7 @@ class Cliques(Together):
         domain = self.tree.domain
         if strange := [term for term in terms if term not in domain.names]:
             raise InputError(f"{strange[0]!r} is not an attribute of the release; it has {', '.join(domain.names)}")
-        clique = domain.clique(list(terms)) if terms else ()
+        clique = domain.table(list(terms))
         number = self.tree.bag_of(clique)
         if number is None:
             lacking = needed(self.tree, clique)
@@ -284,4 +263,4 @@ class Cliques(Together):
         """See `Together.estimation`."""
         from features.marginals.estimation import CliqueEstimation  # with scipy
 
-        return CliqueEstimation(self.tree, self.universes, self.attributes, job, self.amounts, alike=self.alike)
+        return CliqueEstimation(self.tree, self.universes, self.attributes, job, self.amounts, self.alike)

@@ -91,26 +91,12 @@ class ExactTable:
 
 
 @dataclass(frozen=True, eq=False)
-class First:
-    """What is known of the tables that are made first.
-
-    Attributes:
-        exact: of each level the one that is exact there, of `JunctionTree.chain`, which has all attributes of those
-            below; None where all are estimated, and for a level where they are.
-        possible: which cells of `JunctionTree.first` can be positive in each area, `(n, cells)` at each level; None if
-            all.
-    """
-
-    exact: Sequence[ExactTable | None] | None = None
-    possible: Sequence[BoolArray] | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class _Place:
-    """A level that gets its numbers: what is estimated of it, its parents and their tables; none at the top."""
+    """A level that gets its numbers: what is known of it, its parents and their tables; none at the top."""
 
     number: int
     level: ResidualsOfLevel
+    exact: ExactTable | None
     parent: IntArray | None
     above: Sequence[IntArray]
     alike: bool
@@ -122,7 +108,7 @@ def whole_numbers(
     levels: Sequence[ResidualsOfLevel],
     parents: Sequence[IntArray],
     seed: Seed,
-    first: First | None = None,
+    exact: Sequence[ExactTable | None] = (),
     zeros: Mapping[Clique, BoolArray] | None = None,
     *,
     alike: bool = True,
@@ -135,7 +121,8 @@ def whole_numbers(
         levels: what is known of each level and below it, from `linear.upward`.
         parents: of each level but the top.
         seed: for ties.
-        first: what is known of the first table.
+        exact: of each level the table that is exact there, of `JunctionTree.chain`, which has all attributes of those
+            below; None for a level where all are estimated.
         zeros: clique -> which of its cells can be positive anywhere, `(cells,)`.
         alike: whether the children of an area are expected to be alike.
         drawn: whether numbers are drawn from what they may be in place of their mean (`transport`).
@@ -143,30 +130,27 @@ def whole_numbers(
     Raises:
         InputError: the zeros leave no cell, or no child, for somebody; exact numbers do not add up.
     """
-    first = first or First()
     possible = possible_cells(tree, zeros or {})
-    _check_first(tree, first, parents, possible[0])
+    _check_exact(tree, exact, parents, possible[0])
     out: list[list[IntArray]] = []
     for number, level in enumerate(levels):
         parent, above = (None, []) if number == 0 else (parents[number - 1], out[-1])
-        place = _Place(number, level, parent, above, alike, drawn)
-        out.append(_of_level(tree, place, seed, first, possible))
+        place = _Place(number, level, exact[number] if exact else None, parent, above, alike, drawn)
+        out.append(_of_level(tree, place, seed, possible))
     return out
 
 
-def _of_level(
-    tree: JunctionTree, place: _Place, seed: Seed, first: First, possible: Sequence[BoolArray]
-) -> list[IntArray]:
+def _of_level(tree: JunctionTree, place: _Place, seed: Seed, possible: Sequence[BoolArray]) -> list[IntArray]:
     bags: list[IntArray] = []
     for number, (bag, separator) in enumerate(zip(tree.bags, tree.separators, strict=True)):
         above = None if place.parent is None else place.above[number]
         estimate = _Estimate.of(place, bag, above, tree.domain)
         if number == 0:
-            held = _first_table(tree, place, estimate, seed, first, possible[0])
+            held = _first_table(tree, place, estimate, seed, possible[0])
         else:
             up = tree.parents[number]
             held = marginal(bags[up], tree.bags[up], separator, tree.domain)
-        exact = first.exact[place.number] if number == 0 and first.exact is not None else None
+        exact = None if number else place.exact
         for stage in tree.stages[number]:
             if exact is not None and {*stage.table} <= {*exact.clique}:
                 held = marginal(exact.numbers, exact.clique, stage.table, tree.domain)
@@ -225,17 +209,13 @@ class _Estimate:
         return marginal(self.above, self.bag, kept, self.domain)
 
 
-def _first_table(
-    tree: JunctionTree, place: _Place, estimate: _Estimate, seed: Seed, first: First, possible: BoolArray
-) -> IntArray:
+def _first_table(tree: JunctionTree, place: _Place, estimate: _Estimate, seed: Seed, possible: BoolArray) -> IntArray:
     """The table that no other is held to: its columns add up over the children, and that is all."""
     kept, domain = tree.first, tree.domain
-    if first.exact is not None and (exact := first.exact[place.number]) is not None:
-        return marginal(exact.numbers, exact.clique, kept, domain)
+    if place.exact is not None:
+        return marginal(place.exact.numbers, place.exact.clique, kept, domain)
     target = estimate.table(kept)
     allowed = np.broadcast_to(marginal(possible[None].astype(np.int64), tree.bags[0], kept, domain) > 0, target.shape)
-    if first.possible is not None:
-        allowed = allowed & first.possible[place.number]
     above = estimate.of_parents(kept)
     ties = seed.numbers(_ROUNDING, np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
     if above is None or place.parent is None:
@@ -560,10 +540,11 @@ def _listed(values: IntArray, first: IntArray, count: IntArray, size: int) -> In
     return np.where(there, values[np.where(there, first[:, None] + at, 0)], -1)
 
 
-def _check_first(tree: JunctionTree, first: First, parents: Sequence[IntArray], possible: BoolArray) -> None:
-    """Exact numbers add up; where somebody can be in a parent, somebody can be in a child."""
+def _check_exact(
+    tree: JunctionTree, exact: Sequence[ExactTable | None], parents: Sequence[IntArray], possible: BoolArray
+) -> None:
+    """Exact numbers add up."""
     domain, bag = tree.domain, tree.bags[0]
-    exact = first.exact or ()
     for number, one in enumerate(exact):
         if one is None:
             continue
@@ -589,16 +570,4 @@ def _check_first(tree: JunctionTree, first: First, parents: Sequence[IntArray], 
             raise InputError(
                 f"exact numbers of {domain.text(one.clique)}, area {area} of level {number}: found "
                 f"{stated[area, cell]:,} in cell {cell}, and {sums[area, cell]:,} in its parts; they must add up"
-            )
-    if first.possible is None:
-        return
-    text, can = domain.text(tree.first), any_cell(possible, bag, tree.first, domain)
-    for number, parent in enumerate(parents):
-        some = np.zeros_like(first.possible[number])
-        np.logical_or.at(some, parent, first.possible[number + 1])
-        if (wrong := np.argwhere(first.possible[number] & can & ~some)).size:
-            area, cell = wrong[0].tolist()
-            raise InputError(
-                f"zeros of {text}, area {area} of level {number}: cell {cell} is possible there and in none of its "
-                "parts"
             )

@@ -16,10 +16,10 @@ from features.plan.division import (
     Goal,
     Objective,
     aimed_error,
+    as_floats,
     check_objective,
     descend,
-    equal_shares,
-    own_shares,
+    known_divisions,
 )
 from features.plan.release_plan import UniversePlan, plan_universe
 from features.plan.targets import Aim
@@ -137,31 +137,20 @@ def find_best(
         universe = least_budget(objective, shares)
     else:
         universe = expectation.divided(budget, shares)
-    compared = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
-    candidates = [_candidate(objective, "found", universe, np.array([float(share) for share in shares.values()]))]
-    for name, floats in compared.items():
-        exact = _exact_of(expectation, name)
-        candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), floats))
+    candidates = [
+        _candidate(objective, name, expectation.divided(universe.budget, exact), exact)
+        for name, exact in known_divisions(expectation).items()
+    ]
     planned = plan_universe(replace(expectation, universe=universe))
-    return Best(objective, universe, shares, division.gap, planned, tuple(candidates))
+    found = _candidate(objective, "found", universe, shares)
+    return Best(objective, universe, shares, division.gap, planned, (found, *candidates))
 
 
-def _candidate(objective: Objective, name: str, universe: Universe, shares: FloatArray) -> Candidate:
+def _candidate(objective: Objective, name: str, universe: Universe, shares: Mapping[Place, Fraction]) -> Candidate:
     needed = None
     if objective.goal == "largest":
-        needed = rounded_up(objective.value(objective.terms(shares)[0]) ** 2)
+        needed = rounded_up(objective.value(objective.terms(as_floats(shares))[0]) ** 2)
     return Candidate(name, universe.budget, needed, tuple(aimed_errors(objective, universe)))
-
-
-def _exact_of(expectation: Expectation, name: str) -> dict[Place, Fraction]:
-    levels = [level for level in expectation.universe.strategy.levels if level.queries]
-    if name == "equal":
-        return {
-            (level.level, query.query.name): Fraction(1, len(levels) * len(level.queries))
-            for level in levels
-            for query in level.queries
-        }
-    return {(level.level, query.query.name): level.share * query.share for level in levels for query in level.queries}
 
 
 #: Level shares, and query shares of a level, are whole multiples of 1 / PARTS.
@@ -204,9 +193,10 @@ def rounded_up(value: float) -> Fraction:
 def least_budget(objective: Objective, shares: dict[Place, Fraction]) -> Universe:
     """The universe with these shares and the least budget, of a few digits, that meets all targets."""
     expectation = objective.expectation
-    least = objective.value(objective.terms(np.array([float(share) for share in shares.values()]))[0]) ** 2
+    least = objective.value(objective.terms(as_floats(shares))[0]) ** 2
     universe = expectation.divided(rounded_up(least), shares)
-    while largest_ratio(objective, universe) > 1.0:  # by the exact variances, which may be larger by a rounding error
+    # By the exact variances, which may be larger by a rounding error.
+    while any(e > aim.number for e, aim in zip(aimed_errors(objective, universe), objective.aims, strict=True)):
         least = float(universe.budget) * 1.001
         universe = expectation.divided(rounded_up(least), shares)
     return universe
@@ -217,8 +207,3 @@ def aimed_errors(objective: Objective, universe: Universe) -> list[float]:
     expectation = objective.expectation
     covariances = expectation.planned(universe)
     return [aimed_error(expectation, covariances, aim) / aim.numbers for aim in objective.aims]
-
-
-def largest_ratio(objective: Objective, universe: Universe) -> float:
-    """The largest ratio of an error to its target."""
-    return max(e / aim.number for e, aim in zip(aimed_errors(objective, universe), objective.aims, strict=True))

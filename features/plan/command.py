@@ -208,13 +208,10 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 
 
 def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
-    from rich.console import Console
-
     from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
+    from pipeline.execution.tables import output_console
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = max(console.width, _PLAIN_WIDTH)
+    console = output_console(_PLAIN_WIDTH)
     if details:
         show_plan(planned, console)
     else:

@@ -13,8 +13,9 @@ programme over the gradients at all visited points, stated in cvxpy, bounds what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import cvxpy as cp
@@ -23,7 +24,7 @@ import scipy.optimize
 
 from features.plan.targets import Aim
 from pipeline.errors import InputError
-from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.expectation import Expectation, Place
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.linear.expected import LevelCovariances, error_by_final, gradient
@@ -135,7 +136,7 @@ def check_objective(objective: Objective) -> None:
             "geography.bypass: found true, with which the errors are not convex in the shares: a geounit without "
             "siblings gets the shares of several levels; find the division with bypass = false, then set it again"
         )
-    values, _ = objective.terms(equal_shares(objective.expectation))
+    values, _ = objective.terms(as_floats(known_divisions(objective.expectation)["equal"]))
     for aim, value in zip(objective.aims, values, strict=True):
         if np.isnan(value):
             raise InputError(
@@ -145,17 +146,21 @@ def check_objective(objective: Objective) -> None:
             raise InputError(f"{aim.name}: these numbers are exact, whatever the budget; leave the entry out")
 
 
-def equal_shares(expectation: Expectation) -> FloatArray:
-    """The budget divided equally between the measured levels, and each level's between its queries."""
-    counts = [len(level.queries) for level in expectation.universe.strategy.levels if level.queries]
-    return np.array([1.0 / (len(counts) * n) for n in counts for _ in range(n)])
+def known_divisions(expectation: Expectation) -> dict[str, dict[Place, Fraction]]:
+    """The spec's own division, and the equal one: between the measured levels, and each level's between its queries."""
+    levels = [level for level in expectation.universe.strategy.levels if level.queries]
+    places = [(level, query) for level in levels for query in level.queries]
+    return {
+        "the spec's own": {(level.level, query.query.name): level.share * query.share for level, query in places},
+        "equal": {
+            (level.level, query.query.name): Fraction(1, len(levels) * len(level.queries)) for level, query in places
+        },
+    }
 
 
-def own_shares(expectation: Expectation) -> FloatArray:
-    """The spec's own division, `(n_measured,)`."""
-    return np.array(
-        [float(level.share * query.share) for level in expectation.universe.strategy.levels for query in level.queries]
-    )
+def as_floats(shares: Mapping[Place, Fraction]) -> FloatArray:
+    """Shares of the whole, `(n_measured,)`."""
+    return np.array([float(share) for share in shares.values()])
 
 
 def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
@@ -202,8 +207,8 @@ def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
 def _best_start(objective: Objective, least: float) -> FloatArray:
     """The spec's own or the equal division, whichever is better, with the least shares kept."""
     candidates = []
-    for shares in (own_shares(objective.expectation), equal_shares(objective.expectation)):
-        raised = least + (1.0 - least * len(shares)) * shares
+    for shares in known_divisions(objective.expectation).values():
+        raised = least + (1.0 - least * len(shares)) * as_floats(shares)
         candidates.append((objective.value(objective.terms(raised)[0]), raised))
     return min(candidates, key=lambda pair: pair[0])[1]
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
 from features.plan.best import Best
 from features.plan.kinds import RECORDS, SHARE_ERROR, LocalRow, names_of_shares, words_of_joins
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
+from pipeline.execution.tables import table_of
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import Labels, beside
 from pipeline.model.query import Query
@@ -71,7 +71,11 @@ def show_summary(plan: Plan, console: Console) -> None:
     held = [one for each in plan.universes for one in each.statement.invariants]
     if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
         console.print(f"Published exactly (not protected): {', '.join(exact)}.", soft_wrap=True)
-    for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
+    _show_beyond(plan, console)
+
+
+def _show_beyond(plan: Plan, console: Console) -> None:
+    for one in beyond_limits([each.universe for each in plan.universes]):
         console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
 
 
@@ -87,7 +91,7 @@ def _budget(plans: Sequence[UniversePlan]) -> str:
 
 def _bought(plan: UniversePlan, called: Called) -> list[str]:
     """What the budget buys, of the coarsest and of the most detailed numbers: the mean error of one at each level."""
-    what = plan.universe.measure.counted(texts_in(None))
+    what = _unit(plan.universe)
     kinds = sorted({row.query: row.numbers for row in plan.rows}.items(), key=lambda one: one[1])
     chosen = dict.fromkeys([kinds[0][0], kinds[-1][0]]) if kinds else {}
     lines = []
@@ -141,8 +145,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_amounts(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
-    for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
-        console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
+    _show_beyond(plan, console)
     console.print(REMARK)
     console.print(memory_line(plan.fitting.requested))
     console.print(way_line(plan.fitting))
@@ -189,11 +192,7 @@ def _show_sizes(plan: Plan, console: Console) -> None:
     if not plan.sizes:
         console.print(UNKNOWN)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("table", "level", "areas of"):
-        table.add_column(title, no_wrap=True)
-    for title in ("areas", "error of a number", "RMSE", "errors, % of people"):
-        table.add_column(title, justify="right")
+    table = table_of(("table", "level", "areas of"), ("areas", "error of a number", "RMSE", "errors, % of people"))
     called = {one.universe.name: Called.of(plan.spec, one.universe) for one in plan.universes}
     for row in plan.sizes:
         labels = called[row.universe].labels
@@ -222,11 +221,7 @@ def _show_sizes(plan: Plan, console: Console) -> None:
 def _show_joined(plan: Plan, console: Console) -> None:
     """What the joins do to the errors, and where average household sizes are published."""
     if plan.joined:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("level", "companion"):
-            table.add_column(title, no_wrap=True)
-        for title in ("persons in households", "households, apart", "households, joined"):
-            table.add_column(title, justify="right")
+        table = table_of(("level", "companion"), ("persons in households", "households, apart", "households, joined"))
         for row in plan.joined:
             errors = (row.persons, row.households_apart, row.households)
             table.add_row(row.level, row.companion, *(error_text(error, "±") for error in errors))
@@ -246,11 +241,9 @@ def _show_joined(plan: Plan, console: Console) -> None:
 
 def _show_amounts(plan: Plan, console: Console) -> None:
     """Errors of sums and of means, in what the amount is in."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("amount", "level", "query"):
-        table.add_column(title, no_wrap=True)
-    for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
-        table.add_column(title, justify="right")
+    table = table_of(
+        ("amount", "level", "query"), ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS))
+    )
     for row in plan.amounts:
         means = (error_text(row.mean_margins[n], "±") if row.mean_margins else "no count" for n in RECORDS)
         sums = (error_text(row.sum_error), error_text(row.sum_margin, "±"))
@@ -267,11 +260,10 @@ def _show_shared(plan: Plan, console: Console) -> None:
     """What public shares do to the errors, and to the budget that they need; or that nothing is known of it."""
     budget = "rho" if plan.universes[0].universe.framework == "zcdp" else "epsilon"
     if plan.shared:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("shares", "level", "query"):
-            table.add_column(title, no_wrap=True)
-        for title in ("without shares", "with them", f"{budget} for that without", f"{budget} with them for the first"):
-            table.add_column(title, justify="right")
+        table = table_of(
+            ("shares", "level", "query"),
+            ("without shares", "with them", f"{budget} for that without", f"{budget} with them for the first"),
+        )
         for row in plan.shared:
             table.add_row(
                 row.name,
@@ -300,16 +292,8 @@ def _show_shared(plan: Plan, console: Console) -> None:
 def _show_local(rows: Sequence[LocalRow], console: Console) -> None:
     """What reports give, beside what true answers with the same epsilon would."""
     error = f"{100 * SHARE_ERROR:g} %"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("level", no_wrap=True)
-    for title in (
-        "reports of an area",
-        "standard error, local",
-        "central",
-        f"respondents needed for {error}, local",
-        "central",
-    ):
-        table.add_column(title, justify="right")
+    needed = f"respondents needed for {error}, local"
+    table = table_of(("level",), ("reports of an area", "standard error, local", "central", needed, "central"))
     for row in rows:
         errors = (f"{row.reports:,.0f}", f"{row.local:,.1f}", f"{row.central:,.1f}")
         table.add_row(row.level, *errors, f"{row.needed:,}", f"{row.needed_centrally:,}")
@@ -325,19 +309,8 @@ def _show_local(rows: Sequence[LocalRow], console: Console) -> None:
 
 
 def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("level", no_wrap=True)
-    table.add_column("query", no_wrap=True)
-    for title in (
-        "numbers",
-        "share",
-        "noise sigma",
-        "error of a number",
-        "RMSE",
-        "error of a geounit",
-        "margin (90 %)",
-    ):
-        table.add_column(title, justify="right")
+    numbers = ("numbers", "share", "noise sigma", "error of a number", "RMSE", "error of a geounit", "margin (90 %)")
+    table = table_of(("level", "query"), numbers)
     before = ""
     for row in plan.rows:
         table.add_row(
@@ -364,9 +337,7 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
         f"Best division{name}: rho = {exact_text(universe.budget)} (no division is better by more than "
         f"{max(best.gap, 1e-4):.2%} in error)"
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("level")
-    table.add_column("share", justify="right")
+    table = table_of(("level",), ("share",))
     table.add_column("queries and their shares of the level")
     for level in universe.strategy.levels:
         queries = ", ".join(f"{measured.query.name} {exact_text(measured.share)}" for measured in level.queries)
@@ -374,13 +345,9 @@ def show_best(best: Best, console: Console, called: Called, *, details: bool) ->
     console.print(table)
     console.print()
     targets = best.objective.goal == "largest"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("division")
-    if targets:
-        table.add_column("rho that meets the targets", justify="right")
-    for aim in best.objective.aims:
-        goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
+    what = "at most" if targets else "weight"
+    titles = (f"{aim.name}{' each' if aim.each else ''} ({what} {aim.number:g})" for aim in best.objective.aims)
+    table = table_of(("division",), (*(["rho that meets the targets"] if targets else []), *titles))
     for candidate in best.candidates:
         needed = [] if candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
         table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.bypass import only_children
 from geography.off_spine import OffSpineAreas, off_spine_distances
@@ -13,6 +12,7 @@ from geography.spine import Spine
 from pipeline.inputs.geography import read_listed_spine, read_off_spine, read_spine
 from pipeline.model.draw import by_level
 from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.arrays import IntArray
 
 
 def describe_spine(spec: ReleaseSpec) -> tuple[Spine, list[str]]:
@@ -56,7 +56,7 @@ def _distances(listed: Spine, spine: Spine, areas: OffSpineAreas) -> Iterator[st
     yield from _aligned(rows)
 
 
-def _figures(distances: NDArray[np.int64]) -> list[str]:
+def _figures(distances: IntArray) -> list[str]:
     return [f"{distances.mean():.2f}", f"{distances.max():,}"]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import MutableMapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.files import write_problem
+from pipeline.storage.page_files import write_page_file
 
 
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:
@@ -38,7 +36,7 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
     _set_strategy(section, universe)
     text = tomlkit.dumps(document)
     _check(text, target, universe)
-    _write(text, target)
+    write_page_file("--write", target, text)
 
 
 def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
@@ -110,19 +108,3 @@ def _check(text: str, target: Path, universe: Universe) -> None:
     resolved = next(candidate for candidate in written if candidate.name == universe.name)
     if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
         raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")
-
-
-def _write(text: str, target: Path) -> None:
-    try:
-        handle, name = tempfile.mkstemp(prefix=".spinewise-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(target)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise InputError(write_problem(error, target)) from error

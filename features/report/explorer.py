@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
@@ -27,6 +26,7 @@ from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
 from pipeline.storage.readable import Readable
+from postprocess.arrays import BoolArray, IntArray
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
 _MOST_BESIDE = 1_000_000_000
@@ -160,7 +160,7 @@ def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: 
         entry["map"] = {"shapes": explorer.chunks.add(packed), "flattening": flattening(areas), "areas": len(areas)}
 
 
-def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int64]]:
+def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[IntArray]:
     """Each area as whole numbers: its place, its polygons; of each its rings; of each its points.
 
     The first point is absolute, the others are steps from the one before; signed numbers are folded to 0, -1, 1, -2 ...
@@ -215,7 +215,7 @@ def _without_margins(
 
 
 def _numbers(
-    explorer: Explorer, name: str, parts: Iterator[NDArray[np.int64]], areas: int, size: int
+    explorer: Explorer, name: str, parts: Iterator[IntArray], areas: int, size: int
 ) -> dict[str, object] | None:
     """Rows of a table, part by part, `(n, columns)`: in the page, in pieces beside it, or nowhere. All parts are read.
 
@@ -235,9 +235,7 @@ def _numbers(
     return entry
 
 
-def _exact(
-    sources: ReportSources, universe: Universe, table: Table, level: Level
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
+def _exact(sources: ReportSources, universe: Universe, table: Table, level: Level) -> tuple[BoolArray, IntArray] | None:
     """Which numbers of a table are certain, as `ReportNumbers.exact`; None also where no margins stand beside them."""
     if not sources.spec.publish.margins:
         return None

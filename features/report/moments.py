@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.cost.size import alike_matrices, basis_of_spec
@@ -22,6 +21,7 @@ from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Chunks
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.pairs import rows_of
 
 #: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
@@ -89,7 +89,6 @@ _LARGEST_BESIDE = 3_000_000
 _DIGITS = 7
 #: What counts as 0 beside the largest variance, and beside its square root: rounding errors are smaller.
 _NOTHING, _NOTHING_SHARED = 1e-9, 1e-8
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +107,17 @@ class TableMoments:
             (`postprocess.statistics.median_interval`); None where none is shown.
     """
 
-    classes: NDArray[np.int64]
-    known: NDArray[np.int64]
-    nested: Floats
-    crossed: Floats
-    shared: Floats
-    factors: Floats
-    sizes: Floats
+    classes: IntArray
+    known: IntArray
+    nested: FloatArray
+    crossed: FloatArray
+    shared: FloatArray
+    factors: FloatArray
+    sizes: FloatArray
     whole: float
-    places: NDArray[np.int64]
+    places: IntArray
     at_once: float
-    halves: Floats | None = None
+    halves: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +173,7 @@ class MomentPacking:
         }
         return PackedMoments(self._wholes(moments.classes), self._wholes(moments.known), numbers, small)
 
-    def _floats(self, numbers: Floats, nothing: float) -> _Packed | None:
+    def _floats(self, numbers: FloatArray, nothing: float) -> _Packed | None:
         key = _digest(numbers, nothing)
         if key not in self.by_numbers:
             packed = _packed(numbers, nothing)
@@ -182,7 +181,7 @@ class MomentPacking:
             self.by_numbers[key] = packed if fits else None
         return self.by_numbers[key]
 
-    def _wholes(self, numbers: NDArray[np.int64]) -> str:
+    def _wholes(self, numbers: IntArray) -> str:
         key = _digest(numbers)
         if key not in self._whole:
             self._whole[key] = packed_numbers(numbers)
@@ -230,19 +229,19 @@ class MomentChunks:
         return self.by_text[text]
 
 
-def _digest(numbers: Floats | NDArray[np.int64], *further: float) -> bytes:
+def _digest(numbers: FloatArray | IntArray, *further: float) -> bytes:
     digest = hashlib.blake2b(np.ascontiguousarray(numbers).data)
     digest.update(repr((numbers.shape, *further)).encode())
     return digest.digest()
 
 
-def _packed(numbers: Floats, nothing: float) -> _Packed:
+def _packed(numbers: FloatArray, nothing: float) -> _Packed:
     values, places = _rounded(numbers, nothing)
     scales, steps = _decimal(values)
     return _Packed(scales, packed_numbers(steps), packed_numbers(places))
 
 
-def _rounded(numbers: Floats, nothing: float) -> tuple[Floats, NDArray[np.int64]]:
+def _rounded(numbers: FloatArray, nothing: float) -> tuple[FloatArray, IntArray]:
     """Different values among numbers of classes and levels above, `(n, levels, ...)`, and the place of each.
 
     They are rounded beside the largest of their class and level, and what is smaller than `nothing` is 0, so that no
@@ -263,7 +262,7 @@ def _rounded(numbers: Floats, nothing: float) -> tuple[Floats, NDArray[np.int64]
     return np.insert(values, zero, 0.0), out
 
 
-def _decimal(values: Floats) -> tuple[list[tuple[int | None, int, int]], NDArray[np.int64]]:
+def _decimal(values: FloatArray) -> tuple[list[tuple[int | None, int, int]], IntArray]:
     """Rounded values in ascending order as whole numbers of small steps.
 
     Returns:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.pages.chunks import LARGEST
 from pipeline.pages.encoding import packed_numbers
@@ -14,6 +13,7 @@ from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
 from pipeline.storage.readable import Readable
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.statistics import quantile_class
 
 #: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
@@ -76,7 +76,7 @@ class MarginSummary:
         median = self.all().median
         return median is not None and self.mean >= _FAR and median >= self.mean * _NOISY
 
-    def add(self, part: ReleasedTable, exact: NDArray[np.bool_] | None = None) -> None:
+    def add(self, part: ReleasedTable, exact: BoolArray | None = None) -> None:
         """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once.
 
         Of amounts that may be below 0, sizes are those without the sign.
@@ -116,7 +116,7 @@ class MarginSummary:
         ]
 
 
-def _summary(size: int, areas: int, margins: NDArray[np.int64], classes: NDArray[np.int64]) -> SizeSummary:
+def _summary(size: int, areas: int, margins: IntArray, classes: IntArray) -> SizeSummary:
     classes_at = (quantile_class(margins, percent) for percent in (10, 50, 90))
     low, median, high = (None if at is None else float(_EDGES[at]) / TENTHS for at in classes_at)
     return SizeSummary(size, areas, int(margins.sum()), low, median, high, tuple(classes.tolist()))
@@ -137,16 +137,14 @@ class TableNumbers:
         ends: whether it has intervals.
     """
 
-    def __init__(
-        self, path: Readable, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
-    ) -> None:
+    def __init__(self, path: Readable, areas: int, exact: tuple[BoolArray, IntArray] | None = None) -> None:
         self._path, self._areas, self._exact = path, areas, exact
         self.summary = MarginSummary()
         self.total = 0
         self.whole: tuple[int, int] | None = None
         self.ends = False
 
-    def parts(self) -> Iterator[NDArray[np.int64]]:
+    def parts(self) -> Iterator[IntArray]:
         """Rows `(n, columns)`: the counts, with intervals how far these reach below and above, as `_ends`."""
         start = 0
         for part in small_parts(read_table_parts(self._path, self._areas)):
@@ -176,9 +174,7 @@ class PackedTable:
     text: str | None
 
 
-def packed_table(
-    path: Readable, areas: int, exact: tuple[NDArray[np.bool_], NDArray[np.int64]] | None = None
-) -> PackedTable:
+def packed_table(path: Readable, areas: int, exact: tuple[BoolArray, IntArray] | None = None) -> PackedTable:
     """A table, packed as one; the arguments are those of `TableNumbers`.
 
     Raises:
@@ -190,7 +186,7 @@ def packed_table(
     return PackedTable(numbers.summary, numbers.total, numbers.whole, numbers.ends, shown)
 
 
-def _only(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[int, int] | None:
+def _only(part: ReleasedTable, exact: BoolArray | None) -> tuple[int, int] | None:
     """The interval of the only number of a table; None where there are more, or none is known."""
     if part.lows is None or part.highs is None or part.counts.size != 1 or np.isnan(part.lows).any():
         return None
@@ -199,7 +195,7 @@ def _only(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[int, in
     return int(part.lows.item()), int(part.highs.item())
 
 
-def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ends(part: ReleasedTable, exact: BoolArray | None) -> tuple[IntArray, IntArray]:
     """How far the intervals reach below the counts and above them, persons, both `(n, size)`.
 
     Below: 0 where a number is exact, 1 where its interval is unknown, else 2 more than the distance.
@@ -213,7 +209,7 @@ def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray
     return np.where(certain, 0, below).astype(np.int64), np.where(certain, 0, np.nan_to_num(above)).astype(np.int64)
 
 
-def _certain(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+def _certain(part: ReleasedTable, exact: BoolArray | None) -> BoolArray | None:
     """Which numbers are certain; where that is not worked out, those whose interval is the number alone.
 
     No other interval has no width.

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.report.moments import (
     CERTAIN,
@@ -33,7 +32,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.long_tables import is_long
 from pipeline.release.published_files import UniverseFiles
-from postprocess.arrays import Weights
+from postprocess.arrays import BoolArray, IntArray, Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
@@ -44,7 +43,7 @@ from postprocess.statistics import half_widths, median_weights, reach_at_once
 _MOST_NUMBERS = 4_000_000
 
 #: Which numbers of a table are certain by class of areas, and the class of each area.
-Certain = tuple[NDArray[np.bool_], NDArray[np.int64]]
+Certain = tuple[BoolArray, IntArray]
 
 
 def begin_alike(job: Job) -> None:
@@ -166,7 +165,7 @@ class AlikeNumbers:
             NaN where it is not determined.
     """
 
-    certain: dict[Place, tuple[NDArray[np.bool_], NDArray[np.int64]]]
+    certain: dict[Place, tuple[BoolArray, IntArray]]
     moments: dict[Place, PackedMoments]
     whole: float
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.confidential.measure import LinkChecks
@@ -35,6 +34,7 @@ from pipeline.records.record_files import column_names
 from pipeline.records.unit_checks import find_person_numbers, find_similar_units
 from pipeline.runs.request import stated_checks, with_data
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from postprocess.arrays import IntArray
 
 #: What a released page should state of itself: keys of [report].
 ASKED_FOR: Final = ("publisher", "reference_date", "publication_date", "version", "contact", "next_release")
@@ -208,7 +208,7 @@ def _check_records(
     universe: Universe,
     spine: Spine | None,
     linked: Sequence[Query],
-    facilities: Sequence[NDArray[np.int64]],
+    facilities: Sequence[IntArray],
     result: Validation,
 ) -> _Answers | None:
     """Of true records as `_check_universe`; of others, what sees them says what is wrong."""
@@ -227,7 +227,7 @@ def _check_universe(
     universe: Universe,
     spine: Spine | None,
     linked: Sequence[Query],
-    facilities: Sequence[NDArray[np.int64]],
+    facilities: Sequence[IntArray],
     result: Validation,
 ) -> _Answers | None:
     """Every row of the records, and whether a release can keep the constraints.
@@ -395,8 +395,8 @@ class _Answers:
     """
 
     n_cells: int
-    of_level: Mapping[str, NDArray[np.int64]]
-    sums: Mapping[tuple[str, Query], NDArray[np.int64]]
+    of_level: Mapping[str, IntArray]
+    sums: Mapping[tuple[str, Query], IntArray]
 
     @classmethod
     def of(cls, universe: Universe, spine: Spine, linked: Sequence[Query]) -> _Answers:
@@ -422,7 +422,7 @@ class _Answers:
 def _check_constraints(
     universe: Universe,
     spine: Spine,
-    facilities: Sequence[NDArray[np.int64]],
+    facilities: Sequence[IntArray],
     answers: _Answers,
     result: Validation,
 ) -> None:

@@ -79,19 +79,16 @@ def compare(
 
 
 def _show(comparison: Comparison) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 140
+    from pipeline.execution.tables import output_console
+
+    console = output_console()
     console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
     for title, release in (("first", comparison.first), ("second", comparison.second)):
         console.print(f"The {title}: {release.manifest.promise}", soft_wrap=True)
     console.print()
-    stated = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("differs", "first", "second"):
-        stated.add_column(title)
+    stated = Table("differs", "first", "second", box=None, pad_edge=False, header_style="bold")
     for statement in comparison.statements:
         stated.add_row(statement.key, _text(statement.first), _text(statement.second))
     if comparison.statements:
@@ -116,11 +113,9 @@ def _show(comparison: Comparison) -> None:
 
 def _differences(comparison: Comparison, *, narrow: bool) -> Table:
     """A row for each table and level; in a `narrow` terminal a table has a line of its own, and no digit is cut off."""
-    from rich.table import Table
+    from pipeline.execution.tables import table_of
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("table and level",) if narrow else ("table", "level"):
-        shown.add_column(title, no_wrap=True)
+    shown = table_of(("table and level",) if narrow else ("table", "level"))
     for title in (
         "areas",
         "equal",
@@ -151,16 +146,12 @@ def _differences(comparison: Comparison, *, narrow: bool) -> Table:
 
 
 def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from pipeline.execution.tables import output_console, table_of
 
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 140
+    console = output_console()
     for area in areas:
         console.print(" ".join(one for one in (area.level, area.geocode, area.name) if one), style="bold")
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column("table", no_wrap=True)
+        table = table_of(("table",))
         table.add_column("number")
         for title in ("first", "second", "change", "margin"):
             table.add_column(title, justify="right")

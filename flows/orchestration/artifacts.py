@@ -38,7 +38,7 @@ _OFTEN = 2.0
 Row = dict[str, object]
 
 
-class ReleaseArtifacts:
+class ReleaseArtifacts(Counted):
     """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
 
     A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.
@@ -48,12 +48,12 @@ class ReleaseArtifacts:
     """
 
     def __init__(self, checked: CheckedRequest, *, seen: bool = True) -> None:
+        super().__init__()
         self._checked = checked
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
-        self._count = Counted()
         self._progress: UUID | None = None
         self._updated_at = 0.0
-        self._began = self._step_began = time.monotonic()
+        self._step_began = time.monotonic()
         self._solver: list[Row] = []
         self._times: list[Row] = []
         self._reachable = seen
@@ -61,8 +61,7 @@ class ReleaseArtifacts:
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
-        self._began = time.monotonic()
-        self._count.begin(steps)
+        super().begin(steps)
         self._log.info("%s: begins in %s, %d steps", self._checked.spec.name, self._checked.run.root, len(steps))
         self._table("plan", plan_rows(steps), "The steps of the run, in order.")
         self._table("budget", budget_rows(self._checked), "How the privacy-loss budget is spent.")
@@ -70,20 +69,20 @@ class ReleaseArtifacts:
 
     def start(self, step: Step) -> None:
         """A step begins."""
-        self._count.start(step)
+        super().start(step)
         self._step_began = time.monotonic()
         self._update(step.name)
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
-        self._count.advance(geounits)
-        if self._count.step is not None and time.monotonic() - self._updated_at >= _OFTEN:
-            done = self._count.geounits_done
-            self._update(f"{self._count.step.name}: {done}" if done else self._count.step.name)
+        super().advance(geounits)
+        if self.step is not None and time.monotonic() - self._updated_at >= _OFTEN:
+            done = self.geounits_done
+            self._update(f"{self.step.name}: {done}" if done else self.step.name)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
-        self._count.finish(skipped=skipped)
+        super().finish(step, skipped=skipped)
         seconds, memory = time.monotonic() - self._step_began, memory_now()
         self._times.append(
             {
@@ -131,11 +130,11 @@ class ReleaseArtifacts:
 
     def _update(self, text: str) -> None:
         self._updated_at = time.monotonic()
-        left = self._count.seconds_left
+        left = self.seconds_left
         rest = "" if left is None else f", about {shown_time(left)} left"
         text = f"{text}{rest}, memory {memory_now() / 1e6:.0f} MB"
         if self._progress is not None:
-            self._make(update_progress_artifact, self._progress, round(100 * self._count.share, 1), text)
+            self._make(update_progress_artifact, self._progress, round(100 * self.share, 1), text)
 
     def _table(self, name: str, rows: list[Row], text: str) -> None:
         if rows:

@@ -40,11 +40,11 @@ def make_progress() -> Bar | Lines:
     return Bar(console) if console.is_terminal else Lines(console)
 
 
-class Bar:
+class Bar(Counted):
     """One bar for the whole run, with the step, the time that is left, and what else there is room for."""
 
     def __init__(self, console: Console) -> None:
-        self._count = Counted()
+        super().__init__()
         self._name = ""
         self._progress = Progress(_Line(self), console=console, transient=True)
         self._memory, self._measured = "", 0.0
@@ -52,27 +52,27 @@ class Bar:
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
-        self._count.begin(steps)
+        super().begin(steps)
         self._progress.add_task("")
         self._progress.start()
 
     def start(self, step: Step) -> None:
         """A step begins."""
-        self._count.start(step)
+        super().start(step)
         self._name, self._within = step.name, ""
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
-        self._count.advance(geounits)
+        super().advance(geounits)
         self._within = ""
 
     def within(self, what: str, where: str) -> None:  # noqa: ARG002 - there is no room for it
-        """See `Within.within`; shown until more geounits are done."""
+        """See `Progress.within`; shown until more geounits are done."""
         self._within = where
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
-        self._count.finish(skipped=skipped)
+        super().finish(step, skipped=skipped)
         self._within = ""
         if skipped:
             self._name = f"{step.name} (done before)"
@@ -87,13 +87,13 @@ class Bar:
 
     def line(self) -> Table:
         """The step, the bar, and the share that is done with the time left; then what fits, memory last."""
-        count, now, width = self._count, time.monotonic(), self._progress.console.width
+        now, width = time.monotonic(), self._progress.console.width
         if now - self._measured > 1.0:
             self._memory, self._measured = shown_memory(), now
-        room, share, left = (24 if width >= _WIDE else 18), count.share, count.seconds_left
+        room, share, left = (24 if width >= _WIDE else 18), self.share, self.seconds_left
         name = self._name if len(self._name) <= room else f"{self._name[: room - 1]}\N{HORIZONTAL ELLIPSIS}"
         facts = f"{share:>4.0%}  {'time left not known' if left is None else f'{shown_time(left)} left'}"
-        for more in (self._within or count.geounits_done, self._memory):
+        for more in (self._within or self.geounits_done, self._memory):
             if len(facts) + len(more) + 2 > width - room - _LEAST_BAR:
                 break
             facts += f"  {more}" if more else ""
@@ -115,61 +115,52 @@ class _Line(ProgressColumn):
         return self._bar.line()
 
 
-class Lines:
+class Lines(Counted):
     """A line for each step that has ended, and now and then for one that takes long."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._count = Counted()
         self._step_began = self._printed_at = time.monotonic()
-
-    def begin(self, steps: tuple[Step, ...]) -> None:
-        """Take note of all steps, before the first."""
-        self._count.begin(steps)
 
     def start(self, step: Step) -> None:
         """A step begins."""
-        self._count.start(step)
+        super().start(step)
         self._step_began = self._printed_at = time.monotonic()
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
-        self._count.advance(geounits)
+        super().advance(geounits)
         now = time.monotonic()
-        if self._count.step is not None and now - self._printed_at >= _QUIET:
+        if self.step is not None and now - self._printed_at >= _QUIET:
             self._printed_at = now
-            parts = (self._count.geounits_done, self._left(), shown_memory())
-            self._print(f"{self._count.step.name}: {', '.join(part for part in parts if part)}")
+            left = self.seconds_left
+            time_left = "time left not known yet" if left is None else f"about {shown_time(left)} left"
+            parts = (self.geounits_done, time_left, shown_memory())
+            self._console.print(f"{self.step.name}: {', '.join(part for part in parts if part)}")
 
     def within(self, what: str, where: str) -> None:
-        """See `Within.within`."""
+        """See `Progress.within`."""
         now = time.monotonic()
-        if self._count.step is not None and now - self._printed_at >= _QUIET:
+        if self.step is not None and now - self._printed_at >= _QUIET:
             self._printed_at = now
-            self._print(f"{self._count.step.name}: {what}: {where}, {shown_memory()}")
+            self._console.print(f"{self.step.name}: {what}: {where}, {shown_memory()}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
-        self._count.finish(skipped=skipped)
+        super().finish(step, skipped=skipped)
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
         took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
-        self._print(f"{step.name}: {geounits}{took}")
+        self._console.print(f"{step.name}: {geounits}{took}")
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""
-        self._print(FOUND)
+        self._console.print(FOUND)
 
     def close(self) -> None:
         """Nothing more is reported."""
         with suppress(OSError):
             self._console.file.flush()
-
-    def _left(self) -> str:
-        left = self._count.seconds_left
-        return "time left not known yet" if left is None else f"about {shown_time(left)} left"
-
-    def _print(self, text: str) -> None:
-        self._console.print(text)
 
 
 def tell_error(error: SpinewiseError) -> None:

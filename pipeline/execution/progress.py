@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from pipeline.execution.steps import Step
 
@@ -13,8 +13,8 @@ from pipeline.execution.steps import Step
 FOUND: Final = "finished before, from the same spec, inputs, key and program: nothing was computed, drawn or charged"
 
 
-class Progress(Protocol):
-    """Takes note of how far a run is. It is given public numbers only: steps and numbers of geounits."""
+class Progress:
+    """Takes note of how far a run is; of itself of nothing. It is given public numbers only: steps, and geounits."""
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """All steps of the run, before the first."""
@@ -24,6 +24,9 @@ class Progress(Protocol):
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
+
+    def within(self, what: str, where: str) -> None:
+        """Where one long computation of the step is, of `what`, such as a family; may be called by another thread."""
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
@@ -35,42 +38,16 @@ class Progress(Protocol):
         """Nothing more is reported, because of an error or at the end."""
 
 
-@runtime_checkable
-class Within(Protocol):
-    """A progress that also shows how far one long computation within a step is."""
-
-    def within(self, what: str, where: str) -> None:
-        """Where the computation of `what`, such as a family, is; may be called by another thread."""
-
-
 def listener_of(progress: Progress) -> Callable[[str, str], None] | None:
     """What a progress is told from within long computations; None where it does not show it."""
-    return progress.within if isinstance(progress, Within) else None
+    return None if type(progress).within is Progress.within else progress.within
 
 
-class Silent:
+class Silent(Progress):
     """Shows nothing."""
 
-    def begin(self, steps: tuple[Step, ...]) -> None:
-        """Take note of all steps, before the first."""
 
-    def start(self, step: Step) -> None:
-        """A step begins."""
-
-    def advance(self, geounits: int) -> None:
-        """So many more geounits of the step are done."""
-
-    def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """The step has ended; `skipped` if an earlier run had done it."""
-
-    def found(self) -> None:
-        """The release was finished before, from the same: nothing is done."""
-
-    def close(self) -> None:
-        """Nothing more is reported."""
-
-
-class Together:
+class Together(Progress):
     """Passes the progress on to several listeners."""
 
     def __init__(self, *listeners: Progress) -> None:
@@ -91,16 +68,15 @@ class Together:
         for listener in self._listeners:
             listener.advance(geounits)
 
+    def within(self, what: str, where: str) -> None:
+        """See `Progress.within`."""
+        for listener in self._listeners:
+            listener.within(what, where)
+
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         for listener in self._listeners:
             listener.finish(step, skipped=skipped)
-
-    def within(self, what: str, where: str) -> None:
-        """See `Within.within`."""
-        for listener in self._listeners:
-            if isinstance(listener, Within):
-                listener.within(what, where)
 
     def found(self) -> None:
         """The release was finished before, from the same: nothing is done."""
@@ -113,7 +89,7 @@ class Together:
             listener.close()
 
 
-class Counted:
+class Counted(Progress):
     """Adds up the work that is done; work that a step does not report counts when it ends."""
 
     def __init__(self) -> None:
@@ -141,13 +117,13 @@ class Counted:
             self.geounits = min(self.geounits + geounits, self.step.geounits)
             self._reported = time.monotonic()
 
-    def finish(self, *, skipped: bool = False) -> None:
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; what an earlier run had done counts for nothing in the time that is left."""
-        if self.step is not None and skipped:
-            self.total -= self.step.work
+        if skipped:
+            self.total -= step.work
             self._shown = min(self._shown, self.before)
-        elif self.step is not None:
-            self.before += self.step.work
+        else:
+            self.before += step.work
         self.step, self.geounits = None, 0
 
     @property

@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from pipeline.execution.memory import peak_memory, peak_of_children
-from pipeline.execution.progress import Progress, Within
+from pipeline.execution.progress import Progress
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 
 
-class RunLog:
+class RunLog(Progress):
     """Lines with a time, appended to a file that only its owner can read.
 
     A line that cannot be written is left out: a full disk is reported by what the run needs to write.
@@ -22,6 +22,7 @@ class RunLog:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._began = 0.0
 
     @classmethod
     @contextmanager
@@ -45,45 +46,13 @@ class RunLog:
         with suppress(OSError):
             os.write(self._descriptor, line.encode())
 
-
-class Logged:
-    """A progress that is also written to the log."""
-
-    def __init__(self, progress: Progress, log: RunLog) -> None:
-        self._progress = progress
-        self._log = log
-        self._began = 0.0
-
-    def begin(self, steps: tuple[Step, ...]) -> None:
-        """Take note of all steps, before the first."""
-        self._progress.begin(steps)
-
-    def start(self, step: Step) -> None:
+    def start(self, step: Step) -> None:  # noqa: ARG002 - steps follow each other
         """A step begins."""
         self._began = time.monotonic()
-        self._progress.start(step)
-
-    def advance(self, geounits: int) -> None:
-        """So many more geounits of the step are done."""
-        self._progress.advance(geounits)
-
-    def within(self, what: str, where: str) -> None:
-        """See `Within.within`; not in the log."""
-        if isinstance(self._progress, Within):
-            self._progress.within(what, where)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         took = "done before" if skipped else f"{time.monotonic() - self._began:.2f} s"
         children = peak_of_children()
         others = f", of the largest other process that has ended {children / 1e6:.0f} MB" if children else ""
-        self._log.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")
-        self._progress.finish(step, skipped=skipped)
-
-    def found(self) -> None:
-        """The release was finished before, from the same: nothing is done."""
-        self._progress.found()
-
-    def close(self) -> None:
-        """Nothing more is reported."""
-        self._progress.close()
+        self.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.pages.chunks import Chunks
 from pipeline.pages.encoding import packed_lines, packed_numbers
+from postprocess.arrays import IntArray
 
 #: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
 _MOST_IN_PAGE = 12_000_000
@@ -83,7 +84,7 @@ def _above(spine: Spine, number: int, first: int, end: int) -> NDArray[np.str_]:
     return spine.levels[number - 1].geocodes[spine.levels[number].parents[first:end]]
 
 
-def rows_of_table(chunks: Chunks, parts: Iterable[NDArray[np.int64]], areas: int, size: int) -> dict[str, object]:
+def rows_of_table(chunks: Chunks, parts: Iterable[IntArray], areas: int, size: int) -> dict[str, object]:
     """Rows of a table, part by part, `(n, columns)`, as `figures.js` reads them: in the page, or in pieces beside it.
 
     Args:
@@ -103,9 +104,9 @@ def rows_of_table(chunks: Chunks, parts: Iterable[NDArray[np.int64]], areas: int
     return {"numbers": chunks.add_beside(pieces), "rows": rows}
 
 
-def _cut(parts: Iterable[NDArray[np.int64]], rows: int) -> Iterator[NDArray[np.int64]]:
+def _cut(parts: Iterable[IntArray], rows: int) -> Iterator[IntArray]:
     """The same rows in pieces of `rows`; the last may be shorter."""
-    kept: list[NDArray[np.int64]] = []
+    kept: list[IntArray] = []
     waiting = 0
     for part in parts:
         rest = part

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+
+from postprocess.arrays import IntArray
 
 #: Whole numbers beyond this are not exact in a browser.
 LARGEST = 2**53
@@ -24,7 +25,7 @@ def packed_text(text: str) -> str:
     return _packed(text.encode())
 
 
-def packed_numbers(numbers: NDArray[np.int64]) -> str:
+def packed_numbers(numbers: IntArray) -> str:
     """Whole numbers from 0, of any shape, in C order; compressed, in base64.
 
     The first byte says how many bytes a number has.

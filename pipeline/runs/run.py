@@ -21,8 +21,8 @@ from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.progress import Progress, listener_of
-from pipeline.execution.run_log import Logged, RunLog
+from pipeline.execution.progress import Progress, Together, listener_of
+from pipeline.execution.run_log import RunLog
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.execution.workers import Workers
@@ -218,7 +218,7 @@ def release_run(
         public.keep_remarks(run)
         log.write(f"memory: {fit.summary}")
         workers.kept = Batches(run)
-        job = public.job(run, workers, Logged(progress, log), workers.kept)
+        job = public.job(run, workers, Together(log, progress), workers.kept)
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         prepare_statements(job)

@@ -24,8 +24,9 @@ PROJECT = Path(__file__).parents[2]
 #: Their texts come first in a catalogue.
 _PAGES = (PROJECT / "features" / "report", PROJECT / "pipeline" / "pages")
 LANGUAGES = PROJECT / "pipeline" / "model" / "texts" / "languages"
-#: By which name each kind of file asks for a text; the first argument is the text.
+#: By which name each kind of file asks for a text; the first argument is the text, of `_ALL` each one.
 _KEYWORDS = {".py": ("marked", "message", "texts", "_texts", "Message"), ".j2": ("_",), ".js": ("text",)}
+_ALL = "all_marked"
 _HEADER = "# The texts of pages and exports. English is the key; `make texts` brings the file up to date with the code."
 
 
@@ -62,25 +63,25 @@ def _texts_of(path: Path) -> Iterator[str]:
     elif path.suffix == ".js":
         found = [message for _, message, _, _ in extract("javascript", file, keywords, (), {"encoding": "utf-8"})]
     else:
-        found = _firsts_of_calls(ast.parse(file.getvalue()), keywords)
+        found = _texts_of_calls(ast.parse(file.getvalue()), keywords)
     for message in found:
         first = message if isinstance(message, str) or message is None else message[0]
         if first:  # others are looked up by a name, and stand elsewhere
             yield collapsed(first)
 
 
-def _firsts_of_calls(module: ast.Module, names: Container[str]) -> list[str]:
-    """The first arguments of calls of these names, where they are texts, in the order of the module."""
-    calls = [
-        (call.args[0].lineno, call.args[0].col_offset, call.args[0].value)
-        for call in ast.walk(module)
-        if isinstance(call, ast.Call)
-        and getattr(call.func, "id", getattr(call.func, "attr", "")) in names
-        and call.args
-        and isinstance(call.args[0], ast.Constant)
-        and isinstance(call.args[0].value, str)
-    ]
-    return [text for *_, text in sorted(calls)]
+def _texts_of_calls(module: ast.Module, names: Container[str]) -> list[str]:
+    """The first arguments of calls of these names, and all of `_ALL`, where they are texts, in the module's order."""
+    found = []
+    for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        asked = call.args if name == _ALL else call.args[: name in names]
+        found += [
+            (one.lineno, one.col_offset, one.value)
+            for one in asked
+            if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        ]
+    return [text for *_, text in sorted(found)]
 
 
 def update(language: str) -> bytes:

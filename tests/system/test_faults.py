@@ -37,15 +37,15 @@ class StoppedAt(Silent):
     """Stops a run at a step; or within it, after its second batch."""
 
     def __init__(self, step: str, *, within: bool = False) -> None:
-        self.step, self.within, self.now, self.batches = step, within, "", 0
+        self.step, self.inside, self.now, self.batches = step, within, "", 0
 
     def start(self, step: Step) -> None:
         self.now = step.name
-        if step.name == self.step and not self.within:
+        if step.name == self.step and not self.inside:
             raise StoppedError
 
     def advance(self, geounits: int) -> None:  # noqa: ARG002
-        if self.now == self.step and self.within:
+        if self.now == self.step and self.inside:
             self.batches += 1
             if self.batches > 2:
                 raise StoppedError

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.imports.pl94171.summary_file import BLOCK, GEO_LEVELS, SPINE_LEVELS, SummaryFile, line_name
 from pipeline.exchange.pl94171_tables import LINES, race_sums
+from postprocess.arrays import IntArray
 
 #: Of a side of a rule: sign, table, its line, and the last of several lines.
 _TERM = re.compile(r"([+-]?) ?(\w\d)_(\d+)(?: \+ \.\.\. \+ \w+_(\d+))?")
@@ -41,9 +41,9 @@ class Mismatches:
 
     level: str
     rule: str
-    rows: NDArray[np.int64]
-    actual: NDArray[np.int64]
-    expected: NDArray[np.int64]
+    rows: IntArray
+    actual: IntArray
+    expected: IntArray
     kind: str
 
     @property
@@ -65,7 +65,7 @@ def check_summary(summary: SummaryFile) -> list[Mismatches]:
     return [*mismatches, *_sums_of_blocks(summary)]
 
 
-def _side(summary: SummaryFile, text: str) -> NDArray[np.int64]:
+def _side(summary: SummaryFile, text: str) -> IntArray:
     """`(n,)`, one side of a rule: lines of tables, or a total of the header."""
     of_header = {"POP100": summary.population, "HU100": summary.units}
     if text in of_header:
@@ -168,7 +168,7 @@ def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches], *,
     return [*messages[:most], f"... and {len(messages) - most:,} more rules"] if len(messages) > most else messages
 
 
-def _areas(level: str, rows: NDArray[np.int64]) -> str:
+def _areas(level: str, rows: IntArray) -> str:
     name = GEO_LEVELS[level].name.replace("_", " ")
     plural = {"county": "counties"}.get(name, f"{name}s")
     return f"{rows.size:,} {name if rows.size == 1 else plural}"

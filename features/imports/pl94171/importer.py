@@ -20,6 +20,7 @@ from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import race_lines
 from pipeline.spec.wording.fields import unfit
 from pipeline.storage.files import check_new
+from postprocess.arrays import IntArray
 
 #: Lines (from 0) of the types in P5, and of occupied and vacant in H1.
 _QUARTERS_LINES = (2, 3, 4, 5, 7, 8, 9)
@@ -27,7 +28,7 @@ _UNITS_LINES = (1, 2)
 _BLOCKS_AT_ONCE = 10_000
 
 
-def persons_of(summary: SummaryFile, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+def persons_of(summary: SummaryFile, blocks: IntArray) -> IntArray:
     """`(n, 2, 2, 63)` persons in the rows `blocks` (n,): under 18 and older, not Hispanic and Hispanic, by race.
 
     P3 and P4 hold the adults; those under 18 are P1 - P3 and P2 - P4. Hispanics are P1 - P2 and P3 - P4.
@@ -54,12 +55,12 @@ def persons_table(summary: SummaryFile) -> pa.Table:
     return table.filter(some) if pc.any(some).as_py() else table.slice(0, 1)
 
 
-def counts_of(summary: SummaryFile, table: str, lines: Sequence[int]) -> NDArray[np.int64]:
+def counts_of(summary: SummaryFile, table: str, lines: Sequence[int]) -> IntArray:
     """`(n_blocks, n_lines)`: some lines (from 0) of a table of the file."""
     return summary.tables[table][summary.rows(BLOCK)][:, lines].astype(np.int64)
 
 
-def long_table(geocodes: NDArray[np.str_], counts: NDArray[np.int64], names: tuple[str, ...]) -> pa.Table:
+def long_table(geocodes: NDArray[np.str_], counts: IntArray, names: tuple[str, ...]) -> pa.Table:
     """Counts `(n_blocks, ...)` as one row a cell that is not empty: block, the value's number of each attribute, count.
 
     Where all cells are empty, one row with the count 0 stands for them.

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import GEO_HEADER, LINES, SEGMENTS
 from pipeline.records.problems import quote
+from postprocess.arrays import IntArray
 
 #: What stands before the tables in a segment's record.
 SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
@@ -257,7 +258,7 @@ def decoded(name: bytes) -> str:
 
 
 def _digits(
-    header: Header, field: str, part: SummaryPart, rows: NDArray[np.int64] | slice = slice(None), about: str = ""
+    header: Header, field: str, part: SummaryPart, rows: IntArray | slice = slice(None), about: str = ""
 ) -> NDArray[np.bytes_]:
     """The values of a field, which are codes with the digits that it has, or whole numbers.
 
@@ -318,9 +319,9 @@ _CSV_BLOCK_BYTES = 1 << 24
 def read_segment(
     part: SummaryPart,
     number: int,
-    numbers: NDArray[np.int64],
-    row_of: NDArray[np.int64],
-    lines: NDArray[np.int64],
+    numbers: IntArray,
+    row_of: IntArray,
+    lines: IntArray,
     geo: SummaryPart,
 ) -> dict[str, NDArray[np.int32]]:
     """The tables of segment `number` (from 0).
@@ -437,11 +438,11 @@ class SummaryFile:
     name: NDArray[np.str_]
     place: NDArray[np.str_]
     area: NDArray[np.str_]
-    population: NDArray[np.int64]
-    units: NDArray[np.int64]
+    population: IntArray
+    units: IntArray
     tables: Mapping[str, NDArray[np.int32]]
 
-    def rows(self, level: str) -> NDArray[np.int64]:
+    def rows(self, level: str) -> IntArray:
         """The rows of a summary level."""
         return np.flatnonzero(self.level == level)
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from features.imports.tables.statement import Statement
 from features.imports.tables.table import Coded, Table, keys_of
 from pipeline.errors import InputError
+from postprocess.arrays import IntArray
 
 #: The level above all, where the table has only one.
 WHOLE = "all"
@@ -67,7 +67,7 @@ def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
     return _areas(table, stated, leaf, dict(zip(levels, paths, strict=True)), first)
 
 
-def _areas(listed: Table, stated: Statement, leaf: Coded, paths: Mapping[str, Coded], rows: NDArray[np.int64]) -> Areas:
+def _areas(listed: Table, stated: Statement, leaf: Coded, paths: Mapping[str, Coded], rows: IntArray) -> Areas:
     """The list of areas, of some rows of the table that lists them."""
     columns = {level: path.at(rows) for level, path in paths.items()}
     levels = tuple(paths)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.imports.tables.table import Table
 from features.imports.toml_text import read_toml_of
@@ -21,6 +20,7 @@ from pipeline.errors import InputError
 from pipeline.model.schema import RESERVED_NAMES
 from pipeline.release.tables import is_count
 from pipeline.spec.resolve import TAKEN_COLUMNS
+from postprocess.arrays import IntArray
 
 #: The last age that is mapped.
 OLDEST: Final = 130
@@ -142,7 +142,7 @@ def read_attribute(
     table: Table,
     column: str,
     stock: str | None,
-    people: NDArray[np.int64],
+    people: IntArray,
     taken: Collection[str],
     *,
     with_missing: bool,

@@ -7,19 +7,19 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.imports.tables.statement import Condition, Statement
 from features.imports.tables.table import Coded, Table, keys_of, read_table
 from features.imports.tables.words import is_total
 from geography.codes import counted
 from pipeline.errors import InputError
+from postprocess.arrays import IntArray
 
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _MOST_TRIED = 2_000
 
 
-def read_counts(table: Table, column: str) -> NDArray[np.int64]:
+def read_counts(table: Table, column: str) -> IntArray:
     """`(n_rows,)`, whole numbers written as such.
 
     Raises:
@@ -53,7 +53,7 @@ def check_once(table: Table, cells: Mapping[str, Coded]) -> None:
 
 
 def check_sums(
-    table: Table, columns: Mapping[str, Coded], counts: NDArray[np.int64], conditions: Sequence[Condition], wide: bool
+    table: Table, columns: Mapping[str, Coded], counts: IntArray, conditions: Sequence[Condition], wide: bool
 ) -> None:
     """InputError where a value is the sum of all others of its column, by its word or in every combination.
 
@@ -77,7 +77,7 @@ def check_sums(
             raise InputError(f"{table.found(name, [found], column)}, which looks like the sum of the others: {remedy}")
 
 
-def _sum_value(name: str, columns: Mapping[str, Coded], counts: NDArray[np.int64], kept: set[str]) -> str | None:
+def _sum_value(name: str, columns: Mapping[str, Coded], counts: IntArray, kept: set[str]) -> str | None:
     """The value whose counts are, in every combination of the other columns, the sum of those of all other values.
 
     Of two values each would be the sum of the other; that says nothing.
@@ -102,9 +102,7 @@ def _sum_value(name: str, columns: Mapping[str, Coded], counts: NDArray[np.int64
     return None
 
 
-def check_number(
-    table: Table, stated: Statement, columns: Mapping[str, Coded], counts: NDArray[np.int64], n_areas: int
-) -> None:
+def check_number(table: Table, stated: Statement, columns: Mapping[str, Coded], counts: IntArray, n_areas: int) -> None:
     """InputError unless the table holds as many people and areas as are expected."""
     n = int(counts.sum())
     if stated.expect_records is not None and n != stated.expect_records:
@@ -123,9 +121,7 @@ def check_number(
         )
 
 
-def _change(
-    table: Table, stated: Statement, columns: Mapping[str, Coded], counts: NDArray[np.int64], wanted: int
-) -> str | None:
+def _change(table: Table, stated: Statement, columns: Mapping[str, Coded], counts: IntArray, wanted: int) -> str | None:
     """The one change of the statement that gives the number."""
     rest = [] if stated.wide else [name for name in table.names if name not in columns and name != stated.count]
     further: dict[str, Coded] = {}
@@ -187,9 +183,7 @@ def names_of_wide(names: Sequence[str], pattern: str) -> dict[str, dict[str, str
     return found
 
 
-def melt(
-    table: Table, cells: Mapping[str, Mapping[str, str]], others: Sequence[str]
-) -> tuple[Table, NDArray[np.int64]]:
+def melt(table: Table, cells: Mapping[str, Mapping[str, str]], others: Sequence[str]) -> tuple[Table, IntArray]:
     """A row for each count of a table with its cells side by side, and the counts."""
     n, width = len(table), len(cells)
     counts = np.concatenate([read_counts(table, name) for name in cells])

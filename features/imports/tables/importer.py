@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from features.imports.folder import Imported, ImportFolder, import_folder, unused
 from features.imports.tables.areas import Areas, read_areas
@@ -34,6 +33,7 @@ from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import fields_of, installed_slots
 from pipeline.storage.files import check_new
+from postprocess.arrays import BoolArray, IntArray
 
 #: The attribute of households of which nothing else is known, and its largest group.
 SIZE, _LARGEST = "size", 7
@@ -89,13 +89,13 @@ def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[st
     return Households(table, leaf.at(first_rows), int((~with_home).sum()))
 
 
-def sizes(persons: NDArray[np.int64]) -> Coded:
+def sizes(persons: IntArray) -> Coded:
     """Household sizes "1", "2", ..., the largest open at the top."""
     labels = [*map(str, range(_LARGEST)), f"{_LARGEST}+"]
     return Coded(np.minimum(persons, _LARGEST).astype(np.int32), labels)
 
 
-def place_persons(persons: Table, homes: Table, key: str) -> NDArray[np.int64]:
+def place_persons(persons: Table, homes: Table, key: str) -> IntArray:
     """`(n_persons,)`, the row of each person's household.
 
     Raises:
@@ -156,7 +156,7 @@ class _Read:
     """
 
     table: Table
-    counts: NDArray[np.int64]
+    counts: IntArray
     by: Sequence[str]
     areas: Areas
     leaf: Coded
@@ -267,7 +267,7 @@ def _read(stated: Statement, work: Path) -> _Read:
 
 
 def _attributes(
-    stated: Statement, of: str, table: Table, by: Sequence[str], listed: Sequence[Listed], people: NDArray[np.int64]
+    stated: Statement, of: str, table: Table, by: Sequence[str], listed: Sequence[Listed], people: IntArray
 ) -> tuple[Attribute, ...]:
     """What persons ("attributes") or "households" are counted by, with values: first those of the public list."""
     found = [given_attribute(Path(str(stated.schema)), of, *one, table) for one in listed]
@@ -362,7 +362,7 @@ def _of_level(table: Table, stated: Statement) -> Table:
     return table.only(column.holds(lambda text: text not in dropped))
 
 
-def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> NDArray[np.bool_]:
+def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> BoolArray:
     """`(n_rows,)`, whether all conditions hold, which are of the allowed columns."""
     kept = np.ones(len(table), dtype=bool)
     for one in conditions:
@@ -382,9 +382,7 @@ def _check_values(table: Table, option: str, column: str, values: Sequence[str])
         )
 
 
-def _write(
-    folder: ImportFolder, name: str, columns: Mapping[str, Coded], count: str | None, counts: NDArray[np.int64]
-) -> None:
+def _write(folder: ImportFolder, name: str, columns: Mapping[str, Coded], count: str | None, counts: IntArray) -> None:
     arrays: dict[str, pa.Array] = {label: column.arrow() for label, column in columns.items()}
     if count is not None:
         arrays[count] = pa.array(counts)

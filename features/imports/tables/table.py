@@ -15,6 +15,7 @@ from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import column_names, open_records
+from postprocess.arrays import BoolArray, IntArray
 
 _CHUNK_ROWS = 500_000
 
@@ -37,11 +38,11 @@ class Coded:
         new = np.array([place.setdefault(to(text), len(place)) for text in self.texts], dtype=np.int32)
         return Coded(new[self.codes], list(place))
 
-    def holds(self, condition: Callable[[str], bool]) -> NDArray[np.bool_]:
+    def holds(self, condition: Callable[[str], bool]) -> BoolArray:
         """`(n_rows,)`, whether the text of each row meets a condition."""
         return np.array([condition(text) for text in self.texts], dtype=np.bool_)[self.codes]
 
-    def at(self, rows: NDArray[np.int64]) -> Coded:
+    def at(self, rows: IntArray) -> Coded:
         """The column of some rows."""
         return Coded(self.codes[rows], self.texts)
 
@@ -71,7 +72,7 @@ class Table:
 
     opened: Opened
     columns: dict[str, Coded]
-    rows: NDArray[np.int64]
+    rows: IntArray
     names: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -105,7 +106,7 @@ class Table:
         shown = first_few([text or "nothing" for text in texts]) if any(texts) else "nothing"
         return f"{self.place(row)}, column {column!r}: found {shown}"
 
-    def only(self, kept: NDArray[np.bool_]) -> Table:
+    def only(self, kept: BoolArray) -> Table:
         """Some of the rows."""
         if kept.all():
             return self
@@ -152,7 +153,7 @@ def read_table(opened: Opened, columns: Iterable[str], option: str = "the statem
     return Table(opened, read, np.arange(len(read[wanted[0]].codes)), names)
 
 
-def keys_of(columns: Sequence[Coded]) -> NDArray[np.int64]:
+def keys_of(columns: Sequence[Coded]) -> IntArray:
     """`(n_rows,)`, a number for each combination of the columns' values."""
     keys = columns[0].codes.astype(np.int64)
     size = len(columns[0].texts)

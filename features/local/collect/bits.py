@@ -11,6 +11,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+#: As in `postprocess.arrays`, which a device does without.
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 #: Bytes that a keyed source derives at once: of the first chunk, and of the largest.
 _FIRST, _LARGEST = 1 << 7, 1 << 16
 #: The largest denominator: a product of two probabilities of spec size fits.
@@ -70,7 +74,7 @@ class KeyedBytes:
         return whole[:count]
 
 
-def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np.int64]:
+def uniform_below(bound: int, count: int, source: RandomBytes) -> IntArray:
     """Whole numbers from 0 to `bound` - 1, each exactly as likely as any other if the bytes are.
 
     Draws as many bits as `bound` - 1 has, and rejects what is too large: no remainder, no float.
@@ -87,7 +91,7 @@ def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np
     if width == 0:
         return np.zeros(count, dtype=np.int64)
     size = next(size for size in (1, 2, 4, 8) if 8 * size >= width)
-    kept: list[npt.NDArray[np.int64]] = []
+    kept: list[IntArray] = []
     missing = count
     while missing:
         words = np.frombuffer(source.take(missing * size), dtype=f">u{size}").astype(np.uint64)
@@ -98,7 +102,7 @@ def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
 
 
-def events(likely: npt.NDArray[np.bool_], one: Fraction, other: Fraction, source: RandomBytes) -> npt.NDArray[np.bool_]:
+def events(likely: BoolArray, one: Fraction, other: Fraction, source: RandomBytes) -> BoolArray:
     """Independent events, each with exactly the probability `one` where `likely`, and `other` elsewhere.
 
     A uniform number below 1 is less than p with probability p. Its digits to the base 256 are drawn one by one, and

@@ -11,13 +11,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from features.local.collect.bits import RandomBytes, events, uniform_below
+from features.local.collect.bits import FloatArray, IntArray, RandomBytes, events, uniform_below
 from features.local.collect.mechanism import (
     DENOMINATOR,
     Bound,
-    Counts,
     Mechanism,
-    Reals,
     check_probability,
     check_whole_number,
     exp_below,
@@ -62,14 +60,14 @@ class ListedMechanism(Mechanism):
         return self.bound if self.memoised else None
 
     @abstractmethod
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """(n_groups, k) int64: sums of the outputs of the reports of each group.
 
         Args:
             groups: (n,) numbers of groups.
         """
 
-    def debias(self, totals: Counts, reports: Counts) -> Reals:
+    def debias(self, totals: IntArray, reports: IntArray) -> FloatArray:
         """Unbiased counts of the values, number by number, so that no computer has another last digit.
 
         Args:
@@ -80,10 +78,10 @@ class ListedMechanism(Mechanism):
             (n, k) float64; may be negative.
         """
         p, q = self.chances
-        found: Reals = (totals - reports[:, None] * float(q)) / float(p - q)
+        found: FloatArray = (totals - reports[:, None] * float(q)) / float(p - q)
         return found
 
-    def unit_variances(self, shares: Reals) -> Reals:
+    def unit_variances(self, shares: FloatArray) -> FloatArray:
         """(k,) variances of the debiased counts for one report, given what is true; n reports have n times them.
 
         Given the true counts c of an area, the variance of a debiased count is the sum over respondents of that of
@@ -96,10 +94,10 @@ class ListedMechanism(Mechanism):
         clipped = np.clip(shares, 0, None)
         share = clipped / (clipped.sum() or 1)
         p, q = (float(chance) for chance in self.chances)
-        found: Reals = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
+        found: FloatArray = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
         return found
 
-    def _checked(self, values: npt.ArrayLike) -> Counts:
+    def _checked(self, values: npt.ArrayLike) -> IntArray:
         """Values as (n,) int64; InputError where one is none of the mechanism, with a message that does not hold it."""
         given = np.asarray(values)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iub"):
@@ -161,7 +159,7 @@ class Choice(ListedMechanism):
         """Reports from texts."""
         return read_numbers(texts, self.values)
 
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """(n_groups, k) reports of each value."""
         places = groups.astype(np.int64) * self.values + reports[:, 0]
         return np.bincount(places, minlength=n_groups * self.values).reshape(n_groups, self.values).astype(np.int64)
@@ -279,6 +277,6 @@ class OptimisedUnaryEncoding(ListedMechanism):
         """Reports from texts."""
         return read_bits(texts, self.values)
 
-    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+    def totals(self, reports: Reports, groups: IntArray, n_groups: int) -> IntArray:
         """(n_groups, k) bits of each value that are 1."""
         return bit_totals(reports, groups, n_groups)

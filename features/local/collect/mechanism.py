@@ -13,15 +13,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from features.local.collect.bits import RandomBytes
 from features.local.collect.reports import Decoded, Reports
 from pipeline.errors import InputError
-
-Counts = npt.NDArray[np.int64]
-Reals = npt.NDArray[np.float64]
 
 #: Denominator of probabilities that are derived from an epsilon, and the largest of those that are stated: its product
 #: with the length of a list is below 2^62.

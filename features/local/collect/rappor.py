@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from features.local.collect.bits import RandomBytes, events, uniform_below
-from features.local.collect.mechanism import Bound, Counts, Mechanism, check_probability, check_whole_number
+from features.local.collect.bits import IntArray, RandomBytes, events, uniform_below
+from features.local.collect.mechanism import Bound, Mechanism, check_probability, check_whole_number
 from features.local.collect.reports import Decoded, Reports, read_bits, with_cohorts, write_bits
 from pipeline.errors import InputError
 
@@ -116,7 +116,7 @@ class Rappor(Mechanism):
         """Hexadecimal digits of the bits; the cohort is sent beside them."""
         return -(-self.bits // 4)
 
-    def filters(self, texts: Sequence[str]) -> Counts:
+    def filters(self, texts: Sequence[str]) -> IntArray:
         """(cohorts, n_texts, hashes): the positions of every text in every cohort."""
         each = [[positions(one, cohort, self.bits, self.hashes) for one in texts] for cohort in range(self.cohorts)]
         return np.array(each, dtype=np.int64).reshape(self.cohorts, len(texts), self.hashes)
@@ -126,7 +126,7 @@ class Rappor(Mechanism):
         drawn = uniform_below(self.cohorts, len(values), source)
         return self.report(self.permanent(values, drawn, source), source)
 
-    def permanent(self, values: Sequence[str], cohorts: Counts, source: RandomBytes) -> Reports:
+    def permanent(self, values: Sequence[str], cohorts: IntArray, source: RandomBytes) -> Reports:
         """(n, 1 + bits): cohort and permanent response of each text.
 
         Args:

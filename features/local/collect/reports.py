@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from features.local.collect.bits import IntArray
+
 #: Reports, one a row: what was drawn, in the columns of the mechanism.
 Reports = npt.NDArray[np.uint16]
 
@@ -95,7 +97,7 @@ def with_cohorts(decoded: Decoded, cohorts: Sequence[str], n_cohorts: int) -> De
     return Decoded(np.hstack([column, decoded.reports[kept]]), faults)
 
 
-def bit_totals(bits: Reports, groups: npt.NDArray[np.int64], n_groups: int) -> npt.NDArray[np.int64]:
+def bit_totals(bits: Reports, groups: IntArray, n_groups: int) -> IntArray:
     """(n_groups, n_bits) int64: how many of each group have each bit.
 
     Args:
@@ -106,9 +108,7 @@ def bit_totals(bits: Reports, groups: npt.NDArray[np.int64], n_groups: int) -> n
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _codes(
-    texts: Sequence[str], length: int
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int8], npt.NDArray[np.int64]]:
+def _codes(texts: Sequence[str], length: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int8], IntArray]:
     """The characters of the texts of the right length, the faults of all, and which texts those are."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     faults = np.where(lengths == length, np.int8(0), np.int8(LENGTH))

@@ -10,6 +10,11 @@ def marked(text: str) -> str:
     return text
 
 
+def all_marked(*texts: str) -> tuple[str, ...]:
+    """The same of several."""
+    return texts
+
+
 @dataclass(frozen=True)
 class Message:
     """A text of the catalogue with its values; as `str`, in English.

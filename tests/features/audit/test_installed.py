@@ -41,7 +41,7 @@ def distinguished(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
     pair = write_pair(tmp_path, CASES[0], CASES[0].budget)
     claims = claimed_delta([(noise, 2) for noise in claimed_noises(pair[0])], EPSILONS)
     return {
-        outcomes.stage: [b.delta > c for b, c in zip(outcomes.bounds(EPSILONS, ALPHA), claims, strict=True)]
+        outcomes.stage: [b > c for b, c in zip(outcomes.bounds(EPSILONS, ALPHA), claims, strict=True)]
         for outcomes in outcomes_of(pair, pair, runs, 2, SERIAL, whole=True)
     }
 

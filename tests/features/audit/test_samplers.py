@@ -10,8 +10,8 @@ import pytest
 
 from features.audit import samplers
 from features.audit.exact_noise import exact_tails, probabilities, rescaled
-from features.audit.findings import Finding, certain
-from features.audit.samplers import FULL, Extent, installed_draw, sampler_findings
+from features.audit.findings import Finding
+from features.audit.samplers import FULL, Extent, choice_findings, installed_draw, sampler_findings
 from features.audit.second_opinion import stream_problems
 from features.audit.streams import stream_findings
 from pipeline.privacy.budget import NoiseSpec
@@ -34,17 +34,15 @@ def failed(findings: list[Finding]) -> set[str]:
 @pytest.fixture
 def one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves out what tests choices, which takes seconds."""
-    for chosen in ("_exponential", "_permute_and_flip"):
-        monkeypatch.setattr(samplers, chosen, lambda *_: certain("samplers", "left out", "", []))
+    monkeypatch.setattr(samplers, "choice_findings", lambda *_: ())
 
 
 def test_choices_by_another_mechanism_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Permute-and-flip passes, every arm is noticed, and the exponential mechanism in its place does not pass."""
     few, key = replace(SMALL, draws=100_000), MasterKey.from_text("insecure-test:1")
-    found = samplers._permute_and_flip(few, key)
-    assert found.passed, found.detail
+    assert failed(list(choice_findings(few, key))) == set()
     monkeypatch.setattr(PermuteAndFlip, "draw", lambda own, *rest: Exponential(own.scale).draw(*rest))
-    assert not samplers._permute_and_flip(few, key).passed
+    assert [finding.passed for finding in choice_findings(few, key)] == [True, False]
 
 
 def _smaller(spec, key, count):  # type: ignore[no-untyped-def]

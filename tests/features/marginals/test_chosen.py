@@ -38,11 +38,10 @@ from features.marginals.choice import (
     largest_epsilon,
     score,
     scores_of,
-    tables_of,
     unlike_a_choice,
 )
 from features.marginals.cliques import AttributeSizes, Clique, filling, homes
-from features.marginals.confidential import choose, chosen_pairs
+from features.marginals.confidential import chosen_pairs
 from features.marginals.section import ChooseSection
 from features.marginals.stage import ChoiceWork
 from features.marginals.tree import Cliques
@@ -118,6 +117,20 @@ def _ones(domain: AttributeSizes, values: IntArray) -> list[IntArray]:
     return [np.bincount(values[:, a], minlength=size) for a, size in enumerate(domain.sizes)]
 
 
+def _tables(pairs: Pairs, values: IntArray) -> dict[Clique, IntArray]:
+    """Of all pairs that can be chosen, of records `(n, attributes)`."""
+    sizes, size = pairs.domain.sizes, pairs.domain.size
+    return {
+        (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=size((a, b))) for a, b in pairs.possible
+    }
+
+
+def _choose(pairs: Pairs, values: IntArray, ones: list[IntArray], rho: Fraction, stream: bytes) -> tuple[Clique, ...]:
+    """Pairs of records, rho being divided evenly."""
+    scale = largest_epsilon(rho / pairs.rounds) / pairs.sensitivity("change-one")
+    return chosen_pairs(pairs, _tables(pairs, values), ones, scale, stream)
+
+
 def _best_tree(pairs: Pairs, scores: dict[Clique, int]) -> int:
     """The largest sum of scores of all spanning trees, by going through all sets of edges."""
     n = len(pairs.domain.names)
@@ -136,20 +149,19 @@ def test_a_private_choice_is_a_tree_its_cost_is_exact_and_much_budget_finds_the_
     pairs = Pairs(domain)
     ones = _ones(domain, values)
     rho = Fraction(7, 3)
-    found = choose(pairs, values, ones, rho, "change-one", bytes(32))
-    assert len(found.pairs) == 4
-    assert not candidates(pairs, found.pairs)
-    assert found.rho == 4 * largest_epsilon(rho / 4) ** 2 / 8 <= rho
-    assert set(found.pairs[:3]) == {(0, 1), (1, 2), (0, 3)}
-    assert choose(pairs, values, ones, rho, "change-one", bytes(32)) == found
-    scores = scores_of(pairs, tables_of(pairs, values), ones)
-    much = choose(pairs, values, ones, Fraction(10**6), "change-one", bytes(32))
-    assert sum(scores[pair] for pair in much.pairs) == _best_tree(pairs, scores)
-    # Where further ones no longer fit, they cost what they were to cost.
+    found = _choose(pairs, values, ones, rho, bytes(32))
+    assert len(found) == 4
+    assert not candidates(pairs, found)
+    assert 4 * largest_epsilon(rho / 4) ** 2 / 8 <= rho
+    assert set(found[:3]) == {(0, 1), (1, 2), (0, 3)}
+    assert _choose(pairs, values, ones, rho, bytes(32)) == found
+    scores = scores_of(pairs, _tables(pairs, values), ones)
+    much = _choose(pairs, values, ones, Fraction(10**6), bytes(32))
+    assert sum(scores[pair] for pair in much) == _best_tree(pairs, scores)
+    # Where further ones no longer fit, fewer are chosen.
     tight = Pairs(domain, further=3, all_cells=60)
-    few = choose(tight, values, ones, rho, "change-one", bytes(32))
-    assert len(few.pairs) < tight.rounds == 7
-    assert few.rho == 7 * largest_epsilon(rho / 7) ** 2 / 8
+    few = _choose(tight, values, ones, rho, bytes(32))
+    assert len(few) < tight.rounds == 7
 
 
 def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:
@@ -159,11 +171,11 @@ def test_private_choices_have_the_probabilities_of_the_mechanism() -> None:
     ones = _ones(domain, values)
     rho = Fraction(2)
     epsilon, sensitivity = float(largest_epsilon(rho / 4)), pairs.sensitivity("change-one")
-    of_pairs = scores_of(pairs, tables_of(pairs, values), ones)
+    of_pairs = scores_of(pairs, _tables(pairs, values), ones)
     scores = np.array([of_pairs[pair] for pair in pairs.possible])
     n = 1500
     keys = (number.to_bytes(32, "big") for number in range(n))
-    first = [choose(pairs, values, ones, rho, "change-one", key).pairs[0] for key in keys]
+    first = [_choose(pairs, values, ones, rho, key)[0] for key in keys]
     seen = np.array([first.count(pair) for pair in pairs.possible])
 
     def chi_square(scale: float) -> float:
@@ -246,7 +258,7 @@ def test_the_loss_of_a_further_choice_is_within_its_epsilon_whatever_was_chosen_
     scores = {}
     for rows in sets:
         values = np.array([cells[row] for row in rows], dtype=np.int64).reshape(-1, 4)
-        found = scores_of(pairs, tables_of(pairs, values), ones)
+        found = scores_of(pairs, _tables(pairs, values), ones)
         scores[rows] = np.array([found[pair] for pair in pairs.possible])
     neighbouring = [
         (rows, tuple(sorted((*rows[:n], *rows[n + 1 :], *other))))

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import Silent
-from pipeline.execution.run_log import Logged, RunLog
+from pipeline.execution.run_log import RunLog
 from pipeline.execution.steps import Step
 
 MEGABYTES = 400
@@ -28,7 +27,7 @@ def test_memory_is_that_of_all_processes_while_they_are_there_and_after(tmp_path
     path = tmp_path / "run.log"
     step = Step("measure", lambda: None)
     with path.open("wb") as file:
-        logged = Logged(Silent(), RunLog(file.fileno()))
+        logged = RunLog(file.fileno())
         logged.start(step)
         logged.finish(step)
     line = r"measure: [0-9.]+ s, peak memory \d+ MB, of the largest other process that has ended (\d+) MB"
