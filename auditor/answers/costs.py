@@ -39,22 +39,25 @@ class Due:
     """A part as it has to be.
 
     Attributes:
+        content: as the fingerprints have it.
         moved: L2 squared of what a person's change moves (zcdp), or L1 (pure), at most; of a choice of losses.
         share: of the budget; exact, but of a choice the most that it may cost.
         mechanism: that it is drawn with; `count`: how many numbers it has.
         several: how the ledger's query ends, after how far a number moves.
     """
 
-    name: str
-    low: int
-    high: int
-    centre: int
+    content: list[Any]
     moved: Fraction
     reach: int
     share: Fraction
     mechanism: str
     count: int
     several: str
+
+    @property
+    def name(self) -> str:
+        """What its numbers are."""
+        return str(self.content[0])
 
     @property
     def choice(self) -> bool:
@@ -75,11 +78,11 @@ def due_parts(answer: Answer) -> list[Due]:
         far = _power(answer, around) * answer.moved * k ** (2 if answer.zcdp else 1)
         numbers = n_windows(len(answer.candidates)) + len(around) - 1
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
+        content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
         return [
-            Due(name, 0, 0, 0, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
-            Due("windows", reach, reach, 0, far, reach, budget * (1 - share), noise, answer.n_numbers * numbers,
-                records),
-        ]  # fmt: skip
+            Due(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
+            Due(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
+        ]
     names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
     share = budget / len(names)
     found = []
@@ -87,7 +90,8 @@ def due_parts(answer: Answer) -> list[Due]:
         if name == "count" and answer.of_units:
             n = min(k, numbers_of_unit(answer))
             several = "" if n == 1 else f" ({n} numbers of a unit)"
-            found.append(Due(name, 1, 1, 0, Fraction(answer.moved * n), 1, share, noise, answer.n_numbers, several))
+            content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
+            found.append(Due(content, moved, 1, share, noise, answer.n_numbers, several))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
@@ -95,9 +99,8 @@ def due_parts(answer: Answer) -> list[Due]:
         reach = least_reach(answer.moved, l1, l2)
         times = 1 if total else k
         moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
-        found.append(
-            Due(name, low, high, centre, moved, reach, share, noise, answer.n_numbers, "" if total else records)
-        )
+        content = [name, low, high, centre, *(["total"] if total else [])]
+        found.append(Due(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
     return found
 
 
@@ -170,13 +173,15 @@ def cost_problems(answer: Answer) -> list[str]:
     dues, problems = due_parts(answer), []
     if [due.name for due in dues] != [str(part["name"]) for part in answer.stated["parts"]]:
         return [f"a {answer.statistic} is made of {', '.join(due.name for due in dues)}; other parts are stated"]
+    if [due.content for due in dues if due.name != "windows"] != answer.content:
+        problems.append("the parts of the question are not those of its statistic, amount and units")
     whole = Fraction(0)
     for due in dues:
         part = answer.parts[due.name]
         scale, stated = Fraction(part["scale"]), Fraction(part["budget"])
         if scale <= 0:
             return [f"the {due.name} has the scale {part['scale']}"]
-        costs = cost_of(answer, due, scale, int(part.get("times", 1)))
+        costs = cost_of(answer, due, scale, part["times"])
         whole += costs
         if part["mechanism"] != due.mechanism:
             problems.append(f"the {due.name} is drawn with {part['mechanism']}, a budget of {answer.framework} has "
@@ -192,37 +197,23 @@ def cost_problems(answer: Answer) -> list[str]:
 
 
 def _noise_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
-    problems = []
-    stated = tuple(int(part[name]) for name in ("low", "high", "centre"))
-    if stated != (due.low, due.high, due.centre):
-        problems.append(f"a record adds {due.low} to {due.high} to the {due.name}, less {due.centre}; stated are "
-                        f"{stated[0]} to {stated[1]}, less {stated[2]}")  # fmt: skip
-    if int(part["reach"]) != due.reach:
-        problems.append(f"a record moves the {due.name} by up to {due.reach}, {part['reach']} is stated")
     numbers = due.moved / answer.moved if answer.of_units else 1
-    if int(part.get("numbers", 1)) != numbers:
-        problems.append(f"a unit is counted in up to {numbers} numbers, {part.get('numbers', 1)} is stated")
-    about = "unit" if answer.of_units else "total" if due.name == "sum" and answer.of_total else "record"
-    if part.get("about", "record") != about:
-        problems.append(f"the {due.name} is about a {about}, {part.get('about', 'record')} is stated")
-    return problems
+    whole = {"centre": 0 if due.name == "windows" else due.content[3], "reach": due.reach, "numbers": numbers,
+             "times": 1, "ties": 0, "beyond": 0}  # fmt: skip
+    return [f"the {name} of the {due.name} is {one}, {part[name]} is stated" for name, one in whole.items()
+            if part[name] != one]  # fmt: skip
 
 
 def _choice_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
     problems = []
-    grid = answer.candidates
-    first = 0 if due.name == "clip" else answer.first + int(grid[0])
-    if (Fraction(part["quantile"]), int(part["candidates"]), int(part["first"])) != (
-        answer.quantile, len(grid), first
-    ):  # fmt: skip
-        problems.append("quantile, candidates or the first of them are not those of the question")
     # R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges.
     scale, reach, times = Fraction(part["scale"]), int(part["reach"]), int(part["times"])
     told = scale * reach * answer.together
     charged = answer.moved * (told**2 / 8 if answer.zcdp else told)
     if charged != Fraction(part["budget"]):
         problems.append(f"by its reach {reach} it costs {_shown(charged)}, {part['budget']} is stated")
-    if times < 1 or (int(part["ties"]), int(part.get("beyond", 0))) != ranks_of(answer, due, scale * times):
+    ranks = (part["centre"], part["numbers"], part["ties"], part["beyond"])
+    if times < 1 or ranks != (0, 1, *ranks_of(answer, due, scale * times)):
         problems.append("times, ties or the records beyond are not those of the question and its scale")
     return problems
 
@@ -233,11 +224,11 @@ def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
     The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the
     exponential mechanism (k - 1) exp(-e t / 2), by permute-and-flip half of that; unless the question names it.
     """
-    number = answer.stated.get("number")
+    number = answer.number
     if answer.quantile not in (0, 1):
         return 0 if due.name == "clip" else math.ceil(6 / (scale * answer.quantile.denominator)), 0
     if due.name == "clip" and number is not None:
-        return 0, int(Fraction(number))
+        return 0, int(number)
     chance = 0.1 if answer.zcdp else 0.2
     return 0, math.ceil(2 * math.log((len(answer.candidates) - 1) / chance) / float(scale) + 1e-9)
 

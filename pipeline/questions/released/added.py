@@ -13,12 +13,10 @@ from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
 from pipeline.questions.released.cells import (
-    AskedOnce,
     Counted,
     NoSumOfCellsError,
     SumsOfCells,
-    question_in,
-    sums_of_cells,
+    sums_of_answer,
 )
 from pipeline.questions.resolved import Axis
 from pipeline.questions.tables import read_measurements
@@ -44,16 +42,15 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
             neighbours or persons, or it cannot be told apart from a query of the release.
     """
     _refuse_other_promise(manifest, release)
-    asked = AskedOnce.of(manifest)
     sums = _sums(manifest, release)
-    axes = {axis.attribute.name: axis for axis in question_in(asked, release).axes}
+    axes = {axis.attribute.name: axis for axis in sums.question.axes}
     schema = release.universes[0].schema
     distinguished = [axes[name] for name in schema.names if name in axes and axes[name].labels]
     beyond = [axes[name] for name in schema.names if name in axes and not axes[name].labels]
     level = release.universes[0].strategy.level(sums.level)
     if query_file_name(manifest.answer) in {query_file_name(one.query.name) for one in level.queries}:
         raise InputError(f"the answer {manifest.answer!r} is called like a query that the release has measured")
-    (part,) = manifest.noisy
+    (part,) = manifest.parts
     stated: dict[str, Any] = {
         "name": manifest.answer,
         "sha256": sha256,
@@ -92,7 +89,7 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
 
 def _sums(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
     try:
-        return sums_of_cells(AskedOnce.of(manifest), release)
+        return sums_of_answer(manifest, release)
     except NoSumOfCellsError as error:
         raise NoSumOfCellsError(
             f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
@@ -119,11 +116,10 @@ def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> NDA
         ReleaseError: its measurements are damaged.
     """
     sums = _sums(manifest, release)
-    measured = read_measurements(path, manifest)
+    measured = read_measurements(path, manifest.plan())
     if tuple(measured.keys) != sums.keys:
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    values = measured.numbers["count"].reshape(-1, len(sums.positions))
-    ordered: NDArray[np.int64] = values[:, np.argsort(sums.positions)]
+    ordered: NDArray[np.int64] = measured.numbers["count"][:, np.argsort(sums.positions)]
     return ordered
 
 

@@ -19,7 +19,7 @@ from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
 
-__all__ = ["AskedOnce", "Counted", "NoSumOfCellsError", "SumsOfCells", "question_in", "sums_of_cells"]
+__all__ = ["Counted", "NoSumOfCellsError", "SumsOfCells", "sums_of_answer", "sums_of_cells"]
 
 
 class Counted(Protocol):
@@ -46,37 +46,12 @@ class NoSumOfCellsError(InputError):
     """The numbers of a question are no sums of the counts of a release; the message is a sentence that says why."""
 
 
-@dataclass(frozen=True)
-class AskedOnce:
-    """What was, or is to be, asked, as its answer states it.
-
-    Attributes:
-        text: of the question.
-        dataset: whose records.
-        context: what its fingerprint depends on beside the question itself.
-        fingerprint: of the question in that context.
-        geography: fingerprint of its areas.
-    """
-
-    text: str
-    dataset: str
-    context: tuple[str, ...]
-    fingerprint: str
-    geography: str
-
-    @classmethod
-    def of(cls, manifest: AnswerManifest) -> AskedOnce:
-        """What an answer states."""
-        people = str(manifest.records_per_person)
-        context = (manifest.dataset, manifest.framework, manifest.budget, manifest.neighbours, people)
-        return cls(manifest.question, manifest.dataset, context, manifest.fingerprint, manifest.geography)
-
-
 @dataclass(frozen=True, eq=False)
 class SumsOfCells:
     """The numbers of a question as answers of a query on a release's cells, of which some are not asked for.
 
     Attributes:
+        question: by the release's schema.
         level: of the areas that are told apart.
         groups: of each attribute of the release the group of each value; what is not asked for is the last group.
         answered: of each attribute which groups are asked for, `(n_groups,)`.
@@ -84,6 +59,7 @@ class SumsOfCells:
         keys: of the numbers as an answer has them: geocode, unless it is of everywhere, and labels.
     """
 
+    question: Resolved
     level: str
     groups: tuple[NDArray[np.int64], ...]
     answered: tuple[NDArray[np.bool_], ...]
@@ -107,19 +83,25 @@ class SumsOfCells:
         return out
 
 
-def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
+def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: Counted) -> SumsOfCells:
     """What the numbers of a question add up of a release's own cells.
+
+    Args:
+        asked: the question, as it was looked up where it was asked.
+        dataset: whose records.
+        geography: fingerprint of its areas.
+        release: any version of the release.
 
     Raises:
         NoSumOfCellsError: they are no sums of them.
         InputError: the release is of another dataset, other areas or another schema than the question.
     """
     universe, where = release.universes[0], release.run.root
-    if universe.dataset and universe.dataset != asked.dataset:
-        raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {asked.dataset!r}")
-    if release.spine.fingerprint() != asked.geography:
+    if universe.dataset and universe.dataset != dataset:
+        raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {dataset!r}")
+    if release.spine.fingerprint() != geography:
         raise InputError(f"{where}: its areas are not those of the answer")
-    question = question_in(asked, release)
+    question = _question_in(asked, release)
     level = question.level or release.spine.levels[0].name
     if question.level is None and len(release.spine.levels[0]) > 1:
         raise NoSumOfCellsError(
@@ -137,10 +119,15 @@ def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
     positions = np.asarray(np.ravel_multi_index(codes, sizes), dtype=np.int64)
     places = [(str(code),) for code in release.spine.level(level).geocodes] if question.level else [()]
     keys = tuple((*place, *label) for place in places for label in question.labels())
-    return SumsOfCells(level, groups, answered, positions, keys)
+    return SumsOfCells(question, level, groups, answered, positions, keys)
 
 
-def question_in(asked: AskedOnce, release: Counted) -> Resolved:
+def sums_of_answer(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
+    """The same of an answer; ReleaseError where its manifest is damaged."""
+    return sums_of_cells(manifest.plan().question, manifest.dataset, manifest.geography, release)
+
+
+def _question_in(asked: Resolved, release: Counted) -> Resolved:
     """The question with its names looked up in the release's spec.
 
     Raises:
@@ -172,7 +159,7 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
             question = resolve(parsed, domain, whole=whole)
         except QuestionError:
             break
-        if question.fingerprint(*asked.context) == asked.fingerprint:
+        if question.content() == asked.content():
             return question
     raise InputError(f"{release.run.root}: its attributes or their values are not those that the question was asked of")
 

@@ -21,7 +21,7 @@ from pipeline.questions.manifest import (
     unchanged_answer_file,
 )
 from pipeline.questions.released.added import refuse_drawn_twice
-from pipeline.questions.released.cells import AskedOnce, SumsOfCells, sums_of_cells
+from pipeline.questions.released.cells import SumsOfCells, sums_of_answer
 from pipeline.questions.released.combined import (
     COMBINED,
     SUMMARY,
@@ -32,6 +32,7 @@ from pipeline.questions.released.combined import (
     summary_bytes,
     summary_of,
 )
+from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
@@ -94,16 +95,16 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         PartByPartError: it is too large.
         ReleaseError: a file of answer or release is damaged.
     """
-    sums = sums_of_cells(AskedOnce.of(manifest), release)
+    sums, plan = sums_of_answer(manifest, release), manifest.plan()
     path = unchanged_answer_file(folder / MEASUREMENTS, manifest)
-    measured = read_measurements(path, manifest)
+    measured = read_measurements(path, plan)
     if tuple(measured.keys) != sums.keys:
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    counts, (part,) = measured.numbers["count"], manifest.noisy
-    values = counts.reshape(-1, len(sums.positions))
-    found = estimated_together(release, sums, values, part.noise.variance)
+    counts, (part,) = measured.numbers["count"], plan.parts
+    assert isinstance(part, Measured)
+    found = estimated_together(release, sums, counts, part.noise.variance)
     return Combined(
-        measured.header, measured.keys, counts, part.noise.variance,
+        measured.header, measured.keys, counts.ravel(), part.noise.variance,
         found.release.values.ravel(), found.release.variances.ravel(),
         found.both.values.ravel(), found.both.variances.ravel(),
         _published(release, sums).ravel(),
