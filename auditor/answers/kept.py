@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -179,7 +179,7 @@ class Answer:
         if self.amount is None:
             raise FormError(f"{self.root}: a {self.statistic} of no amount")
         found = [Fraction(value) for value in self.axes[self.amount].values]
-        steps = {one - other for other, one in pairwise(found)}
+        steps = {one - other for other, one in itertools.pairwise(found)}
         if min(steps) <= 0 or (
             self.statistic != "clip" and (len(steps) > 1 or (found[0] / min(steps)).denominator > 1)
         ):
@@ -322,13 +322,9 @@ class Answer:
     def keys(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the keys of measurements.csv, as they have to be."""
         axes = [self.axes[number] for number in self.order]
-        shape = [len(axis.labels) for axis in axes]
-        groups = [
-            [axis.labels[int(i)] for axis, i in zip(axes, np.unravel_index(number, shape), strict=True)]
-            for number in range(self.n_groups)
-        ] if axes else [[]]  # fmt: skip
         level = [] if self.place == EVERYWHERE else [self.place]
-        rows = [[*([code] if level else []), *group] for code in self.places[0] for group in groups]
+        places = [self.places[0]] if level else []
+        rows = [list(row) for row in itertools.product(*places, *(axis.labels for axis in axes))]
         return [*level, *(axis.term for axis in axes)], rows
 
     @cached_property
@@ -346,21 +342,12 @@ class Answer:
             }
         except (ValueError, IndexError, OverflowError) as error:
             raise FormError(f"{self.public / 'measurements.csv'}: {error}") from None
-        written = [header, *([*key, *map(str, one)] for key, one in zip(keys, _rows(columns), strict=True))]
-        if csv_bytes(written) != data:
+        text, numbers_of = io.StringIO(newline=""), (values.tolist() for values in columns.values())
+        written = ([*key, *one] for key, *one in zip(keys, *numbers_of, strict=True))
+        csv.writer(text, lineterminator="\n").writerows([header, *written])
+        if text.getvalue().encode() != data:
             raise FormError(f"{self.public / 'measurements.csv'}: holds bytes that are not its numbers")
         return columns
-
-
-def csv_bytes(rows: list[list[str]]) -> bytes:
-    """A table as an answer's are written."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _rows(columns: dict[str, NDArray[np.int64]]) -> list[tuple[int, ...]]:
-    return list(zip(*(values.tolist() for values in columns.values()), strict=True))
 
 
 def _axis(content: list[Any]) -> Axis:

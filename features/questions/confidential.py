@@ -17,17 +17,14 @@ from numpy.typing import NDArray
 
 from features.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
 from features.questions.work import QuestionWork
-from pipeline.confidential.charge import receipt_of
+from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
-from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -82,18 +79,11 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         return _said(key, fingerprint, receipts, before.key_salt)
     record_input(work.run, {"question": fingerprint})
     _keep(work, counts, units)
-    settings, restricted = load_settings(), work.run.restricted
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        own = read_note(restricted)
-        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
-        reservation = ledger.reserve(charge, noted=noted)
-        note_event(restricted, reservation.head)
+    with charged_for(work.run, charge) as charged:
         # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
         (work.run.public / MANIFEST).unlink(missing_ok=True)
         draw(work, key, fingerprint, counts)
-        note_event(restricted, ledger.commit(reservation))
-    receipts = tuple(receipt_of(charged) for charged in reservation.charged)
-    return _said(key, fingerprint, receipts, _salt(work, key))
+    return _said(key, fingerprint, (receipt_of(charged),), _salt(work, key))
 
 
 def _keep(work: QuestionWork, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
@@ -287,11 +277,8 @@ def refuse_other(
     recorded = recorded_input(again) if again.record.exists() else None
     if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
         raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
-    settings = load_settings()
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        state = ledger.datasets().get(work.plan.dataset)
-        charges = () if state is None else state.runs.get(charge.run.text, ())
-        if not charges or not same_groups(charges, charge.groups):
+    with own_ledger() as ledger:
+        if not has_charge(ledger, charge):
             raise InputError(
                 f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.plan.dataset!r}; "
                 "nothing was drawn, since its noise was never charged"

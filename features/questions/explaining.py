@@ -263,7 +263,7 @@ def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float 
     try:
         opened = open_finished(release, check_hashes=False)
         sums = _sums(checked, opened)
-        nothing = np.zeros((len(sums.keys) // len(sums.positions), len(sums.positions)), dtype=np.int64)
+        nothing = np.zeros((len(opened.spine.level(sums.level)), len(sums.positions)), dtype=np.int64)
         found = estimated_together(opened, sums, nothing, variance).both.variances
     except InputError:
         return None

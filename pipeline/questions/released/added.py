@@ -8,24 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
 from pipeline.questions.released.cells import (
-    Counted,
     NoSumOfCellsError,
-    SumsOfCells,
     sums_of_answer,
 )
 from pipeline.questions.resolved import Axis
-from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
-from pipeline.storage.readable import Readable
 
-__all__ = ["added_section", "counts_of", "promises", "refuse_drawn_twice"]
+__all__ = ["added_section", "promises", "refuse_drawn_twice"]
 
 
 def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelease) -> AddedSection:
@@ -42,7 +38,12 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
             neighbours or persons, or it cannot be told apart from a query of the release.
     """
     _refuse_other_promise(manifest, release)
-    sums = _sums(manifest, release)
+    try:
+        sums = sums_of_answer(manifest, release)
+    except NoSumOfCellsError as error:
+        raise NoSumOfCellsError(
+            f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
+        ) from None
     axes = {axis.attribute.name: axis for axis in sums.question.axes}
     schema = release.universes[0].schema
     distinguished = [axes[name] for name in schema.names if name in axes and axes[name].labels]
@@ -87,40 +88,12 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
         )
 
 
-def _sums(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
-    try:
-        return sums_of_answer(manifest, release)
-    except NoSumOfCellsError as error:
-        raise NoSumOfCellsError(
-            f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
-        ) from None
-
-
 def _groups(axis: Axis) -> list[list[object]]:
     return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
 
 
 def _values(axis: Axis, mask: NDArray[np.bool_]) -> list[str]:
     return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
-
-
-def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> NDArray[np.int64]:
-    """The noisy counts of an answer as a measurement of the release has them, `(n_geounits, size)`.
-
-    Args:
-        path: of its measurements.
-        manifest: of the answer.
-        release: any version of the release.
-
-    Raises:
-        ReleaseError: its measurements are damaged.
-    """
-    sums = _sums(manifest, release)
-    measured = read_measurements(path, manifest.plan())
-    if tuple(measured.keys) != sums.keys:
-        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    ordered: NDArray[np.int64] = measured.numbers["count"][:, np.argsort(sums.positions)]
-    return ordered
 
 
 def refuse_drawn_twice(manifests: Sequence[AnswerManifest]) -> None:

@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Axis, Resolved, records_of_unit
+from pipeline.questions.tables import Measurements, read_measurements
 from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import Readable
+from postprocess.marginal import Marginal
 
-__all__ = ["Counted", "NoSumOfCellsError", "SumsOfCells", "sums_of_answer", "sums_of_cells"]
+__all__ = ["Counted", "NoSumOfCellsError", "SumsOfCells", "counts_of", "sums_of_answer", "sums_of_cells"]
 
 
 class Counted(Protocol):
@@ -53,32 +56,23 @@ class SumsOfCells:
     Attributes:
         question: by the release's schema.
         level: of the areas that are told apart.
-        groups: of each attribute of the release the group of each value; what is not asked for is the last group.
-        answered: of each attribute which groups are asked for, `(n_groups,)`.
+        query: on the cells; of each attribute what is not asked for is the last group.
         positions: `(size,)` of each number in a place the answer of the query.
-        keys: of the numbers as an answer has them: geocode, unless it is of everywhere, and labels.
     """
 
     question: Resolved
     level: str
-    groups: tuple[NDArray[np.int64], ...]
-    answered: tuple[NDArray[np.bool_], ...]
+    query: Marginal
     positions: NDArray[np.int64]
-    keys: tuple[tuple[str, ...], ...]
-
-    @property
-    def n_answers(self) -> int:
-        """Of the query."""
-        return int(np.prod([len(of_group) for of_group in self.answered]))
 
     def spread(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers `(n, size)` as answers of the query `(n, n_answers)`, zeros where nothing is asked for."""
-        out = np.zeros((len(values), self.n_answers), dtype=np.int64)
+        """Numbers `(n, size)` as answers of the query, zeros where nothing is asked for."""
+        out = np.zeros((len(values), self.query.size), dtype=np.int64)
         out[:, self.positions] = values
         return out
 
     def picked(self, answers: NDArray[Any]) -> NDArray[Any]:
-        """The numbers `(n, size)` among answers `(n, n_answers)`."""
+        """The numbers `(n, size)` among answers of the query."""
         out: NDArray[Any] = answers[:, self.positions]
         return out
 
@@ -110,21 +104,35 @@ def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: Counte
         )
     axes = {axis.attribute.name: axis for axis in question.axes}
     parts = [_groups(axes.get(one.name), len(one.values)) for one in universe.schema.attributes]
-    groups, answered = tuple(part for part, _ in parts), tuple(part for _, part in parts)
+    query = Marginal("question", *map(tuple, zip(*parts, strict=True)))
     codes = [np.zeros(question.size, dtype=np.int64) for _ in parts]
     distinguished = np.unravel_index(np.arange(question.size), question.sizes) if question.order else ()
     for number, code in zip(question.order, distinguished, strict=True):
         codes[universe.schema.names.index(question.axes[number].attribute.name)] = code
-    sizes = tuple(len(part) for part in answered)
-    positions = np.asarray(np.ravel_multi_index(codes, sizes), dtype=np.int64)
-    places = [(str(code),) for code in release.spine.level(level).geocodes] if question.level else [()]
-    keys = tuple((*place, *label) for place in places for label in question.labels())
-    return SumsOfCells(question, level, groups, answered, positions, keys)
+    return SumsOfCells(question, level, query, np.asarray(np.ravel_multi_index(codes, query.sizes), dtype=np.int64))
 
 
 def sums_of_answer(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
     """The same of an answer; ReleaseError where its manifest is damaged."""
     return sums_of_cells(manifest.plan().question, manifest.dataset, manifest.geography, release)
+
+
+def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> tuple[SumsOfCells, Measurements]:
+    """The noisy counts of an answer, and which cells of a release each adds up.
+
+    Args:
+        path: of its measurements.
+        manifest: of the answer.
+        release: any version of the release.
+
+    Raises:
+        NoSumOfCellsError, InputError: as `sums_of_cells`.
+        ReleaseError: manifest or measurements are damaged.
+    """
+    sums, measured = sums_of_answer(manifest, release), read_measurements(path, manifest.plan())
+    if sums.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    return sums, measured
 
 
 def _question_in(asked: Resolved, release: Counted) -> Resolved:
