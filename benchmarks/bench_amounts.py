@@ -60,7 +60,7 @@ from numpy.typing import NDArray
 
 from features.amounts.means import path_of, read_means
 from features.questions.answering import answered
-from features.questions.confidential import AnsweringHere
+from features.questions.audited import AnsweringHere
 from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent

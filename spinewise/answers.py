@@ -18,6 +18,7 @@ from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.combining import combine_answer, is_combined
 from pipeline.runs.updates import update_release
+from pipeline.storage.readable import Readable
 from spinewise.progress import progress_for
 
 
@@ -39,10 +40,7 @@ class Answer:
         Raises:
             ReleaseError: the file is not the one that the answer's manifest lists.
         """
-        manifest = self.manifest
-        texts = [*manifest.terms, manifest.place]
-        path = unchanged_answer_file(self.directory / "public" / ANSWER, manifest)
-        return pd.read_csv(path, dtype=dict.fromkeys(texts, str))
+        return self._read(unchanged_answer_file(self.directory / "public" / ANSWER, self.manifest))
 
     def combine(self, release: Path | str) -> Combination:
         """Put the counts together with those of a finished release, by least squares; costs nothing.
@@ -65,10 +63,11 @@ class Answer:
         """
         if not is_combined(RunDirectory(self.directory)):
             raise InputError(f"{self.directory}: is not combined with a release; see Answer.combine")
-        manifest = self.manifest
-        texts = [*manifest.terms, manifest.place]
-        path = unchanged_combined(RunDirectory(self.directory))
-        return pd.read_csv(path, dtype=dict.fromkeys(texts, str))
+        return self._read(unchanged_combined(RunDirectory(self.directory)))
+
+    def _read(self, table: Readable) -> pd.DataFrame:
+        question = self.manifest.plan().question
+        return pd.read_csv(table, dtype=dict.fromkeys([*question.terms, question.place], str))
 
 
 def update(

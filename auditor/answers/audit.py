@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.answers.costs import cap_problems, cost_of, cost_problems, due_parts
-from auditor.answers.draws import redrawn, tail_findings
+from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
 from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
@@ -34,87 +33,65 @@ def table_problems(answer: Answer) -> Iterator[str]:
     """
     header, rows, _ = answer.table("answer.csv")
     names, keys = answer.keys()
-    if answer.statistic == "most common":
-        yield from _most_common(answer, header, rows, keys)
-        return
-    if answer.ranked or answer.statistic == "mean":
-        yield from _inside(answer, header, rows, keys, names)
-        return
-    part = answer.parts["sum" if answer.statistic == "sum" else "count"]
-    half, unit = half_width(str(part["mechanism"]), Fraction(part["scale"])), _unit(answer)
-    title, numbers = str(part["name"]), answer.published[str(part["name"])].tolist()
-    least = answer.stated.get("least")
-    due = [[*names, title, f"{title}:low90", f"{title}:high90"]]
-    for key, number in zip(keys, numbers, strict=True):
-        if least is None or number >= int(least):
-            due.append([*key, *(written(one * unit) for one in (number, number - half, number + half))])
-    if [header, *rows] != due:
-        wrong = sum(one != other for one, other in zip([header, *rows], due, strict=False)) or abs(
-            len(rows) + 1 - len(due)
-        )
-        yield f"{wrong} rows of answer.csv do not follow from measurements.csv"
-
-
-def _unit(answer: Answer) -> Fraction:
-    amount = answer.stated.get("amount")
-    return Fraction(amount["unit"]) if amount and answer.statistic not in ("count", "most common") else Fraction(1)
-
-
-def _most_common(answer: Answer, header: list[str], rows: list[list[str]], keys: list[list[str]]) -> Iterator[str]:
-    number = int(Fraction(answer.stated["number"]))
-    counts = answer.published["count"].tolist()
-    due = []
-    for group, members in groupby(zip(keys, counts, strict=True), key=lambda pair: pair[0][:-1]):
-        found = sorted(enumerate(members), key=lambda one: (-one[1][1], one[0]))[:number]
-        due += [[*group, str(rank), key[-1], str(count)] for rank, (_, (key, count)) in enumerate(found, 1)]
-    at, value = len(keys[0]) - 1, len(keys[0]) + 2
-    if len(header) != value + 4:
-        yield "answer.csv has other columns than the most common values have"
-        return
-    if [[*row[: at + 1], row[value], row[value + 1]] for row in rows] != due:
-        yield "the values listed are not those with the largest noisy counts"
-    if any(not int(row[value + 2]) <= int(row[value + 1]) <= int(row[value + 3]) for row in rows):
-        yield "a count is outside of its interval"
-
-
-def _inside(
-    answer: Answer, header: list[str], rows: list[list[str]], keys: list[list[str]], names: list[str]
-) -> Iterator[str]:
-    n, titles = len(names), [answer.statistic, *(["count"] if answer.statistic == "mean" else [])]
-    columns = [name for title in titles for name in (title, f"{title}:low90", f"{title}:high90")]
-    if header != [*names, *columns] or [row[:n] for row in rows] != keys:
+    most_common, n = answer.statistic == "most common", len(names)
+    if most_common:
+        titles, due = [*names[:-1], *_titles("rank"), names[-1], *_titles("count")], _most_common(answer, keys)
+    else:
+        columns = _columns(answer)
+        titles = [*names, *(title for name in columns for title in _titles(name))]
+        due = [[*key, *sum(cells, ())] for key, *cells in zip(keys, *columns.values(), strict=True)]
+    if answer.least is not None:
+        due = [row for row in due if int(str(row[n])) >= answer.least]
+    if header != titles or len(rows) != len(due):
         yield "the columns, places or groups of answer.csv are not those of the question"
         return
-    due = _means(answer) if answer.statistic == "mean" else _ranks(answer)
-    if [row[n] for row in rows] != due:
-        wrong = sum(row[n] != one for row, one in zip(rows, due, strict=True))
-        yield f"{wrong} numbers of answer.csv do not follow from measurements.csv"
+    if wrong := sum(
+        len(row) != len(titles) or any(known not in (None, one) for one, known in zip(row, known_row, strict=True))
+        for row, known_row in zip(rows, due, strict=True)
+    ):
+        yield f"{wrong} rows of answer.csv do not follow from measurements.csv"
+        return
     for row in rows:
-        for first in range(n, len(row), 3):
+        for first in (n - 1, n + 3) if most_common else range(n, len(row), 3):
             value, low, high = row[first : first + 3]
             if not float(low) <= float(high) or (value and not float(low) <= float(value) <= float(high)):
                 yield f"{value} is not from {low} to {high}, which is its interval"
+
+
+def _titles(name: str) -> tuple[str, str, str]:
+    return name, f"{name}:low90", f"{name}:high90"
+
+
+def _columns(answer: Answer) -> dict[str, list[tuple[str | None, ...]]]:
+    """Numbers with the ends of their intervals, None where these are not computed again; all but the most common."""
+    if answer.ranked:
+        steps = answer.candidates[steps_of(answer)].tolist()
+        return {answer.statistic: [(written(answer.grid[step]), None, None) for step in steps]}
+    columns: dict[str, list[tuple[str | None, ...]]] = {}
     if answer.statistic == "mean":
-        counts, part = answer.published["count"].tolist(), answer.parts["count"]
+        columns["mean"] = [(mean, None, None) for mean in _means(answer)]
+    for name in ["sum"] if answer.statistic == "sum" else ["count"]:
+        part, unit = answer.parts[name], answer.unit if name == "sum" else Fraction(1)
         half = half_width(str(part["mechanism"]), Fraction(part["scale"]))
-        if [row[n + 3 :] for row in rows] != [[str(one), str(one - half), str(one + half)] for one in counts]:
-            yield "the counts of answer.csv do not follow from measurements.csv"
+        numbers = answer.published[name].tolist()
+        columns[name] = [tuple(written(one * unit) for one in (n, n - half, n + half)) for n in numbers]
+    return columns
 
 
-def _ranks(answer: Answer) -> list[str]:
-    name = "clip" if answer.statistic == "clip" else "quantile"
-    numbers = answer.published[name].tolist()
-    if name == "clip":
-        listed = answer.stated["ends"]["listed"]
-        if not all(0 <= number < len(listed) for number in numbers):
-            raise FormError(f"{answer.public / 'measurements.csv'}: a clip is none of the ends")
-        return [written(Fraction(listed[number])) for number in numbers]
-    return [written(number * _unit(answer)) for number in numbers]
+def _most_common(answer: Answer, keys: list[list[str]]) -> list[list[str | None]]:
+    due: list[list[str | None]] = []
+    counts = answer.published["count"].tolist()
+    for group, members in groupby(zip(keys, counts, strict=True), key=lambda pair: pair[0][:-1]):
+        found = sorted(enumerate(members), key=lambda one: (-one[1][1], one[0]))[: int(answer.number or 1)]
+        due += [
+            [*group, str(rank), None, None, key[-1], str(count), None, None]
+            for rank, (_, (key, count)) in enumerate(found, 1)
+        ]
+    return due
 
 
 def _means(answer: Answer) -> list[str]:
-    amount: dict[str, Any] = answer.stated["amount"]
-    low, high, unit = (float(Fraction(amount[name])) for name in ("low", "high", "unit"))
+    low, high, unit = map(float, (answer.grid[0], answer.grid[-1], answer.unit))
     centre, found = int(answer.parts["sum"]["centre"]), []
     for top, bottom in zip(answer.published["sum"].tolist(), answer.published["count"].tolist(), strict=True):
         mean = "" if bottom < 1 else _rounded(min(max((centre + top / bottom) * unit, low), high))
@@ -203,7 +180,7 @@ def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]])
         at = answer.place, f"{one.name}: {answer.text}{furthest}{one.several}"
         scale = Fraction(part["scale"])
         due[(*at, one.mechanism, scale, one.count)] += 1
-        costs = cost_of(answer, one, scale, int(part.get("times", 1)))
+        costs = cost_of(answer, one, scale, part["times"])
         paid = [priced(event, answer.framework) for event in charges if (event["level"], event["query"]) == at]
         if any(price < costs for price in paid):
             problems.append(f"the {one.name} costs {costs}, {min(paid)} was charged")
@@ -223,9 +200,9 @@ def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]])
 
 #: Fields of answer.json that are computed again here.
 _KNOWN: Final = {
-    "spinewise_answer", "answer", "dataset", "question", "statistic", "place", "terms", "amount", "ends", "number",
-    "framework", "neighbours", "records_per_person", "budget", "parts", "fingerprint", "geography", "key_commitment",
-    "key_salt", "input_fingerprint", "receipts", "files", "least", "release", "software",
+    "spinewise_answer", "answer", "dataset", "question", "place", "framework", "neighbours", "records_per_person",
+    "budget", "parts", "fingerprint", "geography", "key_commitment", "key_salt", "input_fingerprint", "receipts",
+    "files", "release", "software",
 }  # fmt: skip
 #: Which `spinewise verify` computes from the question.
 NOT_HERE: Final = ("domain", "note")
@@ -305,32 +282,28 @@ def content_problems(answer: Answer) -> list[str]:
 
 def statement_problems(answer: Answer) -> list[str]:
     """Whether answer.json states the question that was kept, on the terms that it was asked on."""
-    stated, names = answer.stated, [answer.axes[number].term for number in answer.order]
     due = {
+        "spinewise_answer": 1,
         "question": answer.text,
-        "statistic": answer.statistic,
         "place": answer.place,
-        "terms": names,
         "dataset": answer.dataset,
         "framework": answer.framework,
         "neighbours": answer.neighbours,
         "records_per_person": answer.together,
+        "budget": answer.context[2],
         "geography": answer.spine_fingerprint,
         "fingerprint": answer.fingerprint(private=False),
     }
-    problems = [f"states the {name} {stated.get(name)!r}, it is {one!r}" for name, one in due.items()
-                if stated.get(name) != one]  # fmt: skip
-    if Fraction(stated["budget"]) != answer.budget:
-        problems.append(f"states the budget {stated['budget']}, it is {answer.budget}")
+    problems = [f"states the {name} {answer.stated.get(name)!r}, it is {one!r}" for name, one in due.items()
+                if answer.stated.get(name) != one]  # fmt: skip
     made = ["permute-and-flip", "15/16"] if answer.ranked and not answer.zcdp else []
     if answer.context[5:] != made:
         problems.append(f"the terms of the question end with {answer.context[5:]}")
-    if stated["spinewise_answer"] != 1 or (answer.amount is None) != (answer.question["first"] is None):
-        problems.append("is of another form than answers have")
-    asked = (stated.get("number"), stated.get("least"))
-    if (None if asked[0] is None else Fraction(asked[0]), asked[1]) != numbers_asked(answer):
-        problems.append("states another number, or least count, than the question asks for")
-    return problems + _amount_problems(answer)
+    if not answer.text.startswith(f"{answer.statistic} ") and answer.text != answer.statistic:
+        problems.append(f"is of a {answer.statistic}, and asks {answer.text!r}")
+    if (answer.amount is None) != (answer.statistic in ("count", "count units", "most common")):
+        problems.append("is of an amount, and asks for none, or the other way round")
+    return problems
 
 
 def form_problems(answer: Answer) -> list[str]:
@@ -342,42 +315,6 @@ def form_problems(answer: Answer) -> list[str]:
         *hash_problems({name: stated[name] for name in BOUND_TO_KEY[1:]}),
         *receipt_problems(stated["receipts"]),
     ]
-
-
-def numbers_asked(answer: Answer) -> tuple[Fraction | None, int | None]:
-    """The number that the text names after its statistic, or as how many are above a clip; and the least count."""
-    number = re.match(rf"{answer.statistic} ([0-9/]+) ", answer.text, re.ASCII)
-    if answer.statistic == "clip":
-        number = re.search(r" above ([0-9/]+)( where |$)", answer.text, re.ASCII)
-    least = re.search(r" having count >= ([0-9]+)$", answer.text, re.ASCII) if answer.statistic == "count" else None
-    named = answer.statistic in ("quantile", "most common", "clip") and number is not None
-    return (Fraction(number[1]) if named and number else None), (int(least[1]) if least else None)
-
-
-def _amount_problems(answer: Answer) -> list[str]:
-    """Whether the grid of the amount is the one that records were counted by: its ends, its unit, its values."""
-    amount, ends = answer.stated.get("amount"), answer.stated.get("ends")
-    if answer.statistic in ("count", "count units", "most common"):
-        return ["states an amount, and is of none"] if amount or ends or answer.amount is not None else []
-    if answer.amount is None:
-        return [f"a {answer.statistic} of no amount"]
-    axis = answer.axes[answer.amount]
-    if answer.statistic == "clip":
-        given = [Fraction(one) for one in ends["listed"]] if ends else []
-        return (
-            [] if given and given == [Fraction(one) for one in axis.values] else ["states other ends than it chose of"]
-        )
-    if not amount:
-        return [f"states no amount, and is a {answer.statistic}"]
-    low, high, unit = (Fraction(amount[name]) for name in ("low", "high", "unit"))
-    due = [answer.first * unit + step * unit for step in range(len(axis.values))]
-    missing = [] if amount["missing"] is None else [["missing", amount["missing"]]]
-    problems = [] if missing == axis.further and not ends else ["states another amount of records without one"]
-    if (low, high) != (due[0], due[-1]) or [Fraction(one) for one in axis.values] != due:
-        problems.append("the grid of the amount is not the one that its ends and its unit give")
-    if amount["name"] != axis.name or (amount.get("ends", "record") == "total") != answer.of_total:
-        problems.append("states another amount, or other ends, than were summed")
-    return problems
 
 
 def key_problems(answer: Answer, secret: bytes) -> list[str]:

@@ -39,22 +39,25 @@ class Due:
     """A part as it has to be.
 
     Attributes:
+        content: as the fingerprints have it.
         moved: L2 squared of what a person's change moves (zcdp), or L1 (pure), at most; of a choice of losses.
         share: of the budget; exact, but of a choice the most that it may cost.
         mechanism: that it is drawn with; `count`: how many numbers it has.
         several: how the ledger's query ends, after how far a number moves.
     """
 
-    name: str
-    low: int
-    high: int
-    centre: int
+    content: list[Any]
     moved: Fraction
     reach: int
     share: Fraction
     mechanism: str
     count: int
     several: str
+
+    @property
+    def name(self) -> str:
+        """What its numbers are."""
+        return str(self.content[0])
 
     @property
     def choice(self) -> bool:
@@ -75,11 +78,11 @@ def due_parts(answer: Answer) -> list[Due]:
         far = _power(answer, around) * answer.moved * k ** (2 if answer.zcdp else 1)
         numbers = n_windows(len(answer.candidates)) + len(around) - 1
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
+        content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
         return [
-            Due(name, 0, 0, 0, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
-            Due("windows", reach, reach, 0, far, reach, budget * (1 - share), noise, answer.n_numbers * numbers,
-                records),
-        ]  # fmt: skip
+            Due(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
+            Due(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
+        ]
     names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
     share = budget / len(names)
     found = []
@@ -87,7 +90,8 @@ def due_parts(answer: Answer) -> list[Due]:
         if name == "count" and answer.of_units:
             n = min(k, numbers_of_unit(answer))
             several = "" if n == 1 else f" ({n} numbers of a unit)"
-            found.append(Due(name, 1, 1, 0, Fraction(answer.moved * n), 1, share, noise, answer.n_numbers, several))
+            content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
+            found.append(Due(content, moved, 1, share, noise, answer.n_numbers, several))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
@@ -95,9 +99,8 @@ def due_parts(answer: Answer) -> list[Due]:
         reach = least_reach(answer.moved, l1, l2)
         times = 1 if total else k
         moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
-        found.append(
-            Due(name, low, high, centre, moved, reach, share, noise, answer.n_numbers, "" if total else records)
-        )
+        content = [name, low, high, centre, *(["total"] if total else [])]
+        found.append(Due(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
     return found
 
 
@@ -170,61 +173,56 @@ def cost_problems(answer: Answer) -> list[str]:
     dues, problems = due_parts(answer), []
     if [due.name for due in dues] != [str(part["name"]) for part in answer.stated["parts"]]:
         return [f"a {answer.statistic} is made of {', '.join(due.name for due in dues)}; other parts are stated"]
-    whole = Fraction(0)
+    if [due.content for due in dues if due.name != "windows"] != answer.content:
+        problems.append("the parts of the question are not those of its statistic, amount and units")
     for due in dues:
         part = answer.parts[due.name]
-        scale, stated = Fraction(part["scale"]), Fraction(part["budget"])
-        if scale <= 0:
-            return [f"the {due.name} has the scale {part['scale']}"]
-        costs = cost_of(answer, due, scale, int(part.get("times", 1)))
-        whole += costs
-        if part["mechanism"] != due.mechanism:
-            problems.append(f"the {due.name} is drawn with {part['mechanism']}, a budget of {answer.framework} has "
-                            f"{due.mechanism}")  # fmt: skip
-        if costs > stated:
-            problems.append(f"the {due.name} costs {_shown(costs)} with the scale {scale}, {_shown(stated)} is stated")
-        problems += _choice_problems(answer, due, part) if due.choice else _noise_problems(answer, due, part)
-        if not due.share * (_LESS if due.choice else 1) <= stated <= due.share:
-            problems.append(f"the {due.name} has the budget {_shown(stated)}, its share is {_shown(due.share)}")
-    if whole > answer.budget:
-        problems.append(f"all of it costs {_shown(whole)}, the budget is {_shown(answer.budget)}")
+        right = _choice(answer, due, Fraction(part["scale"])) if due.choice else _noise(answer, due)
+        problems += [f"the {name} of the {due.name} is {one}, {part[name]} is stated" for name, one in right.items()
+                     if part[name] != one]  # fmt: skip
+        if due.choice:
+            costs, stated = cost_of(answer, due, Fraction(part["scale"]), part["times"]), Fraction(part["budget"])
+            if not max(costs, due.share * _LESS) <= stated <= due.share:
+                problems.append(f"the {due.name} costs {_shown(costs)}, its share is {_shown(due.share)}, "
+                                f"{_shown(stated)} is stated")  # fmt: skip
     return problems
 
 
-def _noise_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
-    problems = []
-    stated = tuple(int(part[name]) for name in ("low", "high", "centre"))
-    if stated != (due.low, due.high, due.centre):
-        problems.append(f"a record adds {due.low} to {due.high} to the {due.name}, less {due.centre}; stated are "
-                        f"{stated[0]} to {stated[1]}, less {stated[2]}")  # fmt: skip
-    if int(part["reach"]) != due.reach:
-        problems.append(f"a record moves the {due.name} by up to {due.reach}, {part['reach']} is stated")
+def _noise(answer: Answer, due: Due) -> dict[str, Any]:
+    """What has to be stated of noise, whose scale is that of so many numbers moved by R each."""
     numbers = due.moved / answer.moved if answer.of_units else 1
-    if int(part.get("numbers", 1)) != numbers:
-        problems.append(f"a unit is counted in up to {numbers} numbers, {part.get('numbers', 1)} is stated")
-    about = "unit" if answer.of_units else "total" if due.name == "sum" and answer.of_total else "record"
-    if part.get("about", "record") != about:
-        problems.append(f"the {due.name} is about a {about}, {part.get('about', 'record')} is stated")
-    return problems
+    far = due.reach * (1 if due.content[-1] in ("unit", "total") else answer.together)
+    moved = answer.moved * numbers
+    return {
+        "mechanism": due.mechanism,
+        "scale": str(moved * far**2 / (2 * due.share) if answer.zcdp else moved * far / due.share),
+        "budget": str(due.share),
+        "reach": due.reach,
+        "centre": 0 if due.name == "windows" else due.content[3],
+        "numbers": numbers,
+        **{"times": 1, "ties": 0, "beyond": 0},
+    }
 
 
-def _choice_problems(answer: Answer, due: Due, part: dict[str, Any]) -> list[str]:
-    problems = []
-    grid = answer.candidates
-    first = 0 if due.name == "clip" else answer.first + int(grid[0])
-    if (Fraction(part["quantile"]), int(part["candidates"]), int(part["first"])) != (
-        answer.quantile, len(grid), first
-    ):  # fmt: skip
-        problems.append("quantile, candidates or the first of them are not those of the question")
-    # R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges.
-    scale, reach, times = Fraction(part["scale"]), int(part["reach"]), int(part["times"])
+def _choice(answer: Answer, due: Due, scale: Fraction) -> dict[str, Any]:
+    """What has to be stated of a choice with this scale.
+
+    R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges. Where R is a root, losses
+    are taken 70 times.
+    """
+    a, b = answer.quantile.numerator, answer.quantile.denominator
+    apart = max(a, b - a)
+    finer = answer.zcdp and answer.moved == 2 and 2 * apart**2 < b**2
+    times = 70 if finer else 1
+    reach = least_reach(answer.moved, 0, (times * b) ** 2) if finer else apart
     told = scale * reach * answer.together
-    charged = answer.moved * (told**2 / 8 if answer.zcdp else told)
-    if charged != Fraction(part["budget"]):
-        problems.append(f"by its reach {reach} it costs {_shown(charged)}, {part['budget']} is stated")
-    if times < 1 or (int(part["ties"]), int(part.get("beyond", 0))) != ranks_of(answer, due, scale * times):
-        problems.append("times, ties or the records beyond are not those of the question and its scale")
-    return problems
+    ties, beyond = ranks_of(answer, due, scale * times)
+    return {
+        "mechanism": due.mechanism,
+        "budget": str(answer.moved * (told**2 / 8 if answer.zcdp else told)),
+        "reach": reach,
+        **{"centre": 0, "numbers": 1, "times": times, "ties": ties, "beyond": beyond},
+    }
 
 
 def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
@@ -233,11 +231,11 @@ def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
     The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the
     exponential mechanism (k - 1) exp(-e t / 2), by permute-and-flip half of that; unless the question names it.
     """
-    number = answer.stated.get("number")
+    number = answer.number
     if answer.quantile not in (0, 1):
         return 0 if due.name == "clip" else math.ceil(6 / (scale * answer.quantile.denominator)), 0
     if due.name == "clip" and number is not None:
-        return 0, int(Fraction(number))
+        return 0, int(number)
     chance = 0.1 if answer.zcdp else 0.2
     return 0, math.ceil(2 * math.log((len(answer.candidates) - 1) / chance) / float(scale) + 1e-9)
 
@@ -283,29 +281,18 @@ def _as_they_are(
     answer: Answer, record: NDArray[np.int64], counted: NDArray[np.int64], unit: NDArray[np.int64]
 ) -> Iterator[str]:
     """Whether records count as what they are, but for amounts taken down and the number of a unit's records."""
-    if answer.by_records:
-        size = len(answer.axes[-1].values)
-        if (counted // size != record).any():
-            yield "records are counted as others than they are"
-        spread = np.ones(len(unit), dtype=bool)
-        order = np.lexsort((counted % size, unit))
-        same = unit[order][1:] == unit[order][:-1]
-        spread[1:] = ~same | ((counted % size)[order][1:] == (counted % size)[order][:-1])
-        if not spread.all():
-            yield "a unit is counted with several numbers of its records"
-        return
-    if answer.of_total and answer.amount is not None:
-        step = int(np.prod(answer.shape[answer.amount + 1 :], dtype=np.int64))
-        size = answer.shape[answer.amount]
-        before, after = (keys // step % size for keys in (record, counted))
-        if (record - before * step != counted - after * step).any():
-            yield "records are counted as others than they are"
-        lower, upper = (values + answer.first for values in (before, after))
+    own = len(answer.axes) - answer.by_records
+    before = np.unravel_index(record, (answer.n_leaves, *answer.shape[:own]))
+    after = np.unravel_index(counted, (answer.n_leaves, *answer.shape))
+    down = 1 + answer.amount if answer.of_total and answer.amount is not None else -1
+    if any((one != other).any() for n, (one, other) in enumerate(zip(before, after, strict=False)) if n != down):
+        yield "records are counted as others than they are"
+    if down > 0:
+        lower, upper = (codes[down] + answer.first for codes in (before, after))
         if (np.abs(upper) > np.abs(lower)).any() or (np.sign(upper) * np.sign(lower) < 0).any():
             yield "amounts are counted as larger than they are"
-        return
-    if (record != counted).any():
-        yield "records are counted as others than they are"
+    if answer.by_records and len(set(zip(unit.tolist(), after[-1].tolist(), strict=True))) > len(np.unique(unit)):
+        yield "a unit is counted with several numbers of its records"
 
 
 def _numbers(

@@ -106,7 +106,7 @@ def _choices(answer: Answer, name: str, part: dict[str, Any], stream: KeyedStrea
 def losses(part: dict[str, Any], quantile: Fraction, records: Sequence[int]) -> list[int]:
     """Of each candidate, by the records at each: how many ranks it is off, as docs/mathematics.md states it."""
     a, b, n = quantile.numerator, quantile.denominator, sum(records)
-    beyond = int(part.get("beyond", 0))
+    beyond = int(part["beyond"])
     target, below, found = a * n + b * (-beyond if quantile == 1 else beyond), 0, []
     for number, count in enumerate(records):
         few, upto = min(count, int(part["ties"])), below + count
@@ -123,7 +123,7 @@ def losses(part: dict[str, Any], quantile: Fraction, records: Sequence[int]) -> 
 def steps_of(answer: Answer) -> NDArray[np.int64]:
     """The numbers of the candidates that were chosen; FormError where there are no such candidates."""
     (part,) = (part for name, part in answer.parts.items() if name in ("quantile", "clip"))
-    steps = _column(answer, str(part["name"])) - int(part["first"])
+    steps = _column(answer, str(part["name"])) - answer.lowest
     if ((steps < 0) | (steps >= len(answer.candidates))).any():
         raise FormError(f"{answer.public / 'measurements.csv'}: a {part['name']} is none of the candidates")
     return steps

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -43,16 +45,10 @@ class Axis:
 
     name: str
     values: tuple[str, ...]
-    further: list[Any]
     keep: NDArray[np.bool_]
     group: NDArray[np.int64]
     term: str
     labels: tuple[str, ...]
-
-    def content(self) -> list[Any]:
-        """The content as the fingerprints have it."""
-        grouped = [*self.values, *self.further, self.keep.tolist(), self.group.tolist(), self.term]
-        return [self.name, *grouped, *self.labels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +80,15 @@ class Answer:
             )
         self.question: dict[str, Any] = _json(self.restricted / "question.json")
         try:
-            self.axes = tuple(_axis(content) for content in self.question["axes"])
+            *form, self.text, self.statistic, self.place, axes, self.order, self.content = self.question["content"]
+            if form != ["question", 2]:
+                raise ValueError(f"is of the form {form}")
+            self.axes = tuple(map(_axis, axes))
             self.context: list[str] = [str(one) for one in self.question["context"]]
             self.dataset, self.framework, budget, self.neighbours, together = self.context[:5]
             self.budget, self.together = Fraction(budget), int(together)
             self.moved = MOVED[self.neighbours]
-            self.text, self.statistic, self.place = (
-                str(self.question[name]) for name in ("text", "statistic", "place")
-            )
-            self.order = [int(number) for number in self.question["order"]]
             self.amount = None if self.question["amount"] is None else int(self.question["amount"])
-            self.first = int(self.question["first"] or 0)
             self.unit_name = self.question["reading"][6]
         except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError) as error:
             raise FormError(f"{self.restricted / 'question.json'}: cannot be understood ({error!r})") from None
@@ -154,17 +148,53 @@ class Answer:
         """Whether its numbers are chosen by rank."""
         return self.statistic in RANKS
 
+    @cached_property
+    def number(self) -> Fraction | None:
+        """The number that the text names after its statistic, or as how many are above a clip; None without one."""
+        pattern = r" above ([0-9/]+)( where |$)" if self.statistic == "clip" else rf"^{self.statistic} ([0-9/]+) "
+        number = re.search(pattern, self.text, re.ASCII)
+        named = self.statistic in ("quantile", "most common", "clip") and number is not None
+        return Fraction(number[1]) if named and number else None
+
+    @cached_property
+    def least(self) -> int | None:
+        """The least count of a group that is listed; None where all are."""
+        least = re.search(r" having count >= ([0-9]+)$", self.text, re.ASCII) if self.statistic == "count" else None
+        return int(least[1]) if least else None
+
     @property
     def quantile(self) -> Fraction:
         """The fraction of a rank: of a clip by a number of records it is 1."""
-        fixed, number = RANKS[self.statistic], self.stated.get("number")
-        if fixed is not None:
+        if (fixed := RANKS[self.statistic]) is not None:
             return fixed
         if self.statistic == "clip":
-            return Fraction(1) if number is None or Fraction(number) >= 1 else 1 - Fraction(number)
-        if number is None:
-            raise FormError(f"{self.public / 'answer.json'}: a {self.statistic} has a number, and none is stated")
-        return Fraction(number)
+            return Fraction(1) if self.number is None or self.number >= 1 else 1 - self.number
+        if self.number is None:
+            raise FormError(f"{self.restricted / 'question.json'}: a {self.statistic} has a number, and its text none")
+        return self.number
+
+    @cached_property
+    def grid(self) -> list[Fraction]:
+        """The values of the amount, or the ends of a clip; FormError where they are no grid, and no rising ends."""
+        if self.amount is None:
+            raise FormError(f"{self.root}: a {self.statistic} of no amount")
+        found = [Fraction(value) for value in self.axes[self.amount].values]
+        steps = {one - other for other, one in itertools.pairwise(found)}
+        if min(steps) <= 0 or (
+            self.statistic != "clip" and (len(steps) > 1 or (found[0] / min(steps)).denominator > 1)
+        ):
+            raise FormError(f"{self.restricted / 'question.json'}: its amounts are no steps of a grid")
+        return found
+
+    @property
+    def unit(self) -> Fraction:
+        """Of the amount; 1 of a count."""
+        return Fraction(1) if self.amount is None else self.grid[1] - self.grid[0]
+
+    @property
+    def first(self) -> int:
+        """The first value of the amount, in units; of a clip the number of the first end."""
+        return 0 if self.amount is None or self.statistic == "clip" else int(self.grid[0] / self.unit)
 
     @property
     def candidates(self) -> NDArray[np.int64]:
@@ -174,9 +204,14 @@ class Answer:
         return np.flatnonzero(self.axes[self.amount].keep)
 
     @property
+    def lowest(self) -> int:
+        """The first of the candidates, in units; of a clip its number."""
+        return self.first + int(self.candidates[0])
+
+    @property
     def of_total(self) -> bool:
         """Whether the ends of the amount are those of a unit's total."""
-        return any(len(part) > 4 and part[4] == "total" for part in self.question["parts"])
+        return any(len(part) > 4 and part[4] == "total" for part in self.content)
 
     @property
     def of_units(self) -> bool:
@@ -251,10 +286,9 @@ class Answer:
 
     def fingerprint(self, *, private: bool) -> str:
         """Of the question and its terms; the private one with how the records are read."""
-        axes = [axis.content() for axis in self.axes]
-        content = ["question", 2, self.text, self.statistic, self.place, axes, self.order, self.question["parts"]]
         reading = [json.dumps(self.question["reading"])] if private else []
-        return hashlib.sha256(json.dumps([*content, *reading, *self.context]).encode()).hexdigest()
+        content = [*self.question["content"], *reading, *self.context]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @cached_property
     def spine_fingerprint(self) -> str:
@@ -288,13 +322,9 @@ class Answer:
     def keys(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows of the keys of measurements.csv, as they have to be."""
         axes = [self.axes[number] for number in self.order]
-        shape = [len(axis.labels) for axis in axes]
-        groups = [
-            [axis.labels[int(i)] for axis, i in zip(axes, np.unravel_index(number, shape), strict=True)]
-            for number in range(self.n_groups)
-        ] if axes else [[]]  # fmt: skip
         level = [] if self.place == EVERYWHERE else [self.place]
-        rows = [[*([code] if level else []), *group] for code in self.places[0] for group in groups]
+        places = [self.places[0]] if level else []
+        rows = [list(row) for row in itertools.product(*places, *(axis.labels for axis in axes))]
         return [*level, *(axis.term for axis in axes)], rows
 
     @cached_property
@@ -312,34 +342,21 @@ class Answer:
             }
         except (ValueError, IndexError, OverflowError) as error:
             raise FormError(f"{self.public / 'measurements.csv'}: {error}") from None
-        written = [header, *([*key, *map(str, one)] for key, one in zip(keys, _rows(columns), strict=True))]
-        if csv_bytes(written) != data:
+        text, numbers_of = io.StringIO(newline=""), (values.tolist() for values in columns.values())
+        written = ([*key, *one] for key, *one in zip(keys, *numbers_of, strict=True))
+        csv.writer(text, lineterminator="\n").writerows([header, *written])
+        if text.getvalue().encode() != data:
             raise FormError(f"{self.public / 'measurements.csv'}: holds bytes that are not its numbers")
         return columns
 
 
-def csv_bytes(rows: list[list[str]]) -> bytes:
-    """A table as an answer's are written."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _rows(columns: dict[str, NDArray[np.int64]]) -> list[tuple[int, ...]]:
-    return list(zip(*(values.tolist() for values in columns.values()), strict=True))
-
-
-def _axis(content: dict[str, Any]) -> Axis:
+def _axis(content: list[Any]) -> Axis:
+    at = next(n for n, one in enumerate(content) if isinstance(one, list) and isinstance(one[0], bool))
+    keep, group, term, *labels = content[at:]
     axis = Axis(
-        str(content["name"]),
-        tuple(content["values"]),
-        list(content["further"]),
-        np.array(content["keep"], dtype=bool),
-        np.array(content["group"], dtype=np.int64),
-        str(content["term"]),
-        tuple(content["labels"]),
+        content[0], tuple(content[1 : 1 + len(keep)]), np.array(keep), np.array(group), str(term), tuple(labels)
     )
-    if not len(axis.values) == len(axis.keep) == len(axis.group) or axis.group.min() < 0:
+    if axis.keep.dtype != np.bool_ or axis.group.shape != axis.keep.shape or axis.group.min() < 0:
         raise ValueError(f"the axis {axis.name!r} has not one group for each value")
     if axis.group.max() >= max(1, len(axis.labels)):
         raise ValueError(f"the axis {axis.name!r} has groups without a label")

@@ -20,6 +20,7 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.measure import COUNTS, Measure
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import SIDES, AmountAttribute, ChosenEnd, ClippedAttribute, Schema
+from pipeline.questions.text import QuestionError, parse
 from pipeline.spec.fields import Misfit, describe, expanded, folder_of, is_public
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.resolve import MeasureScope
@@ -91,19 +92,20 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
         raise Misfit(("between", f"{path}: cannot be read ({error.strerror}); {why}")) from None
     try:
         manifest = json.loads(content)
-        statistic, question, dataset = (str(manifest[key]) for key in ("statistic", "question", "dataset"))
-        if statistic != "clip":
-            raise Misfit(("between", f"{path}: found the answer of a {statistic}; that of a clip is needed"))
+        question, dataset = (str(manifest[key]) for key in ("question", "dataset"))
+        asked = parse(question)
+        if asked.statistic != "clip":
+            raise Misfit(("between", f"{path}: found the answer of a {asked.statistic}; that of a clip is needed"))
         if manifest["files"][_ANSWER] != hashlib.sha256(table).hexdigest():
             raise Misfit(("between", f"{path}: {_ANSWER} beside it was changed: it has not the hash that is stated"))
         header, row = csv.reader(io.StringIO(table.decode(), newline=""))
         (ledger,) = {str(one["ledger"]) for one in manifest["receipts"] if one["dataset"] == dataset}
         value = parse_exact(row[header.index("clip")])
-        if str(value) not in manifest["ends"]["listed"]:
+        if value not in asked.among:
             raise ValueError("the end is none of those that are listed")
     except Misfit:
         raise
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (QuestionError, ValueError, KeyError, TypeError, IndexError) as error:
         raise Misfit(("between", f"{path}: is no answer of a clip, or damaged: {error}")) from None
     sha256 = hashlib.sha256(content).hexdigest()
     charged = {"question": question, "dataset": dataset, "ledger": ledger}

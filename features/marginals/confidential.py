@@ -27,18 +27,17 @@ import scipy.sparse as sp
 from features.marginals.choice import Pairs, attribute_query, candidates, scores_of
 from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
+from pipeline.confidential.charge import charged_for, has_charge, own_ledger
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
-from pipeline.execution.settings import load_settings
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import Group, by_losses, per_person, same_groups
+from pipeline.privacy.ledger.events import Group, by_losses, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.ledger.notes import read_note
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
@@ -96,16 +95,9 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
     if not work.dataset:
         keep_tables(work.run, tables.pairs)
         return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
-    charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        own = read_note(restricted)
-        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
-        reservation = ledger.reserve(charge, noted=noted)
-        note_event(restricted, reservation.head)
+    with charged_for(work.run, charge_of(work, key, fingerprint)) as charged:
         keep_tables(work.run, tables.pairs)
         found = _drawn(work, key, fingerprint, tables)
-        note_event(restricted, ledger.commit(reservation))
-    (charged,) = reservation.charged
     head = charged.head
     where = {"dataset": work.dataset, "ledger": head.ledger, "number": head.number, "hash": head.hash}
     return said | where | {"pairs": _names(work, found)}
@@ -221,17 +213,15 @@ def _published(work: ChoiceWork, key: MasterKey, fingerprint: str) -> str:
 
 def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:
     """Draw nothing again that the ledger was never charged for; where it is not here, what the run recorded holds."""
-    settings, note = load_settings(), read_note((work.again or work.run).restricted)
+    note = read_note((work.again or work.run).restricted)
     try:
-        opened = Ledger.open(settings.ledger, state=settings.state)
+        opened = own_ledger()
     except InputError:
         return
     with opened as ledger:
         if note is not None and note.ledger != ledger.id:
             return
-        state = ledger.datasets().get(work.dataset)
-        charges = () if state is None else state.runs.get(charge.run.text, ())
-        if not charges or not same_groups(charges, charge.groups):
+        if not has_charge(ledger, charge):
             raise InputError(
                 f"{(work.again or work.run).root}: the ledger {ledger.place} has no charge of this choice of cliques "
                 f"to {work.dataset!r}; nothing was drawn, since it was never charged"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +14,15 @@ from features.questions.work import QuestionWork
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess
 from pipeline.errors import InputError, ReleaseError
-from pipeline.questions.derived import derived
-from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes, read_answer
+from pipeline.questions.manifest import (
+    ANSWER,
+    MANIFEST,
+    MEASUREMENTS,
+    AnswerManifest,
+    fields_of,
+    manifest_bytes,
+    read_answer,
+)
 from pipeline.questions.released.combined import COMBINED, SUMMARY
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
@@ -63,43 +71,37 @@ def answered(checked: CheckedQuestion, measuring: RecordsHolder) -> Path:
     with open_run(work.run.root, identity) as run:
         run.refusal.unlink(missing_ok=True)
         said = measuring.question(work)
-        write_json(run.restricted / ASKED, kept(checked.request, checked), run.staging, private=True)
+        write_json(run.restricted / ASKED, _asked_of(checked), run.staging, private=True)
         write_answer(run, checked, said)
     return work.run.root
 
 
-def kept(request: QuestionRequest, checked: CheckedQuestion) -> dict[str, object]:
+def _asked_of(checked: CheckedQuestion) -> dict[str, object]:
     """Where the spec and the records are, as JSON."""
-    data = None if request.data is None else str(request.data.resolve())
+    data = None if checked.request.data is None else str(checked.request.data.resolve())
     return {"spec": str(Path(checked.spec.source).resolve()), "data": data}
 
 
 def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str, Any]) -> None:
     """Write answer.csv and the manifest, from the noisy numbers in public/ and what was said of key and records."""
-    stated = _manifest(checked, said, {})
-    measured = read_measurements(unchecked(run.public / MEASUREMENTS), stated)  # just drawn: no manifest yet
-    write_bytes(run.public / ANSWER, answer_bytes(stated, measured), run.staging)
-    files = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
-    write_bytes(run.public / MANIFEST, manifest_bytes(stated.model_copy(update={"files": files})), run.staging)
-
-
-def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str, str]) -> AnswerManifest:
     work = checked.work
-    return AnswerManifest.model_validate(
+    measured = read_measurements(unchecked(run.public / MEASUREMENTS), work.plan)  # just drawn: no manifest yet
+    write_bytes(run.public / ANSWER, answer_bytes(work.plan, measured), run.staging)
+    manifest = AnswerManifest.model_validate(
         {
-            **derived(checked.question, checked.domain, work.terms, work.n_places),
+            **fields_of(work.plan, checked.domain),
             "answer": work.name,
             "release": checked.spec.name,
-            "dataset": work.dataset,
             "geography": work.spine.fingerprint(),
             "key_commitment": said["commitment"],
             "key_salt": said["salt"],
             "input_fingerprint": said["fingerprint"],
             "receipts": tuple(Receipt.model_validate_json(receipt) for receipt in said["receipts"]),
-            "files": files,
+            "files": {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)},
             "software": software(),
         }
     )
+    write_bytes(run.public / MANIFEST, manifest_bytes(manifest), run.staging)
 
 
 def rerun_answer(
@@ -124,16 +126,19 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
     """The question of an answer, asked of the spec and the records again; InputError where it is not the same."""
     manifest = read_answer(run)
     asked = _asked(run) if spec is None else {"spec": str(spec), "data": None}
-    amount, kept_data = manifest.amount, asked["data"]
+    amount, kept_data = None, asked["data"]
+    with suppress(ReleaseError):  # a question that its domain does not answer is another one, which is seen below
+        amount = manifest.plan().question.amount
     request = QuestionRequest(
         Path(str(asked["spec"])), manifest.question,
         **{"rho" if manifest.framework == "zcdp" else "epsilon": manifest.budget},
-        between=None if amount is None else (amount.low, amount.high), unit=None if amount is None else amount.unit,
+        between=None if amount is None else (str(amount.low), str(amount.high)),
+        unit=None if amount is None else str(amount.unit),
         out=run.root.parent, name=manifest.answer, key=key,
         data=data or (None if kept_data is None else Path(kept_data)),
     )  # fmt: skip
     checked = check_question(request)
-    own = (checked.work.fingerprint(), checked.work.spine.fingerprint())
+    own = (checked.plan.fingerprint(), checked.work.spine.fingerprint())
     if own != (manifest.fingerprint, manifest.geography):
         raise InputError(
             f"{run.root}: {checked.spec.source} now gives another question or other areas than were asked; the spec "

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from features.questions import confidential
 from features.questions.answering import answered
-from features.questions.confidential import AnsweringHere, counted
 from features.questions.kept import keep_counts, keep_units
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
-from pipeline.confidential.custody import KeySource
+from features.questions.work import QuestionWork
+from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.privacy.keys import MasterKey
+
+
+class AnsweringHere:
+    """This process holds records, key and ledger, for tests and audits of made-up records."""
+
+    def __init__(self, checked: CheckedQuestion) -> None:
+        self._source = checked.request.key
+        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
+
+    def identity(self) -> str:
+        """See `answering.RecordsHolder.identity`."""
+        return self._holder.identity()
+
+    def question(self, work: QuestionWork) -> Mapping[str, object]:
+        """See `answering.RecordsHolder.question`."""
+        return confidential.answered(work, self._holder, self._source)
 
 
 class TriedQuestions:
@@ -26,7 +44,7 @@ class TriedQuestions:
 
     def keep_counted(self, checked: CheckedQuestion, key: MasterKey, answer: Path) -> None:
         """Put into restricted/ of an answer what would be counted of the records of another question."""
-        counts, _, units = counted(checked.work, key)
+        counts, _, units = confidential.counted(checked.work, key)
         keep_counts(answer / "restricted", answer, counts)
         if units is not None:
             keep_units(answer / "restricted", answer, units.units, units.records, units.counted)

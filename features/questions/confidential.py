@@ -16,19 +16,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from features.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
-from features.questions.request import CheckedQuestion
 from features.questions.work import QuestionWork
-from pipeline.confidential.charge import receipt_of
+from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
-from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -36,7 +32,7 @@ from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import Measurements, measurements_bytes
-from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
+from pipeline.questions.windows import counts_in_windows, filtered, n_numbers
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import UnitRecords, read_units, taken_to_ends
@@ -50,22 +46,6 @@ _DOMAIN = "spinewise question 2"
 _LABEL = "input of a question"
 #: Losses in memory at a time.
 _AT_ONCE = 1 << 20
-
-
-class AnsweringHere:
-    """This process holds records, key and ledger, for tests and audits of made-up records."""
-
-    def __init__(self, checked: CheckedQuestion) -> None:
-        self._source = checked.request.key
-        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
-
-    def identity(self) -> str:
-        """See `answering.RecordsHolder.identity`."""
-        return self._holder.identity()
-
-    def question(self, work: QuestionWork) -> Mapping[str, object]:
-        """See `answering.RecordsHolder.question`."""
-        return answered(work, self._holder, self._source)
 
 
 def answered(work: QuestionWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
@@ -99,24 +79,17 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         return _said(key, fingerprint, receipts, before.key_salt)
     record_input(work.run, {"question": fingerprint})
     _keep(work, counts, units)
-    settings, restricted = load_settings(), work.run.restricted
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        own = read_note(restricted)
-        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
-        reservation = ledger.reserve(charge, noted=noted)
-        note_event(restricted, reservation.head)
+    with charged_for(work.run, charge) as charged:
         # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
         (work.run.public / MANIFEST).unlink(missing_ok=True)
         draw(work, key, fingerprint, counts)
-        note_event(restricted, ledger.commit(reservation))
-    receipts = tuple(receipt_of(charged) for charged in reservation.charged)
-    return _said(key, fingerprint, receipts, _salt(work, key))
+    return _said(key, fingerprint, (receipt_of(charged),), _salt(work, key))
 
 
 def _keep(work: QuestionWork, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
     """Keep in restricted/ what an independent redraw needs."""
     folders = work.run.restricted, work.run.staging
-    keep_question(*folders, work.question, work.reading, work.context)
+    keep_question(*folders, work.question, work.reading, work.plan.context)
     keep_areas(*folders, work.spine)
     keep_counts(*folders, counts)
     if units is not None:
@@ -152,7 +125,7 @@ def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64],
             return tabulate(work.records, work.question.schema, work.spine), None
         found, at_most = read_units(work.records, work.question.read, work.spine), work.records.at_most or 1
         keyed = lambda data: key.keyed_hash("unit/", data).encode()  # noqa: E731
-        units = units_counted(work.question, found, places_of(work)[1], at_most, keyed)
+        units = units_counted(work.question, found, work.places, at_most, keyed)
         return units.counts(work.spine.n_leaves, work.question.schema.n_cells), units
 
     counts, units = shielded(work.run, "tabulate", count)
@@ -211,8 +184,8 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         spine_fingerprint=work.spine.fingerprint(),
         privacy_fingerprint=work.privacy_fingerprint(),
     )
-    question, n_places = work.question, len(places_of(work)[0])
-    n_around = n_numbers(len(question.candidates), work.framework)
+    question, plan, n_places = work.question, work.plan, len(work.geocodes)
+    n_around = n_numbers(len(question.candidates), plan.framework)
     groups = tuple(
         Group(
             question.place,
@@ -221,19 +194,19 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
             one.scale,
             n_places * question.size * (n_around if one.part.name == "windows" else 1),
         )
-        for one in work.parts()
+        for one in plan.parts
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout(), work.reading]
     use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
     return Charge(
-        work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use, units=work.records.unit or ""
+        plan.dataset, run, ANSWER + work.name, plan.neighbours, groups, key=use, units=work.records.unit or ""
     )
 
 
 def _of_one_person(work: QuestionWork, one: Measured | Ranked) -> str:
     """What the query of a charge ends with: how many records, or numbers, one person's change alters."""
     if isinstance(one, Ranked) or one.part.of == "record":
-        return per_person(work.at_once)
+        return per_person(work.plan.records)
     return numbers_of_unit(one.numbers) if one.part.of == "unit" else ""
 
 
@@ -242,24 +215,24 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
 
     The noise on number i of a part, or the choice of it, is that at position i of a stream of its own.
     """
-    geocodes, leaves = places_of(work)
-    question = work.question
-    numbers: dict[str, NDArray[np.int64]] = {}
+    geocodes, question, plan = work.geocodes, work.question, work.plan
+    numbers: list[NDArray[np.int64]] = []
     if question.rank is not None:
-        histogram = question.histograms(counts, leaves, len(geocodes))
-        choice, around = bought(question.rank, work.framework, work.neighbours, work.budget, work.at_once)
+        choice, around = plan.parts
+        assert isinstance(choice, Ranked)
+        assert isinstance(around, Measured)
+        histogram = question.histograms(counts, work.places, len(geocodes))
         steps = chosen(work, key, fingerprint, choice, histogram)
-        numbers[choice.part.name] = steps + choice.part.first
-        true = filtered(counts_in_windows(histogram, steps), work.framework)
+        true = filtered(counts_in_windows(histogram, steps), plan.framework)
         noisy = true + noise_of(work, key, fingerprint, around, true.shape)
-        numbers |= dict(zip(columns_of(choice.part.candidates, work.framework), noisy.T, strict=True))
+        numbers = [steps + choice.part.first, *noisy.T]
     else:
-        truth = question.answers(counts, leaves, len(geocodes))
-        for one in work.parts():
+        truth = question.answers(counts, work.places, len(geocodes))
+        for one in plan.parts:
             assert isinstance(one, Measured)
             true = truth[one.part.name]
-            numbers[one.part.name] = true + noise_of(work, key, fingerprint, one, true.shape)
-    table = Measurements.of(question.place, question.terms, geocodes, question.labels(), numbers)
+            numbers.append(true + noise_of(work, key, fingerprint, one, true.shape))
+    table = Measurements(question, geocodes, dict(zip(plan.columns, numbers, strict=True)))
     write_bytes(work.run.public / MEASUREMENTS, measurements_bytes(table), work.run.staging)
 
 
@@ -289,15 +262,6 @@ def _stream(work: QuestionWork, key: MasterKey, fingerprint: str, part: str) -> 
     return key.stream_key(context, work.question.place, part)
 
 
-def places_of(work: QuestionWork) -> tuple[list[str], NDArray[np.int64]]:
-    """The geocodes of the places that are told apart, and the place of each leaf, `(n_leaves,)`."""
-    spine, level = work.spine, work.question.level
-    if level is None:
-        return [""], np.zeros(spine.n_leaves, dtype=np.int64)
-    number = spine.index_of(level)
-    return list(map(str, spine.levels[number].geocodes)), spine.leaf_ancestors(number)
-
-
 def refuse_other(
     work: QuestionWork, manifest: AnswerManifest, key: MasterKey, fingerprint: str, charge: Charge
 ) -> tuple[Receipt, ...]:
@@ -313,14 +277,11 @@ def refuse_other(
     recorded = recorded_input(again) if again.record.exists() else None
     if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
         raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
-    settings = load_settings()
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        state = ledger.datasets().get(work.dataset)
-        charges = () if state is None else state.runs.get(charge.run.text, ())
-        if not charges or not same_groups(charges, charge.groups):
+    with own_ledger() as ledger:
+        if not has_charge(ledger, charge):
             raise InputError(
-                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "
-                "was drawn, since its noise was never charged"
+                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.plan.dataset!r}; "
+                "nothing was drawn, since its noise was never charged"
             )
         return tuple(receipt_of(charged) for charged in ledger.charged(charge))
 

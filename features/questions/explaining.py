@@ -15,10 +15,10 @@ from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
-from pipeline.published import open_finished
+from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.intervals import half_width
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
-from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
+from pipeline.questions.released.cells import NoSumOfCellsError, SumsOfCells, sums_of_cells
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import half_width_at_once
 from pipeline.questions.windows import n_numbers, typical_reach
@@ -135,20 +135,20 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
         InputError: a release is named and is none.
     """
     left, remark = _left(checked)
-    parts = tuple(_part(checked, one) for one in checked.parts)
-    cost = sum((one.budget for one in checked.parts), Fraction(0))
+    parts = tuple(_part(checked, one) for one in checked.plan.parts)
+    cost = checked.plan.cost
     return Explanation(
         question=checked.question.text,
-        numbers=checked.n_places * checked.question.size,
+        numbers=len(checked.work.geocodes) * checked.question.size,
         unit=checked.unit,
         cost=str(cost),
-        dataset=checked.work.dataset,
+        dataset=checked.plan.dataset,
         left=None if left is None else str(left),
         affordable=left is not None and left >= cost,
         parts=parts,
         published=_published(checked, release),
         remark=remark,
-        remarks=checked.note,
+        remarks=checked.plan.note,
     )
 
 
@@ -159,7 +159,7 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
             half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
         width = _width(half * _unit(checked, one.part.name))
         if (rank := checked.question.rank) is not None:
-            framework = checked.work.framework
+            framework = checked.plan.framework
             held = (
                 f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of about 90 % or more, "
                 f"with ends typically {typical_reach(one, rank, framework):,} records away: each"
@@ -192,7 +192,7 @@ def _moves(checked: CheckedQuestion, one: Measured) -> str:
 
 
 def _several(checked: CheckedQuestion) -> str:
-    return "" if checked.work.at_once == 1 else f", and one person has up to {checked.work.at_once} records"
+    return "" if checked.plan.records == 1 else f", and one person has up to {checked.plan.records} records"
 
 
 def _unit(checked: CheckedQuestion, part: str) -> Fraction:
@@ -208,7 +208,7 @@ def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
     settings = load_settings()
     try:
         with Ledger.open(settings.ledger, state=settings.state) as ledger:
-            state = ledger.dataset(checked.work.dataset)
+            state = ledger.dataset(checked.plan.dataset)
     except InputError as error:
         return None, str(error)
     return (Fraction(0), "") if state.closed else (state.left_for(state.purpose_of(ANSWER)), "")
@@ -220,7 +220,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     if release is None and not RunDirectory(folder).manifest.is_file():
         return None
     question = checked.question
-    (first, *_) = checked.parts
+    (first, *_) = checked.plan.parts
     if question.statistic != "count" or not isinstance(first, Measured):
         return None
     from pipeline.reading.reader import open_reader
@@ -263,18 +263,16 @@ def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float 
     """
     try:
         opened = open_finished(release, check_hashes=False)
-        sums = sums_of_cells(_asked(checked), opened)
-        nothing = np.zeros((len(sums.keys) // len(sums.positions), len(sums.positions)), dtype=np.int64)
+        sums = _sums(checked, opened)
+        nothing = np.zeros((len(opened.spine.level(sums.level)), len(sums.positions)), dtype=np.int64)
         found = estimated_together(opened, sums, nothing, variance).both.variances
     except InputError:
         return None
     return typical_half_width(found)
 
 
-def _asked(checked: CheckedQuestion) -> AskedOnce:
-    work, question = checked.work, checked.question
-    context = (work.dataset, work.framework, str(work.budget), work.neighbours, str(work.at_once))
-    return AskedOnce(question.text, work.dataset, context, work.fingerprint(), work.spine.fingerprint())
+def _sums(checked: CheckedQuestion, release: PublishedRelease) -> SumsOfCells:
+    return sums_of_cells(checked.question, checked.plan.dataset, checked.work.spine.fingerprint(), release)
 
 
 def why_not(checked: CheckedQuestion, release: Path) -> str | None:
@@ -287,7 +285,7 @@ def why_not(checked: CheckedQuestion, release: Path) -> str | None:
     opened = open_finished(release, check_hashes=True)
     try:
         check_size(opened)
-        sums_of_cells(_asked(checked), opened)
+        _sums(checked, opened)
     except (NoSumOfCellsError, PartByPartError) as error:
         return str(error)
     return None

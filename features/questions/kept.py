@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.questions.resolved import Resolved, further_of
+from pipeline.questions.resolved import Resolved
 from pipeline.storage.files import write_json, write_parquet
 
 __all__ = [
@@ -45,38 +45,13 @@ def keep_question(
 ) -> None:
     """Write the question by numbers, as JSON.
 
-    `text`, `statistic`, `place`, `order` and `parts` are the members of `Resolved.content`, and so are `axes`, in which
-    each axis is `name`, `values`, `further` (ends and `missing`), `keep`, `group`, `term` and `labels`; `amount` is the
-    number of the axis that a sum or a choice is of, and `first` its first value in units, null for a count; `reading`
-    is how the records are read, `RecordSource.reading`; `context` has dataset, framework, budget, neighbours, records
-    of one person, and what a choice is made with.
+    `content` is `Resolved.content`, of which with `reading`, how the records are read (`RecordSource.reading`), and
+    `context` (dataset, framework, budget, neighbours, records of one person, and what a choice is made with) streams
+    are bound to the hash; `amount` is the number of the axis that a sum or a choice is of, null for a count.
     """
-    _, _, text, statistic, place, _, order, parts = question.content()
-    axes = [
-        {
-            "name": axis.attribute.name,
-            "values": list(axis.attribute.values),
-            "further": further_of(axis.attribute),
-            "keep": axis.keep.tolist(),
-            "group": axis.group.tolist(),
-            "term": axis.term,
-            "labels": list(axis.labels),
-        }
-        for axis in question.axes
-    ]
     of = question.ends or question.amount
-    content = {
-        "text": text,
-        "statistic": statistic,
-        "place": place,
-        "axes": axes,
-        "order": order,
-        "parts": parts,
-        "amount": None if of is None else question.schema.names.index(of.name),
-        "first": None if of is None else 0 if question.amount is None else question.amount.first,
-        "reading": reading,
-        "context": list(context),
-    }
+    amount = None if of is None else question.schema.names.index(of.name)
+    content = {"content": question.content(), "amount": amount, "reading": reading, "context": context}
     write_json(restricted / QUESTION, content, staging, private=True)
 
 

@@ -21,12 +21,11 @@ from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.publishing.provenance import check_provenance, from_records
-from pipeline.questions.derived import note
 from pipeline.questions.domain import Domain
-from pipeline.questions.quantiles import CLIP, Ranked
+from pipeline.questions.plan import QuestionPlan
+from pipeline.questions.quantiles import CLIP
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved, records_of_unit
-from pipeline.questions.sensitivity import Measured
 from pipeline.questions.stated_domain import DomainStated, stated_domain
 from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory
@@ -83,39 +82,29 @@ class CheckedQuestion:
     """A question that can be asked, if the ledger allows it.
 
     Attributes:
-        universe: the release's own, with the records that the request names.
         domain: what the words of the question stand for, as its answer states it.
         work: what the measuring process is asked for.
-        parts: what is measured, with its noise.
     """
 
     request: QuestionRequest
     spec: ReleaseSpec
-    universe: Universe
     domain: DomainStated
     work: QuestionWork
-    parts: tuple[Measured | Ranked, ...]
+
+    @property
+    def plan(self) -> QuestionPlan:
+        """What is drawn."""
+        return self.work.plan
 
     @property
     def question(self) -> Resolved:
         """What is asked."""
-        return self.work.question
-
-    @property
-    def n_places(self) -> int:
-        """How many places it has a number for."""
-        level = self.question.level
-        return 1 if level is None else len(self.work.spine.level(level))
+        return self.plan.question
 
     @property
     def unit(self) -> str:
         """What the budget is measured in."""
-        return "rho" if self.universe.framework == "zcdp" else "epsilon"
-
-    @property
-    def note(self) -> str:
-        """What its answer says of its numbers."""
-        return note(self.question, self.parts)
+        return "rho" if self.plan.framework == "zcdp" else "epsilon"
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:
@@ -148,15 +137,15 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     if not isinstance(source.file, Path):
         raise InputError("questions need records in a file; the spec's are a table in memory")
     spine = read_spine(spec.geography)
-    _check_size(question, spine)
-    work = QuestionWork(
-        RunDirectory(request.out), "", question, source, spine, universe.dataset, universe.framework,
-        universe.neighbours, universe.unit.records, budget,
-    )  # fmt: skip
-    parts = work.parts()
+    n_places = 1 if question.level is None else len(spine.level(question.level))
+    _check_size(question, spine, n_places)
+    promise = universe.dataset, universe.framework, universe.neighbours, universe.unit.records, budget
+    plan = QuestionPlan(question, *promise, question.numbers_of_unit(n_places))
+    work = QuestionWork(RunDirectory(request.out), "", plan, source, spine)
+    assert plan.parts  # InputError where the budget buys nothing
     name = _default_name(asked, work) if request.name is None else _name(request.name)
     work = replace(work, run=RunDirectory(request.out / name), name=name)
-    return CheckedQuestion(request, spec, universe, stated_domain(asked, question, domain), work, parts)
+    return CheckedQuestion(request, spec, stated_domain(asked, question, domain), work)
 
 
 def _refuse_of_records(spec: ReleaseSpec) -> None:
@@ -210,8 +199,7 @@ def _domain(spec: ReleaseSpec, universe: Universe, asked: Asked, request: Questi
     return domain.with_amount(name, low, high, unit)
 
 
-def _check_size(question: Resolved, spine: Spine) -> None:
-    n_places = 1 if question.level is None else len(spine.level(question.level))
+def _check_size(question: Resolved, spine: Spine, n_places: int) -> None:
     if n_places * question.size > MOST_NUMBERS:
         raise InputError(
             f"question: it has {n_places * question.size:,} numbers in each part; at most {MOST_NUMBERS:,} are allowed"

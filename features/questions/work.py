@@ -4,70 +4,57 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.record_source import RecordSource
-from pipeline.privacy.budget import Framework, Neighbours
-from pipeline.questions.derived import Terms
-from pipeline.questions.quantiles import Ranked
+from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.resolved import Resolved
-from pipeline.questions.sensitivity import Measured
 from pipeline.release.layout import RunDirectory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class QuestionWork:
     """A question to be answered; public, but for where the records are.
 
     Attributes:
-        run: the answer's directory.
-        name: of the answer.
-        dataset: the ledger's, charged.
+        run: the answer's directory; `name`: of the answer.
+        plan: what is drawn.
         records: how they are read; `source_for`.
-        at_once: records of one person that may change together.
-        budget: rho or epsilon, exact.
+        spine: the areas.
         again: an answer that is to be drawn again; `run` is then where to.
     """
 
     run: RunDirectory
     name: str
-    question: Resolved
+    plan: QuestionPlan
     records: RecordSource
     spine: Spine
-    dataset: str
-    framework: Framework
-    neighbours: Neighbours
-    at_once: int
-    budget: Fraction
     again: RunDirectory | None = None
 
-    def parts(self) -> tuple[Measured | Ranked, ...]:
-        """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
-        return self.terms.parts(self.question, self.n_places)
+    @property
+    def question(self) -> Resolved:
+        """What is asked."""
+        return self.plan.question
 
     @property
-    def terms(self) -> Terms:
-        """On which terms it is asked."""
-        return Terms(self.dataset, self.framework, self.neighbours, self.at_once, self.budget)
+    def geocodes(self) -> list[str]:
+        """Of the places that are told apart; "" where there are none."""
+        level = self.question.level
+        return [""] if level is None else list(map(str, self.spine.level(level).geocodes))
 
     @property
-    def n_places(self) -> int:
-        """How many places it has numbers for."""
-        return 1 if self.question.level is None else len(self.spine.level(self.question.level))
-
-    def fingerprint(self) -> str:
-        """SHA-256 over the question, what it is asked of, and its budget: what an answer publishes of them."""
-        return self.question.fingerprint(*self.context)
+    def places(self) -> NDArray[np.int64]:
+        """The number of the place of each leaf, `(n_leaves,)`."""
+        if (level := self.question.level) is None:
+            return np.zeros(self.spine.n_leaves, dtype=np.int64)
+        return self.spine.leaf_ancestors(self.spine.index_of(level))
 
     def privacy_fingerprint(self) -> str:
         """SHA-256 over all that the noise depends on, but for records, areas and key: how the records are read too."""
-        return self.question.fingerprint(json.dumps(self.reading), *self.context)
-
-    @property
-    def context(self) -> tuple[str, ...]:
-        """What both fingerprints have beside the question."""
-        return self.terms.context(self.question)
+        return self.plan.fingerprint(json.dumps(self.reading))
 
     @property
     def reading(self) -> list[object]:

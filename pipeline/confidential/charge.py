@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,10 +17,12 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.provenance import accepted_inputs
 from pipeline.publishing.public_inputs import BOUNDS
+from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import ExactReceipt, Receipt
 
 if TYPE_CHECKING:
-    from pipeline.privacy.ledger.charges import Charge, Charged
+    from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
+    from pipeline.privacy.ledger.ledger import Ledger
 
 
 def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
@@ -44,21 +47,66 @@ def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> t
     """
     if not charges:
         return ()
+    with own_ledger() as ledger:
+        _refuse_chosen_elsewhere(job, ledger.id)
+        reservation = _reserve(ledger, job.run, charges)
+        if drawn:
+            _commit(ledger, job.run, reservation)
+    return tuple(receipt_of(charged, _earlier(job, charged.dataset)) for charged in reservation.charged)
+
+
+def own_ledger() -> Ledger:
+    """The ledger of the settings, open; InputError where there is none."""
     from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
+
+    settings = load_settings()
+    return Ledger.open(settings.ledger, state=settings.state)
+
+
+@contextmanager
+def charged_for(run: RunDirectory, charge: Charge) -> Iterator[Charged]:
+    """Reserve the charge of what is drawn inside of the block, beside a release, and commit it at its end.
+
+    Repeating the same costs nothing.
+
+    Args:
+        run: notes the charge.
+        charge: with a dataset.
+
+    Raises:
+        BudgetRefusedError, InputError, LedgerError: as `charge_run`; nothing was drawn.
+    """
+    with own_ledger() as ledger:
+        reservation = _reserve(ledger, run, [charge])
+        (charged,) = reservation.charged
+        yield charged
+        _commit(ledger, run, reservation)
+
+
+def _reserve(ledger: Ledger, run: RunDirectory, charges: Sequence[Charge]) -> Reservation:
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
-    restricted, settings = job.run.restricted, load_settings()
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        _refuse_chosen_elsewhere(job, ledger.id)
-        own = read_note(restricted)
-        others = read_notes(job.run.root.parent, ledger.id).values()
-        noted = [*([] if own is None else [own]), *others]
-        reservation = ledger.reserve(*charges, noted=noted)
-        note_event(restricted, reservation.head)
-        if drawn:
-            note_event(restricted, ledger.commit(reservation))
-    return tuple(receipt_of(charged, _earlier(job, charged.dataset)) for charged in reservation.charged)
+    own = read_note(run.restricted)
+    noted = [*([] if own is None else [own]), *read_notes(run.root.parent, ledger.id).values()]
+    reservation = ledger.reserve(*charges, noted=noted)
+    note_event(run.restricted, reservation.head)
+    return reservation
+
+
+def _commit(ledger: Ledger, run: RunDirectory, reservation: Reservation) -> None:
+    from pipeline.privacy.ledger.notes import note_event
+
+    note_event(run.restricted, ledger.commit(reservation))
+
+
+def has_charge(ledger: Ledger, charge: Charge) -> bool:
+    """Whether a ledger was charged for just this: what is drawn, with its mechanisms and scales."""
+    from pipeline.privacy.ledger.events import same_groups
+
+    state = ledger.datasets().get(charge.dataset)
+    charges = () if state is None else state.runs.get(charge.run.text, ())
+    return bool(charges) and same_groups(charges, charge.groups)
 
 
 def _earlier(job: Job, dataset: str) -> Fraction:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pipeline.confidential.charge import run_charges
+from pipeline.confidential.charge import own_ledger, run_charges
 from pipeline.confidential.fingerprints import key_statement
 from pipeline.confidential.parts import Parts, Question
 from pipeline.confidential.steps import MEASURE_POSITIVE, ConfidentialSteps, MeasuringSteps
@@ -24,6 +24,7 @@ from pipeline.release.run_directory import recorded_input
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
     from pipeline.privacy.ledger.events import DatasetState
+    from pipeline.privacy.ledger.ledger import Ledger
 
 _DRAWING: Final = ("measure", MEASURE_POSITIVE, "select")
 _NOTHING: Final = "nothing was drawn, since its noise was never charged"
@@ -101,14 +102,11 @@ def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: 
     """
     if not job.universes[0].dataset:
         return
-    from pipeline.execution.settings import load_settings
-    from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import NOTE_NAME, read_note
 
     note = read_note(run.restricted)
-    settings = load_settings()
     try:
-        ledger = Ledger.open(settings.ledger, state=settings.state)
+        ledger: Ledger | None = own_ledger()
     except InputError:
         ledger = None
     if ledger is None or (note is not None and note.ledger != ledger.id):

@@ -16,7 +16,6 @@ from pipeline.published import PublishedRelease
 from pipeline.questions.released.cells import SumsOfCells
 from postprocess.downward.subtrees import cut_of
 from postprocess.linear.one_more import LinearAnswers, linear_answers, with_one_more
-from postprocess.marginal import Marginal
 from postprocess.problem import Measured
 
 __all__ = ["PartByPartError", "Together", "check_size", "estimated_together"]
@@ -62,7 +61,7 @@ def estimated_together(
         job = Job(release.run, release.spec, release.universes, spine, here, Silent(), readable=release.unchanged)
         problem = Computed(job, universe, full=True).problem
     level = spine.index_of(sums.level)
-    query = Marginal("question", sums.groups, sums.answered)
+    query = sums.query
     further = Measured(query, sums.spread(values), variance)
     alone, both = (linear_answers(one, level, query) for one in (problem, with_one_more(problem, level, further)))
     return Together(_picked(alone, sums), _picked(both, sums))

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import published_tables
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
-from pipeline.questions.released.added import counts_of
+from pipeline.questions.released.cells import counts_of
 from pipeline.release.changes import AnswerUsed, Changes, TextChange, changes_bytes, table_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -55,7 +57,8 @@ def _take_in(job: Job, universe: Universe) -> None:
             continue
         place = job.run.answer(one.query.name)
         manifest = read_answer_file(job.readable(place / MANIFEST))
-        counts = counts_of(job.readable(place / MEASUREMENTS), manifest, job)
+        sums, measured = counts_of(job.readable(place / MEASUREMENTS), manifest, job)
+        counts = measured.numbers["count"][:, np.argsort(sums.positions)]
         geocodes = job.spine.level(one.level).geocodes
         if counts.shape != (len(geocodes), one.query.n_asked):
             raise ReleaseError(f"{place}: its numbers are not those that the spec states")

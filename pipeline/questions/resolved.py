@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from dataclasses import dataclass
@@ -156,9 +157,7 @@ class Resolved:
 
     def labels(self) -> list[tuple[str, ...]]:
         """The values of each group's terms, in the order of the numbers."""
-        indices = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1) if self.order else [()]
-        axes = [self.axes[number].labels for number in self.order]
-        return [tuple(names[int(i)] for names, i in zip(axes, row, strict=True)) for row in indices]
+        return list(itertools.product(*(self.axes[number].labels for number in self.order)))
 
     @property
     def rank(self) -> Rank | None:

@@ -12,12 +12,11 @@ from pydantic import model_validator
 
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Recode, Schema
 from pipeline.questions.domain import Domain
-from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved, records_of_unit
 from pipeline.questions.text import Asked
 from pipeline.release.stated import Exact, Positive, Stated
 
-__all__ = ["DomainStated", "looked_up", "stated_domain"]
+__all__ = ["DomainStated", "compared_by_order", "stated_domain"]
 
 
 class AttributeStated(Stated):
@@ -54,7 +53,7 @@ class GridStated(Stated):
         low, high: the ends; None where only listed ends are looked at.
         unit: of the grid; None where only the ends are looked at.
         missing: the amount of a record without one; None where each must have one.
-        total: whether the ends are those of a unit's total, where amounts are summed.
+        total: whether the ends are those of a unit's total, where it is summed.
     """
 
     name: str
@@ -119,16 +118,6 @@ class DomainStated(Stated):
         return Domain(levels, Schema(attributes, recodes), columns, units=records_of_unit(max(records, 1)))
 
 
-def looked_up(asked: Asked, stated: DomainStated, place: str, records: int) -> Resolved:
-    """The question by numbers, from what its answer states.
-
-    Raises:
-        QuestionError: a word is not in the stated domain.
-        SpecError: it is no domain.
-    """
-    return resolve(asked, stated.domain(place, records), whole=bool(stated.attributes))
-
-
 def stated_domain(asked: Asked, question: Resolved, domain: Domain) -> DomainStated:
     """What an answer states of the domain that its question was looked up in: no more than the question looks at."""
     looked_at = {axis.attribute.name: axis.attribute for axis in question.axes}
@@ -141,7 +130,9 @@ def stated_domain(asked: Asked, question: Resolved, domain: Domain) -> DomainSta
     for name, column in domain.columns.items():
         if isinstance(column, AmountAttribute):
             if name in named:
-                columns.append(_grid(column, looked_at, domain, summed=question.amount == column))
+                columns.append(
+                    _grid(column, looked_at, domain, total=question.of == "total" and question.amount == column)
+                )
                 taken += [
                     other for kind in ("clipped", "ends") for other in _taken(domain, f"{name}_{kind}", looked_at)
                 ]
@@ -188,7 +179,7 @@ def _taken(domain: Domain, name: str, looked_at: dict[str, Attribute]) -> list[s
     return [one for one in before if one not in looked_at] if made else []
 
 
-def _grid(amount: AmountAttribute, looked_at: dict[str, Attribute], domain: Domain, *, summed: bool) -> GridStated:
+def _grid(amount: AmountAttribute, looked_at: dict[str, Attribute], domain: Domain, *, total: bool) -> GridStated:
     on_grid = amount.name in looked_at
     beyond = isinstance(looked_at.get(domain.clip(amount).name), ClippedAttribute)
     low, high = (str(amount.low), str(amount.high)) if on_grid or beyond else (None, None)
@@ -198,5 +189,5 @@ def _grid(amount: AmountAttribute, looked_at: dict[str, Attribute], domain: Doma
         high=high,
         unit=str(amount.unit) if on_grid else None,
         missing=None if amount.missing is None else str(amount.missing),
-        total=amount.total and on_grid and summed,
+        total=total,
     )

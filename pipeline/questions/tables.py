@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -17,9 +18,12 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.questions.intervals import half_width
-from pipeline.questions.manifest import AnswerManifest, PartStated
-from pipeline.questions.resolved import EVERYWHERE
+from pipeline.questions.plan import QuestionPlan
+from pipeline.questions.quantiles import Ranked
+from pipeline.questions.resolved import Resolved
+from pipeline.questions.sensitivity import Measured
 from pipeline.questions.windows import interval
+from pipeline.release.layout import ANSWER_FILES
 from pipeline.storage.readable import Readable
 from postprocess.statistics import COVERAGE, Moments, ratio_interval
 
@@ -82,35 +86,33 @@ class Measurements:
     """Noisy numbers.
 
     Attributes:
-        place: the level's name, or `EVERYWHERE`, which has no column.
-        terms: what is told apart in each place.
-        keys: `(n,)` geocode, if there is one, and the values of the terms, of each row.
-        numbers: name of a part -> `(n,)` int64.
+        question: that they answer.
+        geocodes: of its places, of which "everywhere" has none: one that is empty.
+        numbers: column -> `(n_places, size)` int64.
     """
 
-    place: str
-    terms: tuple[str, ...]
-    keys: Sequence[tuple[str, ...]]
+    question: Resolved
+    geocodes: Sequence[str]
     numbers: Mapping[str, NDArray[np.int64]]
 
-    @classmethod
-    def of(
-        cls,
-        place: str,
-        terms: tuple[str, ...],
-        geocodes: Sequence[str],
-        labels: Sequence[tuple[str, ...]],
-        numbers: Mapping[str, NDArray[np.int64]],
-    ) -> Measurements:
-        """From numbers `(n_places, n_groups)`."""
-        codes = [()] if place == EVERYWHERE else [(str(code),) for code in geocodes]
-        keys = [(*code, *label) for code in codes for label in labels]
-        return cls(place, terms, keys, {name: values.ravel() for name, values in numbers.items()})
+    @cached_property
+    def keys(self) -> list[tuple[str, ...]]:
+        """Geocode, if there is one, and the values of the terms, of each row."""
+        places: list[tuple[str, ...]] = [(code,) for code in self.geocodes] if self.question.level else [()]
+        return [(*place, *label) for place in places for label in self.question.labels()]
 
     @property
     def header(self) -> list[str]:
         """The names of the columns of `keys`."""
-        return [*([] if self.place == EVERYWHERE else [self.place]), *self.terms]
+        return _header(self.question)
+
+    def column(self, name: str) -> list[int]:
+        """The numbers of a column, row by row."""
+        return list(map(int, self.numbers[name].ravel()))
+
+
+def _header(question: Resolved) -> list[str]:
+    return [*([question.level] if question.level else []), *question.terms]
 
 
 def measurements_bytes(measured: Measurements) -> bytes:
@@ -119,57 +121,62 @@ def measurements_bytes(measured: Measurements) -> bytes:
     A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it, and then the numbers of
     the windows around it.
     """
-    columns = [values.tolist() for values in measured.numbers.values()]
+    columns = map(measured.column, measured.numbers)
     rows = ([*key, *numbers] for key, *numbers in zip(measured.keys, *columns, strict=True))
     return _csv([*measured.header, *measured.numbers], rows)
 
 
-def read_measurements(path: Readable, manifest: AnswerManifest) -> Measurements:
-    """What `measurements_bytes` wrote; ReleaseError where it is not what the manifest says."""
-    n_keys = len(manifest.terms) + (manifest.place != EVERYWHERE)
-    names = manifest.columns
+def read_measurements(path: Readable, plan: QuestionPlan) -> Measurements:
+    """What `measurements_bytes` wrote; ReleaseError where it is not what the plan says."""
+    question, header = plan.question, _header(plan.question)
+    n_keys, names = len(header), plan.columns
     try:
-        rows = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))
-        empty = Measurements(manifest.place, manifest.terms, (), {})
-        if rows[0] != [*empty.header, *names] or any(len(row) != len(rows[0]) for row in rows):
+        first, *rows = csv.reader(io.StringIO(path.read_bytes().decode(), newline=""))
+        if first != [*header, *names] or any(len(row) != len(first) for row in rows):
             raise ValueError("its columns are not those of the question")
-        keys = [tuple(row[:n_keys]) for row in rows[1:]]
+        geocodes = tuple(dict.fromkeys(row[0] for row in rows)) if question.level else ("",)
+        shape = len(geocodes), question.size
         numbers: dict[str, NDArray[np.int64]] = {
-            name: np.array([int(row[n_keys + i]) for row in rows[1:]], dtype=np.int64) for i, name in enumerate(names)
+            name: np.array([int(row[n_keys + i]) for row in rows], dtype=np.int64).reshape(shape)
+            for i, name in enumerate(names)
         }
-    except (OSError, ValueError, IndexError, OverflowError, csv.Error) as error:
+        found = Measurements(question, geocodes, numbers)
+        if [tuple(row[:n_keys]) for row in rows] != found.keys:
+            raise ValueError("its rows are not the places and groups of the question")
+    except (OSError, ValueError, OverflowError, csv.Error) as error:
         raise ReleaseError(f"{path}: cannot be read: {error}") from None
-    return Measurements(manifest.place, manifest.terms, keys, numbers)
+    return found
 
 
-def answer_bytes(manifest: AnswerManifest, measured: Measurements) -> bytes:
+def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
     """answer.csv: the keys, and each number with the ends of its 90 % interval, in the units of the records."""
-    if manifest.is_chosen:
-        return _csv([*measured.header, *_names(manifest.statistic)], _chosen_rows(manifest, measured))
-    parts: dict[str, PartStated] = {part.name: part for part in manifest.noisy}
-    if manifest.statistic == "most common":
-        counts, noise = measured.numbers["count"].tolist(), parts["count"].noise
-        header = [*measured.header[:-1], "rank", "rank:low90", "rank:high90", measured.header[-1], *_names("count")]
-        return _csv(header, most_common(measured.keys, counts, noise, int(manifest.number or 1)))
-    header, columns = list(measured.header), []
-    statistic = "count" if manifest.statistic == "count units" else manifest.statistic
-    for name in [statistic, *(["count"] if statistic == "mean" else [])]:
-        header += _names(name)
-        if name == "mean":
-            columns.append(_means(manifest, measured))
+    question, header = plan.question, measured.header
+    if question.rank is not None:
+        return _csv([*header, *_names(question.statistic)], _chosen_rows(plan, measured))
+    parts = {one.part.name: one for one in plan.parts if isinstance(one, Measured)}
+    if question.statistic == "most common":
+        ranked = [*header[:-1], "rank", "rank:low90", "rank:high90", header[-1], *_names("count")]
+        number = int(question.number or 1)
+        return _csv(ranked, most_common(measured.keys, measured.column("count"), parts["count"].noise, number))
+    columns = []
+    for name, part in parts.items():
+        if name == "sum" and question.statistic == "mean":
+            header += _names("mean")
+            columns.append(_means(plan, measured))
             continue
-        half, unit = half_width(parts[name].noise), manifest.unit if name == "sum" else Fraction(1)
+        header += _names(name)
+        half, unit = half_width(part.noise), _unit(question) if name == "sum" else Fraction(1)
         columns.append(
             [
                 (_exact(number * unit), _exact((number - half) * unit), _exact((number + half) * unit))
-                for number in measured.numbers[name].tolist()
+                for number in measured.column(name)
             ]
         )
     rows = (
         [*key, *(text for cell in cells for text in cell)] for key, *cells in zip(measured.keys, *columns, strict=True)
     )
-    if manifest.least is not None:
-        return _csv(header, listed(rows, measured.numbers["count"].tolist(), manifest.least))
+    if question.least is not None:
+        return _csv(header, listed(rows, measured.column("count"), question.least))
     return _csv(header, rows)
 
 
@@ -177,31 +184,43 @@ def _names(name: str) -> list[str]:
     return [name, f"{name}:low90", f"{name}:high90"]
 
 
-def _chosen_rows(manifest: AnswerManifest, measured: Measurements) -> Iterator[list[str]]:
+def _unit(question: Resolved) -> Fraction:
+    return Fraction(1) if question.amount is None else question.amount.unit
+
+
+def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[str]]:
     """The keys, the steps that were chosen, and their intervals from the noisy counts around them."""
-    rank, (windows,) = manifest.rank, manifest.noisy
-    assert rank is not None
-    quantile, variance = Fraction(rank.quantile), windows.noise.variance
-    numbers, *around = (measured.numbers[name].tolist() for name in manifest.columns)
+    choice, windows = plan.parts
+    assert isinstance(choice, Ranked)
+    assert isinstance(windows, Measured)
+    rank = choice.part
+    numbers, *around = map(measured.column, plan.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
-        step, rest = number - rank.first, (rank.candidates, quantile, manifest.framework, variance, rank.beyond)
-        low, high = interval(step, counts, *rest)
-        ends = (number, low + rank.first, high + rank.first)
-        yield [*key, *(_exact(manifest.value_of(step)) for step in ends)]
+        step = number - rank.first
+        rest = rank.candidates, rank.quantile, plan.framework, windows.noise.variance, choice.beyond
+        ends = (number, *(end + rank.first for end in interval(step, counts, *rest)))
+        yield [*key, *(_exact(_value_of(plan.question, end)) for end in ends)]
 
 
-def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, str, str]]:
+def _value_of(question: Resolved, number: int) -> Fraction:
+    """What a number that is chosen by rank stands for: so many units, or one of the listed ends."""
+    if question.ends is None:
+        return number * _unit(question)
+    if not 0 <= number < len(question.ends.ends):
+        raise ReleaseError(f"{ANSWER_FILES[1]}: found the end {number}, of {len(question.ends.ends)}")
+    return question.ends.ends[number]
+
+
+def _means(plan: QuestionPlan, measured: Measurements) -> list[tuple[str, str, str]]:
     """Noisy sum / noisy count within the grid, with Fieller's interval; no mean where the noisy count is below 1."""
-    assert manifest.amount is not None
-    low, high, unit = (
-        float(Fraction(text)) for text in (manifest.amount.low, manifest.amount.high, manifest.amount.unit)
-    )
-    parts: dict[str, PartStated] = {part.name: part for part in manifest.noisy}
-    centre = parts["sum"].centre
-    sums, counts = (measured.numbers[name].astype(np.float64) for name in ("sum", "count"))
-    errors = Moments(
-        *(np.asarray(variance) for variance in (parts["sum"].noise.variance, parts["count"].noise.variance, 0.0))
-    )
+    amount, (summed, counted) = plan.question.amount, plan.parts
+    assert amount is not None
+    assert isinstance(summed, Measured)
+    assert isinstance(counted, Measured)
+    low, high, unit = map(float, (amount.low, amount.high, amount.unit))
+    centre = summed.part.centre
+    sums, counts = (measured.numbers[name].ravel().astype(np.float64) for name in ("sum", "count"))
+    errors = Moments(*map(np.asarray, (summed.noise.variance, counted.noise.variance, 0.0)))
     ratios = ratio_interval(sums, counts, errors)
     cells = []
     for top, bottom, *ratio in zip(sums.tolist(), counts.tolist(), *(ends.tolist() for ends in ratios), strict=True):

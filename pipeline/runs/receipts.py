@@ -22,7 +22,7 @@ from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
-from pipeline.runs.questions.costs import cost_problems
+from pipeline.runs.questions.public_files import statement_problems
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.readable import unchecked
 
@@ -164,7 +164,7 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
     if not manifest.receipts:
         return
     if isinstance(manifest, AnswerManifest):
-        yield from cost_problems(manifest)
+        yield from statement_problems(manifest)
         return
     receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
     budgets: dict[str, Fraction] = {}

@@ -257,7 +257,7 @@ def _given(path: Path) -> _Given:
         raise InputError(f"{path}: no answer is here; the directory of one is needed, as spinewise ask prints it")
     try:
         manifest = read_answer_file(unchecked(folder / MANIFEST))
-        problems = answer_problems(folder, manifest, of_release=True)
+        problems = answer_problems(folder, manifest)
     except ReleaseError as error:
         raise InputError(str(error)) from None
     if problems:
@@ -381,7 +381,7 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
 
 
 def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
-    for problem in answer_problems(job.run.answer(name), manifest, of_release=True):
+    for problem in answer_problems(job.run.answer(name), manifest):
         yield f"public/answers/{name}: {problem}"
 
 

@@ -43,7 +43,7 @@ _MODULE = "features.questions.confidential:"
 _DRAWN = "sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)"
 _SCALE, _SQUARE = "pipeline.questions.sensitivity:scale_for", "** 2 / (2 * cost)"
 _OF_ROWS = "mechanism.draw(stream, losses(histogram[rows], one), start)"
-_PER_PART = "for one in work.parts()"
+_PER_PART = "for one in plan.parts"
 _COUNTED = 'n_places * question.size * (n_around if one.part.name == "windows" else 1)'
 #: Around the true quantile, which only the records know.
 _AROUND_TRUTH = "(histogram, (2 * np.cumsum(histogram, axis=1) >= histogram.sum(axis=1, keepdims=True)).argmax(axis=1))"
@@ -123,7 +123,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("streams that do not depend on the question", "si", SUM, _stream("work.privacy_fingerprint()", '"other"')),
     _ask("streams that do not depend on the place", "si", COUNT, _stream("work.question.place", '"everywhere"')),
     _ask("nothing is bound to how the records are read", "si", COUNT,
-         attribute(asking.QuestionWork, "privacy_fingerprint", lambda own: own.fingerprint())),
+         attribute(asking.QuestionWork, "privacy_fingerprint", lambda own: own.plan.fingerprint())),
     _ask("a plain hash of the records for a keyed one", "si", COUNT,
          text(f"{_MODULE}counted", "key.keyed_hash(_LABEL, digest.digest())", "digest.hexdigest()")),
     _ask("a salt that all answers share", "si", COUNT,
@@ -170,8 +170,7 @@ ANSWERS: tuple[Mutant, ...] = (
     _ask("a sum in tenths of its unit", "si", SUM,
          attribute(Resolved, "weights", lambda own, part, value: 10 * (value + (own.amount.first - part.centre)))),
     _ask("sum and count of a mean have all of the budget each", "svi", MEAN, text(
-        "pipeline.questions.derived:Terms.parts", "measured(question.parts, self.framework, self.neighbours, ",
-        "measured(question.parts, self.framework, self.neighbours, 2 * ")),
+        "pipeline.questions.plan:QuestionPlan.parts", "self.budget", "2 * self.budget")),
     _ask("a choice that is not charged", "svi", MEDIAN,
          text(f"{_MODULE}charge_of", _PER_PART, f"{_PER_PART} if not isinstance(one, Ranked)")),
     _ask("windows that are not charged", "svi", MEDIAN,

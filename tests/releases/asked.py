@@ -147,14 +147,14 @@ def checked(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **res
 def ask(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> Path:
     """Its answer, made in this process."""
     one = checked(spec, text, rho, **rest)
-    return Path(asking("answering").answered(one, asking("confidential").AnsweringHere(one)))
+    return Path(asking("answering").answered(one, asking("audited").AnsweringHere(one)))
 
 
 def drawn_again(root: RunDirectory | Path, spec: Path | None = None, key: KeySource | None = None, **rest: Any) -> Any:
     """Files of an answer that are other ones when it is drawn again from the records; its run knows spec and key."""
     run = root if isinstance(root, RunDirectory) else RunDirectory(root)
     one = asking("answering").again_of(run, spec, None, key or KeySource())
-    return asking("answering").compared(run, one, asking("confidential").AnsweringHere(one), **rest)
+    return asking("answering").compared(run, one, asking("audited").AnsweringHere(one), **rest)
 
 
 def key_at(path: Path) -> KeySource:
@@ -176,9 +176,8 @@ def forge(root: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     change(stated)
     path.write_text(json.dumps(stated), "utf-8")
     forged = read_answer(run)
-    (run.public / ANSWER).write_bytes(
-        answer_bytes(forged, read_measurements(unchecked(run.public / MEASUREMENTS), forged))
-    )
+    plan = forged.plan()
+    (run.public / ANSWER).write_bytes(answer_bytes(plan, read_measurements(unchecked(run.public / MEASUREMENTS), plan)))
     files = {name: sha256_file(run.public / name) for name in (ANSWER, MEASUREMENTS)}
     path.write_bytes(manifest_bytes(forged.model_copy(update={"files": files})))
     return verify_answer(run)

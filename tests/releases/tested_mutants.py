@@ -129,8 +129,8 @@ TESTED: tuple[Mutant, ...] = (
     _found("running sums of groups in no order", "features.cumulative.cumulated:_disorder",
            "np.diff(group) < 0", "np.diff(group) < -len(labels)",
            f"{_CUT}test_what_has_no_order_is_refused_in_one_sentence"),
-    _found("an answer is drawn again whatever its run was charged for", "features.questions.confidential:refuse_other",
-           "if not charges or not same_groups(charges, charge.groups)", "if not charges",
+    _found("an answer is drawn again whatever its run was charged for", "pipeline.confidential.charge:has_charge",
+           "bool(charges) and same_groups(charges, charge.groups)", "bool(charges)",
            "features/questions/test_answering.py::"
            "test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again"),
     # What a folder may set

@@ -25,7 +25,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records in this process, which is quicker; the measuring process has tests of its own."""
     import spinewise.questions as questions
 
-    answered, here = asking("answering").answered, asking("confidential").AnsweringHere
+    answered, here = asking("answering").answered, asking("audited").AnsweringHere
     monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, here(checked)))
 
 
@@ -58,8 +58,9 @@ def test_amounts_may_have_their_domain_with_the_question(tmp_path: Path) -> None
     mean = data.by("county").mean("wages", between=("0", "30000"), unit="50")
     answer = mean.release(rho="1/2", out=tmp_path / "answers")
     assert answer.table["mean"].between(0, 30_000).all()
-    assert answer.manifest.amount is not None
-    assert answer.manifest.amount.high == "30000"
+    amount = answer.manifest.plan().question.amount
+    assert amount is not None
+    assert amount.high == 30_000
     most = data.by("county").max("wages").release(rho="1/4", out=tmp_path / "answers")
     least = data.by("county").min("wages", between=("0", "30000"), unit="50").explain(rho="1/50")
     assert list(most.table.columns) == ["county", "max", "max:low90", "max:high90"]

@@ -8,26 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
 from pipeline.questions.released.cells import (
-    AskedOnce,
-    Counted,
     NoSumOfCellsError,
-    SumsOfCells,
-    question_in,
-    sums_of_cells,
+    sums_of_answer,
 )
 from pipeline.questions.resolved import Axis
-from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
-from pipeline.storage.readable import Readable
 
-__all__ = ["added_section", "counts_of", "promises", "refuse_drawn_twice"]
+__all__ = ["added_section", "promises", "refuse_drawn_twice"]
 
 
 def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelease) -> AddedSection:
@@ -44,16 +38,20 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
             neighbours or persons, or it cannot be told apart from a query of the release.
     """
     _refuse_other_promise(manifest, release)
-    asked = AskedOnce.of(manifest)
-    sums = _sums(manifest, release)
-    axes = {axis.attribute.name: axis for axis in question_in(asked, release).axes}
+    try:
+        sums = sums_of_answer(manifest, release)
+    except NoSumOfCellsError as error:
+        raise NoSumOfCellsError(
+            f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
+        ) from None
+    axes = {axis.attribute.name: axis for axis in sums.question.axes}
     schema = release.universes[0].schema
     distinguished = [axes[name] for name in schema.names if name in axes and axes[name].labels]
     beyond = [axes[name] for name in schema.names if name in axes and not axes[name].labels]
     level = release.universes[0].strategy.level(sums.level)
     if query_file_name(manifest.answer) in {query_file_name(one.query.name) for one in level.queries}:
         raise InputError(f"the answer {manifest.answer!r} is called like a query that the release has measured")
-    (part,) = manifest.noisy
+    (part,) = manifest.parts
     stated: dict[str, Any] = {
         "name": manifest.answer,
         "sha256": sha256,
@@ -90,41 +88,12 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
         )
 
 
-def _sums(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
-    try:
-        return sums_of_cells(AskedOnce.of(manifest), release)
-    except NoSumOfCellsError as error:
-        raise NoSumOfCellsError(
-            f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
-        ) from None
-
-
 def _groups(axis: Axis) -> list[list[object]]:
     return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
 
 
 def _values(axis: Axis, mask: NDArray[np.bool_]) -> list[str]:
     return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
-
-
-def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> NDArray[np.int64]:
-    """The noisy counts of an answer as a measurement of the release has them, `(n_geounits, size)`.
-
-    Args:
-        path: of its measurements.
-        manifest: of the answer.
-        release: any version of the release.
-
-    Raises:
-        ReleaseError: its measurements are damaged.
-    """
-    sums = _sums(manifest, release)
-    measured = read_measurements(path, manifest)
-    if tuple(measured.keys) != sums.keys:
-        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    values = measured.numbers["count"].reshape(-1, len(sums.positions))
-    ordered: NDArray[np.int64] = values[:, np.argsort(sums.positions)]
-    return ordered
 
 
 def refuse_drawn_twice(manifests: Sequence[AnswerManifest]) -> None:

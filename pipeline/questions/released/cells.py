@@ -9,17 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Axis, Resolved, records_of_unit
+from pipeline.questions.tables import Measurements, read_measurements
 from pipeline.questions.text import QuestionError, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.readable import Readable
+from postprocess.marginal import Marginal
 
-__all__ = ["AskedOnce", "Counted", "NoSumOfCellsError", "SumsOfCells", "question_in", "sums_of_cells"]
+__all__ = ["Counted", "NoSumOfCellsError", "SumsOfCells", "counts_of", "sums_of_answer", "sums_of_cells"]
 
 
 class Counted(Protocol):
@@ -46,80 +49,53 @@ class NoSumOfCellsError(InputError):
     """The numbers of a question are no sums of the counts of a release; the message is a sentence that says why."""
 
 
-@dataclass(frozen=True)
-class AskedOnce:
-    """What was, or is to be, asked, as its answer states it.
-
-    Attributes:
-        text: of the question.
-        dataset: whose records.
-        context: what its fingerprint depends on beside the question itself.
-        fingerprint: of the question in that context.
-        geography: fingerprint of its areas.
-    """
-
-    text: str
-    dataset: str
-    context: tuple[str, ...]
-    fingerprint: str
-    geography: str
-
-    @classmethod
-    def of(cls, manifest: AnswerManifest) -> AskedOnce:
-        """What an answer states."""
-        people = str(manifest.records_per_person)
-        context = (manifest.dataset, manifest.framework, manifest.budget, manifest.neighbours, people)
-        return cls(manifest.question, manifest.dataset, context, manifest.fingerprint, manifest.geography)
-
-
 @dataclass(frozen=True, eq=False)
 class SumsOfCells:
     """The numbers of a question as answers of a query on a release's cells, of which some are not asked for.
 
     Attributes:
+        question: by the release's schema.
         level: of the areas that are told apart.
-        groups: of each attribute of the release the group of each value; what is not asked for is the last group.
-        answered: of each attribute which groups are asked for, `(n_groups,)`.
+        query: on the cells; of each attribute what is not asked for is the last group.
         positions: `(size,)` of each number in a place the answer of the query.
-        keys: of the numbers as an answer has them: geocode, unless it is of everywhere, and labels.
     """
 
+    question: Resolved
     level: str
-    groups: tuple[NDArray[np.int64], ...]
-    answered: tuple[NDArray[np.bool_], ...]
+    query: Marginal
     positions: NDArray[np.int64]
-    keys: tuple[tuple[str, ...], ...]
-
-    @property
-    def n_answers(self) -> int:
-        """Of the query."""
-        return int(np.prod([len(of_group) for of_group in self.answered]))
 
     def spread(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers `(n, size)` as answers of the query `(n, n_answers)`, zeros where nothing is asked for."""
-        out = np.zeros((len(values), self.n_answers), dtype=np.int64)
+        """Numbers `(n, size)` as answers of the query, zeros where nothing is asked for."""
+        out = np.zeros((len(values), self.query.size), dtype=np.int64)
         out[:, self.positions] = values
         return out
 
     def picked(self, answers: NDArray[Any]) -> NDArray[Any]:
-        """The numbers `(n, size)` among answers `(n, n_answers)`."""
+        """The numbers `(n, size)` among answers of the query."""
         out: NDArray[Any] = answers[:, self.positions]
         return out
 
 
-def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
+def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: Counted) -> SumsOfCells:
     """What the numbers of a question add up of a release's own cells.
+
+    Args:
+        asked: the question, as it was looked up where it was asked.
+        dataset: whose records.
+        geography: fingerprint of its areas.
+        release: any version of the release.
 
     Raises:
         NoSumOfCellsError: they are no sums of them.
         InputError: the release is of another dataset, other areas or another schema than the question.
     """
     universe, where = release.universes[0], release.run.root
-    if universe.dataset and universe.dataset != asked.dataset:
-        raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {asked.dataset!r}")
-    if release.spine.fingerprint() != asked.geography:
+    if universe.dataset and universe.dataset != dataset:
+        raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {dataset!r}")
+    if release.spine.fingerprint() != geography:
         raise InputError(f"{where}: its areas are not those of the answer")
-    question = question_in(asked, release)
+    question = _question_in(asked, release)
     level = question.level or release.spine.levels[0].name
     if question.level is None and len(release.spine.levels[0]) > 1:
         raise NoSumOfCellsError(
@@ -128,19 +104,38 @@ def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
         )
     axes = {axis.attribute.name: axis for axis in question.axes}
     parts = [_groups(axes.get(one.name), len(one.values)) for one in universe.schema.attributes]
-    groups, answered = tuple(part for part, _ in parts), tuple(part for _, part in parts)
+    query = Marginal("question", *map(tuple, zip(*parts, strict=True)))
     codes = [np.zeros(question.size, dtype=np.int64) for _ in parts]
     distinguished = np.unravel_index(np.arange(question.size), question.sizes) if question.order else ()
     for number, code in zip(question.order, distinguished, strict=True):
         codes[universe.schema.names.index(question.axes[number].attribute.name)] = code
-    sizes = tuple(len(part) for part in answered)
-    positions = np.asarray(np.ravel_multi_index(codes, sizes), dtype=np.int64)
-    places = [(str(code),) for code in release.spine.level(level).geocodes] if question.level else [()]
-    keys = tuple((*place, *label) for place in places for label in question.labels())
-    return SumsOfCells(level, groups, answered, positions, keys)
+    return SumsOfCells(question, level, query, np.asarray(np.ravel_multi_index(codes, query.sizes), dtype=np.int64))
 
 
-def question_in(asked: AskedOnce, release: Counted) -> Resolved:
+def sums_of_answer(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
+    """The same of an answer; ReleaseError where its manifest is damaged."""
+    return sums_of_cells(manifest.plan().question, manifest.dataset, manifest.geography, release)
+
+
+def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> tuple[SumsOfCells, Measurements]:
+    """The noisy counts of an answer, and which cells of a release each adds up.
+
+    Args:
+        path: of its measurements.
+        manifest: of the answer.
+        release: any version of the release.
+
+    Raises:
+        NoSumOfCellsError, InputError: as `sums_of_cells`.
+        ReleaseError: manifest or measurements are damaged.
+    """
+    sums, measured = sums_of_answer(manifest, release), read_measurements(path, manifest.plan())
+    if sums.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    return sums, measured
+
+
+def _question_in(asked: Resolved, release: Counted) -> Resolved:
     """The question with its names looked up in the release's spec.
 
     Raises:
@@ -172,7 +167,7 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
             question = resolve(parsed, domain, whole=whole)
         except QuestionError:
             break
-        if question.fingerprint(*asked.context) == asked.fingerprint:
+        if question.content() == asked.content():
             return question
     raise InputError(f"{release.run.root}: its attributes or their values are not those that the question was asked of")
 

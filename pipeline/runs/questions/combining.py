@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline.errors import InputError, ReleaseError
 from pipeline.estimation.question_answers import estimated_together
 from pipeline.execution.settings import load_settings
@@ -21,7 +18,7 @@ from pipeline.questions.manifest import (
     unchanged_answer_file,
 )
 from pipeline.questions.released.added import refuse_drawn_twice
-from pipeline.questions.released.cells import AskedOnce, SumsOfCells, sums_of_cells
+from pipeline.questions.released.cells import counts_of
 from pipeline.questions.released.combined import (
     COMBINED,
     SUMMARY,
@@ -32,7 +29,7 @@ from pipeline.questions.released.combined import (
     summary_bytes,
     summary_of,
 )
-from pipeline.questions.tables import read_measurements
+from pipeline.questions.sensitivity import Measured
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
@@ -94,32 +91,17 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         PartByPartError: it is too large.
         ReleaseError: a file of answer or release is damaged.
     """
-    sums = sums_of_cells(AskedOnce.of(manifest), release)
-    path = unchanged_answer_file(folder / MEASUREMENTS, manifest)
-    measured = read_measurements(path, manifest)
-    if tuple(measured.keys) != sums.keys:
-        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    counts, (part,) = measured.numbers["count"], manifest.noisy
-    values = counts.reshape(-1, len(sums.positions))
-    found = estimated_together(release, sums, values, part.noise.variance)
+    sums, measured = counts_of(unchanged_answer_file(folder / MEASUREMENTS, manifest), manifest, release)
+    counts, (part,) = measured.numbers["count"], manifest.plan().parts
+    assert isinstance(part, Measured)
+    found = estimated_together(release, sums, counts, part.noise.variance)
+    histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
     return Combined(
-        measured.header, measured.keys, counts, part.noise.variance,
+        measured.header, measured.keys, counts.ravel(), part.noise.variance,
         found.release.values.ravel(), found.release.variances.ravel(),
         found.both.values.ravel(), found.both.variances.ravel(),
-        _published(release, sums).ravel(),
+        sums.picked(sums.query.answer_csr(histogram)).ravel(),
     )  # fmt: skip
-
-
-def _published(release: PublishedRelease, sums: SumsOfCells) -> NDArray[np.int64]:
-    """The released whole numbers of the question, `(n_geounits, size)`."""
-    histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
-    answer = np.zeros(1, dtype=np.int64)
-    for groups, answered in zip(sums.groups, sums.answered, strict=True):
-        answer = (answer[:, None] * len(answered) + groups[None, :]).ravel()
-    out = np.zeros((histogram.shape[0], sums.n_answers), dtype=np.int64)
-    rows = np.repeat(np.arange(histogram.shape[0]), np.diff(histogram.indptr))
-    np.add.at(out, (rows, answer[histogram.indices]), histogram.data)
-    return sums.picked(out)
 
 
 def is_combined(run: RunDirectory) -> bool:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.published import open_finished
-from pipeline.questions.derived import Terms, derived
-from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, manifest_bytes, read_answer
-from pipeline.questions.quantiles import CLIP
+from pipeline.questions.manifest import (
+    ANSWER,
+    MANIFEST,
+    MEASUREMENTS,
+    AnswerManifest,
+    fields_of,
+    manifest_bytes,
+    read_answer,
+)
+from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.released.combined import COMBINED, SUMMARY
-from pipeline.questions.resolved import EVERYWHERE
-from pipeline.questions.stated_domain import compared_by_order, looked_up, stated_domain
-from pipeline.questions.tables import Measurements, answer_bytes, read_measurements
-from pipeline.questions.text import QuestionError, parse
+from pipeline.questions.resolved import RECORDS
+from pipeline.questions.stated_domain import compared_by_order, stated_domain
+from pipeline.questions.tables import answer_bytes, read_measurements
+from pipeline.questions.text import parse
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.costs import cost_problems, units_problems
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
 
@@ -31,7 +38,7 @@ FORM_ALONE: Final = (
 
 def form_alone(manifest: AnswerManifest, release: Path | None = None) -> tuple[str, ...]:
     """Fields of an answer of which the form is all that is compared, with the release given beside it, if one is."""
-    recodes = {one.name for one in manifest.domain.recodes} if manifest.domain is not None else set()
+    recodes = {one.name for one in manifest.domain.recodes}
     labels = ("domain.recodes (labels that are compared by order)",)
     return (
         *(field for field in FORM_ALONE if field != "geography" or release is None),
@@ -71,7 +78,7 @@ def _unlisted(run: RunDirectory, manifest: AnswerManifest, combined: bool) -> li
     return [*links, *(f"{path.name}: is not listed" for path in found if path.name not in listed)]
 
 
-def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool = False) -> list[str]:
+def answer_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
     """What is wrong with the public files of an answer in a folder, and with its costs.
 
     All of answer.json is computed again from its question, domain, budget and noisy numbers, and compared byte by byte.
@@ -81,92 +88,52 @@ def answer_problems(folder: Path, manifest: AnswerManifest, *, of_release: bool 
     Args:
         folder: with the files.
         manifest: of the answer, as it was read from them.
-        of_release: the question is looked up in the schema of a release, too, so that it need not state its domain.
     """
-    problems = [*_file_problems(folder, manifest), *question_problems(manifest), *cost_problems(manifest)]
-    if problems:
+    if problems := [*_file_problems(folder, manifest), *statement_problems(manifest)]:
         return problems
     try:
-        measured = read_measurements(unchecked(folder / MEASUREMENTS), manifest)  # just hashed
-        recomputed = answer_bytes(manifest, measured)
-        problems += units_problems(manifest, measured)
-        if manifest.domain is not None or not of_release:
-            problems += _rebuilt_problems(folder, manifest, measured)
+        measured = read_measurements(unchecked(folder / MEASUREMENTS), manifest.plan())  # just hashed
+        # As rows say it, and not as the question: a unit has the same number of records in all of them.
+        apart = [number for number, name in enumerate(measured.header) if name != RECORDS]
+        plan = replace(manifest.plan(), numbers=len({tuple(key[n] for n in apart) for key in measured.keys}))
+        recomputed = answer_bytes(plan, measured)
     except ReleaseError as error:
         return [str(error)]
+    problems = _unlike_plan(manifest, plan)
+    if manifest_bytes(manifest) != (folder / MANIFEST).read_bytes():
+        problems.append(f"{MANIFEST}: is not written as this program writes it: it has other bytes than what it states")
     if recomputed != (folder / ANSWER).read_bytes():
         problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
     return problems
 
 
-def _rebuilt_problems(folder: Path, manifest: AnswerManifest, measured: Measurements) -> list[str]:
-    """Whether the manifest is, byte by byte, what follows from its question and what it states beside."""
-    if manifest.domain is None:
-        return [
-            f"{MANIFEST}: states no domain, as answers of earlier versions do: whether its question is the one that "
-            "was asked cannot be computed; asked again, which costs nothing, it states it"
-        ]
-    people, budget = manifest.records_per_person, Fraction(manifest.budget)
-    terms = Terms(manifest.dataset, manifest.framework, manifest.neighbours, people, budget)
+def statement_problems(manifest: AnswerManifest) -> list[str]:
+    """What the manifest of an answer states otherwise than its question gives, and the ledger was charged.
+
+    Of units that are counted, in how many numbers they can be follows from the measurements.
+    """
+    unit = "rho" if manifest.framework == "zcdp" else "epsilon"
+    charged = [(one.dataset, one.unit, one.cost, one.exact) for one in manifest.receipts]
+    problems = []
+    if charged != [(manifest.dataset, unit, str(manifest.cost), ())]:
+        found = "; ".join(f"{cost} ({unit}) to {dataset!r}" for dataset, unit, cost, _ in charged) or "nothing"
+        problems.append(f"it costs {manifest.cost} ({unit}) of {manifest.dataset!r}, and charged was {found}")
+    if manifest.cost > Fraction(manifest.budget):
+        problems.append(f"it costs {manifest.cost} ({unit}), and its budget is {manifest.budget}")
     try:
-        asked = parse(manifest.question)
-        question = looked_up(asked, manifest.domain, manifest.place, people)
-        known = manifest.domain.domain(manifest.place, people)
-        places = _places(manifest, measured)
-        fields = derived(question, stated_domain(asked, question, known), terms, len(places))
-    except (InputError, ValueError) as error:
-        return [f"{MANIFEST}: its question cannot be looked up in its domain: {error}"]
-    labels = question.labels()
-    if [*measured.keys] != [(*place, *label) for place in places for label in labels]:
-        return [f"{MEASUREMENTS}: its rows are not the places and groups of the question"]
-    files = {name: sha256_file(folder / name) for name in (ANSWER, MEASUREMENTS)}
-    again = manifest.model_copy(update={**fields, "files": files})
-    if differing := [name for name in AnswerManifest.model_fields if getattr(again, name) != getattr(manifest, name)]:
-        return [f"{MANIFEST}: {name}: is not what its question and domain give" for name in differing]
-    if manifest_bytes(again) != (folder / MANIFEST).read_bytes():
-        return [f"{MANIFEST}: is not written as this program writes it: it has other bytes than what it states has"]
-    return []
+        return problems + _unlike_plan(manifest, manifest.plan())
+    except ReleaseError as error:
+        return [*problems, str(error)]
 
 
-def _places(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, ...]]:
-    """The keys of the places that it has numbers for, in their order."""
-    if manifest.place == EVERYWHERE:
-        return [()]
-    return [(code,) for code in dict.fromkeys(key[0] for key in measured.keys)]
-
-
-def question_problems(manifest: AnswerManifest) -> list[str]:
-    """Whether what the manifest states of its question is what the text asks."""
-    try:
-        asked = parse(manifest.question)
-    except QuestionError as error:
-        return [str(error)]
-    clip = asked.statistic == CLIP
-    name = None if asked.amount is None or asked.statistic == "most common" else asked.amount.text
-    needed: dict[str, tuple[object, object]] = {
-        "statistic": (asked.statistic, manifest.statistic),
-        "number": (asked.number, None if manifest.number is None else Fraction(manifest.number)),
-        "least count": (asked.least, manifest.least),
-        "amount": (None if clip else name, None if manifest.amount is None else manifest.amount.name),
-        "amount of the clip": (name if clip else None, None if manifest.ends is None else manifest.ends.name),
-        "ends": (
-            ", ".join(map(str, asked.among)),
-            "" if manifest.ends is None else ", ".join(manifest.ends.listed),
-        ),
-    }
-    problems = [
-        f"{what}: stated is {stated or 'none'}, and its question has {found or 'none'}"
-        for what, (found, stated) in needed.items()
-        if stated != found
+def _unlike_plan(manifest: AnswerManifest, plan: QuestionPlan) -> list[str]:
+    """The fields of a manifest that are other than its question and domain give."""
+    domain = stated_domain(parse(manifest.question), plan.question, manifest.known())
+    return [
+        f"{MANIFEST}: {name}: is not what its question and domain give"
+        for name, due in fields_of(plan, domain).items()
+        if getattr(manifest, name) != due
     ]
-    if manifest.ends is not None and (rank := manifest.rank) is not None:
-        listed = len(manifest.ends.listed)
-        if (rank.candidates, rank.first) != (listed, 0):
-            problems.append(
-                f"{rank.name}: {rank.candidates} ends from number {rank.first} on are stated, and listed are {listed} "
-                "from number 0 on"
-            )
-    return problems
 
 
 def _file_problems(folder: Path, manifest: AnswerManifest) -> list[str]:

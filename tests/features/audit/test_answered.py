@@ -61,7 +61,7 @@ def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
     with Ledger.open(str(ledger), state=tmp_path / "state") as opened:
         assert opened.verify() == ()
     again = answering.again_of(run, None, None, KeySource())
-    assert answering.compared(run, again, confidential.AnsweringHere(again)) == []
+    assert answering.compared(run, again, asking("audited").AnsweringHere(again)) == []
     done = CliRunner().invoke(app, ["audit", str(root)])
     assert done.exit_code == 1
     assert "FAILED independent: noise redrawn, the count: " in done.output

@@ -20,9 +20,8 @@ from pipeline.errors import BudgetRefusedError, InputError, RefusedError, Releas
 from pipeline.model.schema import AmountAttribute
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.derived import Terms
 from pipeline.questions.manifest import read_answer
-from pipeline.questions.resolved import Resolved
+from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.text import STATISTICS, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
@@ -237,13 +236,13 @@ def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
 ) -> None:
     """Its run is known by question and budget; another version of this program might give these less noise."""
     root = ask(spec, "count by tract")
-    sound = Terms.parts
+    sound = QuestionPlan.parts
 
-    def quieter(own: Terms, question: Resolved, n_places: int) -> tuple[Any, ...]:
-        parts: tuple[Any, ...] = sound(own, question, n_places)
+    def quieter(own: QuestionPlan) -> tuple[Any, ...]:
+        parts: tuple[Any, ...] = sound.func(own)
         return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)
 
-    monkeypatch.setattr(Terms, "parts", quieter)
+    monkeypatch.setattr(QuestionPlan, "parts", property(quieter))
     with pytest.raises(InputError, match="has no charge of this answer to 'workers'; nothing was drawn"):
         drawn_again(root, spec)
 
@@ -254,7 +253,7 @@ def test_a_forged_manifest_is_no_way_to_read_the_records(spec: Path, ledger: Pat
     path = root / "public" / "answer.json"
     content = json.loads(path.read_bytes())
     one = checked(spec, "count by tract", "5", name=root.name)
-    forged = {**content, "budget": "5", "fingerprint": one.work.fingerprint()}
+    forged = {**content, "budget": "5", "fingerprint": one.plan.fingerprint()}
     path.write_text(json.dumps(forged), "utf-8")
     with pytest.raises(InputError, match="nothing was read or drawn"):
         drawn_again(root, spec)
@@ -288,9 +287,9 @@ def test_a_manifest_that_states_another_noise_does_not_verify(spec: Path) -> Non
     stated = json.loads(path.read_bytes())
     (part,) = stated["parts"]
     scale = Fraction(part["scale"]) / part["reach"] ** 2
-    counted = {**part, "low": 1, "high": 1, "reach": 1, "scale": str(scale)}
+    counted = {**part, "reach": 1, "scale": str(scale)}
     path.write_text(json.dumps({**stated, "parts": [counted]}), "utf-8")
-    assert any("its parts are" in problem for problem in verify_answer(run))
+    assert "answer.json: parts: is not what its question and domain give" in verify_answer(run)
     for field, forged in (("scale", {"parts": [{**part, "scale": "0"}]}), ("budget", {"budget": "1e999999999"})):
         path.write_text(json.dumps({**stated, **forged}), "utf-8")
         with pytest.raises(ReleaseError, match=field):

@@ -21,7 +21,7 @@ from features.questions.explaining import explain_question, why_not
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
-from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, sums_of_cells
+from pipeline.questions.released.cells import NoSumOfCellsError, sums_of_answer
 from pipeline.questions.released.combined import read_combination
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
@@ -84,9 +84,10 @@ def dense(release: Path, root: Path, level: str, numbers: dict[tuple[str, ...], 
     before = len(rows)
     measured = pd.read_csv(root / "public/measurements.csv", dtype={level: str})
     manifest = json.loads((root / "public/answer.json").read_text("utf-8"))
+    terms = [name for name in measured.columns if name not in (level, "count")]
     variance = float(Fraction(manifest["parts"][0]["scale"]))  # a discrete Gaussian's, so large as here
     asked = [
-        see(row[level], numbers[tuple(row[term] for term in manifest["terms"])], row["count"], variance)
+        see(row[level], numbers[tuple(row[term] for term in terms)], row["count"], variance)
         for row in measured.to_dict("records")
     ]
     out = measured.copy()
@@ -247,14 +248,14 @@ def test_another_schema_or_spine_is_refused_before_anything_is_spent(
 
 
 def test_a_release_of_another_dataset_is_refused(spec: Path, released: Path) -> None:
-    asked = AskedOnce.of(read_answer(RunDirectory(ask(spec, "count by tract"))))
+    manifest = read_answer(RunDirectory(ask(spec, "count by tract")))
     opened = open_finished(released, check_hashes=False)
     for dataset in ("", "workers"):
         of_dataset = replace(opened, universes=(replace(opened.universes[0], dataset=dataset),))
-        assert len(sums_of_cells(asked, of_dataset).keys) == 10
+        assert sums_of_answer(manifest, of_dataset).level == "tract"
     other = replace(opened, universes=(replace(opened.universes[0], dataset="patients"),))
     with pytest.raises(InputError, match="it is of the dataset 'patients', and the answer of 'workers'"):
-        sums_of_cells(asked, other)
+        sums_of_answer(manifest, other)
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from releases.asked import ask, key_at, ledger_of, spent, write_workers
 
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.manifest import PartStated, RankStated, read_answer
-from pipeline.questions.sensitivity import reach
+from pipeline.questions.manifest import read_answer
+from pipeline.questions.quantiles import Ranked
+from pipeline.questions.sensitivity import Measured, reach
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
@@ -63,16 +64,15 @@ def random_question(rng: random.Random) -> str:
     return text
 
 
-def cost_of(part: PartStated | RankStated) -> Fraction:
+def cost_of(part: Measured | Ranked) -> Fraction:
     """By what a changed record does at most, and the definition of zCDP."""
-    scale = Fraction(part.scale)
-    if isinstance(part, PartStated):
-        return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * scale)
-    q = Fraction(part.quantile)
+    if isinstance(part, Measured):
+        return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * part.scale)
+    q = part.part.quantile
     squared = max(q.denominator**2, 2 * max(q.numerator, q.denominator - q.numerator) ** 2)
-    least = (part.times * scale) ** 2 * squared / 8
-    assert least <= Fraction(part.budget) < least * Fraction(1001, 1000)
-    return Fraction(part.budget)
+    least = (part.times * part.scale) ** 2 * squared / 8
+    assert least <= part.budget < least * Fraction(1001, 1000)
+    return part.budget
 
 
 def tried(folder: Path, n: int, seed: int, budget: str = "2") -> tuple[int, int]:
@@ -95,7 +95,7 @@ def tried(folder: Path, n: int, seed: int, budget: str = "2") -> tuple[int, int]
             if manifest.fingerprint not in drawn:
                 drawn.add(manifest.fingerprint)
                 # By the definition of zCDP, from what is drawn and not from what was asked for.
-                cost += sum(cost_of(part) for part in manifest.parts)
+                cost += sum(cost_of(part) for part in manifest.plan().parts)
         assert spent(place) >= cost
         assert spent(place) == cost
         with Ledger.open(str(place), state=folder / "state") as ledger:
