@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from auditor.draws import draw_problems
 from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
@@ -88,8 +89,8 @@ def name_problems(fields: Mapping[str, object]) -> list[str]:
 
 
 _KNOWN: Final = {
-    "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
-    "key_salt", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+    "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
+    "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
 #: Of which only who has the key can compare more than the form.
 BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
@@ -98,6 +99,7 @@ BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 def content_findings(release: Release) -> Iterator[Found]:
     """All checks of the files' contents; none needs a secret."""
     yield holds("manifest", "manifest.json", _manifest_problems(release))
+    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))

@@ -27,6 +27,7 @@ from auditor.check.households import (
 )
 from auditor.check.marginals import check_marginals
 from auditor.check.update import check_update
+from auditor.draws import draw_problems
 from auditor.reading.cells import joined_groups
 from auditor.reading.counts import (
     Counts,
@@ -162,8 +163,9 @@ def examine(root: Path) -> Findings:
 
     The spine is a tree, and each area of it that has a name has one; counts are whole numbers from 0; every parent is
     the sum of its children in every cell; tables and microdata agree with the histograms; invariants, structural zeros,
-    bounds and joins are kept exactly. A version that was made with answers has the measurements of the one before and
-    those answers, states what they cost together, and keeps what it replaces.
+    bounds and joins are kept exactly; the manifest lists the draws for which the spec calls, and no others. A version
+    that was made with answers has the measurements of the one before and those answers, states what they cost together,
+    and keeps what it replaces.
 
     Raises:
         FormError: there is no finished release.
@@ -196,6 +198,10 @@ def examine(root: Path) -> Findings:
                 if where is not None or not spec.microdata:
                     check_household_table(files, run, table, levels, universes[""].counts, where, findings)
         check_shares(files, run, spec, levels, findings)
+        with findings.noting_errors():
+            drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
+            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels, run):
+                drawn.fail(sentence)
         check_update(files, run, levels, findings)
         _check_unknown(files, run, spec, findings)
         with understood("files"):
