@@ -56,8 +56,8 @@ def clip_problems(release: Release, own: Universe, universe: Universe) -> list[s
         cells = own.cells.cells_of(universe.cells)
     except (KeyError, ValueError) as error:
         raise FormError(f"{universe.name}: has attributes that the release itself has not ({error})") from None
-    *_, outside = impossible_sums(release.truth(own, leaves), release.truth(universe, leaves), cells, amount)
-    wrong = int(outside.sum())
+    *_, found, least, most = impossible_sums(release.truth(own, leaves), release.truth(universe, leaves), cells, amount)
+    wrong = int(((found < least) | (found > most)).sum())
     return (
         [f"{wrong} cells of {leaves.name} have a sum outside of the clip: records count more than it"] if wrong else []
     )
