@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.accounting import Use, best_guess
+from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
 from auditor.reading.cells import Query
 from auditor.reading.counts import sound_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, FormError, Found
-from auditor.release import Due, Release
+from auditor.release import Release
 from auditor.statements import decimal_of
 
 _PLANTED: Final = 400

@@ -77,9 +77,9 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
     """The measurements of a universe, top level first."""
     shares, folder = [share for _, share, _ in universe.levels], places.universe(universe.name)
     positive = {(level, query.name) for level, query in universe.counted.positive}
-    bits = _paid(spine, shares) if universe.bypass else [1 << n for n in range(len(spine))]
+    bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
     for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
-        taken, of_geounit = np.unique(np.broadcast_to(paid, len(level.codes)), return_inverse=True)
+        taken, of_geounit = np.unique(paid, return_inverse=True)
         given = [sum((s for n, s in enumerate(shares) if one >> n & 1), Fraction(0)) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]

@@ -81,6 +81,10 @@ class Universe:
         """Name and values of each attribute."""
         return self.cells.attributes
 
+    def kept(self, query: Query) -> frozenset[str]:
+        """The attributes that a query does not sum out."""
+        return frozenset(name for name, kept in zip(self.cells.names, query.kept, strict=True) if kept)
+
     @property
     def invariants(self) -> tuple[tuple[str, Query], ...]:
         """Level and query of all that is published exactly."""

@@ -90,20 +90,21 @@ class Release:
         return spine_fingerprint(self.spine)
 
     @cached_property
-    def due(self) -> tuple[Due, ...]:
-        """Every measurement that the spec calls for of all answers."""
-        return tuple(due for due in self._every_due if not due.where_positive)
-
-    @cached_property
-    def due_positive(self) -> tuple[Due, ...]:
-        """Those that it calls for where the released area above is positive."""
-        return tuple(due for due in self._every_due if due.where_positive)
-
-    @cached_property
-    def _every_due(self) -> tuple[Due, ...]:
+    def every_due(self) -> tuple[Due, ...]:
+        """Every measurement that the spec calls for."""
         return tuple(
             due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
         )
+
+    @property
+    def due(self) -> tuple[Due, ...]:
+        """Those of all answers."""
+        return tuple(due for due in self.every_due if not due.where_positive)
+
+    @property
+    def due_positive(self) -> tuple[Due, ...]:
+        """Those of answers where the released area above is positive."""
+        return tuple(due for due in self.every_due if due.where_positive)
 
     def measured(self, due: Due) -> Measured:
         """The file of a measurement."""

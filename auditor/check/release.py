@@ -7,7 +7,7 @@ readers. So a slip in one of them cannot hide itself here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from auditor.draws import draw_problems
 from auditor.reading.cells import Query, joined_groups
 from auditor.reading.counts import (
     Counts,
+    LevelFile,
     compare,
     due_answers,
     read_histogram,
@@ -31,8 +32,8 @@ from auditor.reading.counts import (
     read_positive,
     wrong_answers,
 )
-from auditor.reading.files import Files, Places, UniversePlaces, numbers_of
-from auditor.reading.findings import Check, Findings, FormError
+from auditor.reading.files import Files, Places, UniversePlaces
+from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import Amount, Bound, PublicSpec, PublicUniverse, read_json, read_public_spec, understood
 from auditor.reading.spine import Level, read_levels
 
@@ -48,66 +49,49 @@ def with_names(
 
 
 def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], findings: Findings) -> Level:
-    path = run.names(level.name)
-    name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]
+    columns = [f"name:{language}" if language else "name" for language in languages]
+    first = [""] * len(level.codes)
     with findings.noting_errors():
-        table, geounits = _one_row_each(files, path, level, columns, findings)
-        strange = findings.check(name, f"rows of no {level.name}")
-        strange.add(geounits < 0, lambda row: f"row {row + 1:,} is of no {level.name} of the spine")
-        named = findings.check(name, "names that are empty")
-        for column in columns:
-            texts = np.array([text or "" for text in table.column(column).to_pylist()], dtype=np.str_)
-            _check_texts(named, texts == "", column)
-        first = [""] * len(level.codes)
-        for geounit, text in zip(geounits.tolist(), table.column(columns[0]).to_pylist(), strict=True):
-            if geounit >= 0:
-                first[geounit] = text or ""
-        level = replace(level, names=tuple(first))
-    return level
+        file = LevelFile(files, run.names(level.name), level, findings, once=True)
+        named = findings.check(file.name, "names that are empty")
+        for rows, geounits in file.parts(columns):
+            texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
 
+            def sentence(at: tuple[int, int], row: int = file.first_row) -> str:
+                return f"row {row + at[1]:,} has no text in column {columns[at[0]]!r}"
 
-def _one_row_each(
-    files: Files, path: Path, level: Level, columns: list[str], findings: Findings
-) -> tuple[pa.Table, NDArray[np.int64]]:
-    """A file with a row for each geounit of a level, and the number of each row's; -1 where it is of none."""
-    table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
-    geounits = numbers_of(table, "geocode", level.codes, files.name(path))
-    times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
-    once = findings.check(files.name(path), f"{level.name}s that do not have one row")
-    once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
-    return table, geounits
-
-
-def _check_texts(check: Check, empty: NDArray[np.bool_], column: str) -> None:
-    check.add(empty, lambda row: f"row {row + 1:,} has no text in column {column!r}")
+            named.add(np.array(texts, dtype=np.str_) == "", sentence)
+            for geounit, text in zip(geounits.tolist(), texts[0], strict=True):
+                if geounit >= 0:
+                    first[geounit] = text
+    return replace(level, names=tuple(first))
 
 
 def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings) -> None:
     """Check the file of each share that the spec uses."""
     by_name = {level.name: level for level in levels}
     for share, (of_level, n_columns) in spec.shares.items():
-        files.seen.add(run.universe("").shares(share))
+        path = run.universe("").shares(share)
+        files.seen.add(path)
         if of_level in by_name:
             with findings.noting_errors():
-                _check(files, run, share, by_name[of_level], n_columns, findings)
+                _check_shares(LevelFile(files, path, by_name[of_level], findings, once=True), n_columns, findings)
 
 
-def _check(files: Files, run: Places, share: str, level: Level, n_columns: int, findings: Findings) -> None:
-    path = run.universe("").shares(share)
-    name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
-    table, _ = _one_row_each(files, path, level, columns, findings)
-    counted = findings.check(name, "numbers that are none, or negative")
-    for column in columns:
-        values = table.column(column)
-        if not pa.types.is_float64(values.type):
-            raise FormError(f"{name}: column {column!r} holds {values.type}; numbers are required")
-        numbers = values.fill_null(np.nan).to_numpy()
-        _check_numbers(counted, numbers)
+def _check_shares(file: LevelFile, n_columns: int, findings: Findings) -> None:
+    columns = [f"number_{number + 1}" for number in range(n_columns)]
+    counted = findings.check(file.name, "numbers that are none, or negative")
+    for rows, _ in file.parts(columns):
+        for column in columns:
+            values = rows.column(column)
+            if not pa.types.is_float64(values.type):
+                raise FormError(f"{file.name}: column {column!r} holds {values.type}; numbers are required")
+            numbers = values.fill_null(np.nan).to_numpy()
 
+            def sentence(row: int, first: int = file.first_row, numbers: NDArray[np.float64] = numbers) -> str:
+                return f"row {first + row:,} has {numbers[row]}; numbers from 0 are allowed"
 
-def _check_numbers(counted: Check, numbers: NDArray[np.float64]) -> None:
-    wrong = ~(np.isfinite(numbers) & (numbers >= 0))
-    counted.add(wrong, lambda row: f"row {row + 1:,} has {numbers[row]}; numbers from 0 are allowed")
+            counted.add(~(np.isfinite(numbers) & (numbers >= 0)), sentence)
 
 
 def check_positive(
@@ -212,28 +196,21 @@ def _run_at(root: Path) -> Places:
     return run
 
 
+@dataclass(frozen=True, eq=False)
 class _Universe:
-    """The checks of one universe. Only the checks that need an unreadable file are left out."""
+    """The checks of one universe. Only the checks that need an unreadable file are left out.
 
-    def __init__(
-        self,
-        files: Files,
-        folder: UniversePlaces,
-        spec: PublicSpec,
-        universe: PublicUniverse,
-        levels: tuple[Level, ...],
-        findings: Findings,
-    ) -> None:
-        self.files = files
-        self.folder = folder
-        self.spec = spec
-        self.universe = universe
-        self.levels = levels
-        self.findings = findings
-        #: Of the levels whose histogram can be read.
-        self.counts: dict[str, Counts] = {}
-        #: Columns of the microdata by which persons find their households.
-        self.key_columns = key_columns(universe.name, spec.joined)
+    Attributes:
+        counts: of the levels whose histogram can be read.
+    """
+
+    files: Files
+    folder: UniversePlaces
+    spec: PublicSpec
+    universe: PublicUniverse
+    levels: tuple[Level, ...]
+    findings: Findings
+    counts: dict[str, Counts] = field(default_factory=dict)
 
     def check(self) -> None:
         for level in self.levels:
@@ -256,6 +233,11 @@ class _Universe:
     def histogram(self, level: str) -> str:
         """The histogram of a level, as sentences name it."""
         return self.files.name(self.folder.histogram(level))
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the microdata by which persons find their households."""
+        return key_columns(self.universe.name, self.spec.joined)
 
     @property
     def records(self) -> RecordFile:
@@ -390,12 +372,7 @@ def _check_amount(
     own: _Universe, one: _Universe, amount: Amount, spec: PublicSpec, run: Places, findings: Findings
 ) -> None:
     universe, files = one.universe, own.files
-    try:
-        cells = own.universe.cells.cells_of(universe.cells)
-    except (KeyError, ValueError) as error:
-        raise FormError(
-            f"public/manifest.json: the attributes of {universe.name!r} are not the release's own: {error}"
-        ) from error
+    cells = own.universe.cells.cells_of(universe.cells)
     for level in own.levels:
         if level.name in own.counts and level.name in one.counts:
             check_clip(universe, level, own.counts[level.name], one.counts[level.name], cells, findings)

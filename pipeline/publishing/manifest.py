@@ -81,10 +81,6 @@ def _draws(job: Job, universe: Universe) -> Iterator[StatedDraw]:
             )
     for one in universe.selections:
         file, versions = job.run.name_of(folder.selected(one.name, one.level)), one.select.versions
-        choice, chosen = one.select, one.noise
-        for query, mechanism, scale in (
-            (choice.stream_name, "exponential", choice.epsilon),
-            (choice.measured_name, chosen.mechanism, chosen.scale),
-        ):
-            scales = (str(scale),)
-            yield stated(level=one.level, query=query, file=file, mechanism=mechanism, scales=scales, versions=versions)
+        of_it = partial(stated, level=one.level, file=file, versions=versions)
+        yield of_it(query=one.select.stream_name, mechanism="exponential", scales=(str(one.select.epsilon),))
+        yield of_it(query=one.select.measured_name, mechanism=one.noise.mechanism, scales=(str(one.noise.scale),))
