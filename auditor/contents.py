@@ -149,7 +149,7 @@ def _listing_problems(release: Release) -> list[str]:
     due = {due.path for due in release.every_due}
     for universe in release.form.universes:
         places, folder = release.places.universe(universe.name), release.folder(universe.name)
-        due |= {places.invariant(level, query.name) for level, query in universe.invariants}
+        due |= {places.answers("invariants", level, query.name) for level, query in universe.invariants}
         due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
         for kind in ("measurements", "positive", "invariants", "selected"):
             found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
@@ -177,7 +177,7 @@ def _header_problems(release: Release) -> list[str]:
             problems.append(str(error))
     for universe in release.form.universes:
         for level, query in universe.invariants:
-            path = release.places.universe(universe.name).invariant(level, query.name)
+            path = release.places.universe(universe.name).answers("invariants", level, query.name)
             required = {
                 "kind": "measurement", "level": level, "query": query.name, "size": query.size,
                 "mechanism": "exact", "scale": "0", "variance": 0.0,

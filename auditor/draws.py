@@ -76,7 +76,7 @@ class Due:
 def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) -> Iterator[Due]:
     """The measurements of a universe, top level first."""
     shares, folder = [share for _, share, _ in universe.levels], places.universe(universe.name)
-    positive = {(level, query.name) for level, query in universe.counted.positive}
+    positive = {(level, query.name) for level, query in universe.positive}
     bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
     for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
         taken, of_geounit = np.unique(paid, return_inverse=True)
@@ -87,7 +87,7 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
         for query, part in queries:
             costs = tuple(universe.rest * amount * part for amount in amounts)
             where_positive = (name, query.name) in positive
-            path = (folder.positive if where_positive else folder.measurement)(name, query.name)
+            path = folder.answers("positive" if where_positive else "measurements", name, query.name)
             yield Due(universe, level, query, path, tuple(map(universe.scale, costs)), costs, kind, where_positive)
 
 

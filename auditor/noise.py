@@ -328,7 +328,7 @@ def positive_findings(release: Release) -> Iterator[Found]:
 def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
     """geounit * size + answer, what was added, and what is wrong with which answers these are."""
     above = release.spine[release.form.levels.index(due.level.name) - 1]
-    files, findings, universe = Files(release.public), Findings(), due.universe.counted
+    files, findings, universe = Files(release.public), Findings(), due.universe
     path = release.places.universe(universe.name).histogram(above.name)
     released = read_histogram(files, path, above, universe.cells, universe.impossible, findings)
     expected = due_answers(released, due.query, due.level)

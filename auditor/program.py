@@ -130,7 +130,7 @@ def _truth_problems(release: Release) -> list[str]:
             if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
                 problems.append(f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves")
         for name, query in universe.invariants:
-            path = release.places.universe(universe.name).invariant(name, query.name)
+            path = release.places.universe(universe.name).answers("invariants", name, query.name)
             level = release.level(name)
             if path.is_file():
                 values = read_measured(path).values

@@ -55,7 +55,7 @@ class Release:
         at = (universe.name, level.name)
         if at not in self._truth:
             path = self.places.universe(universe.name, secret=True).histogram(level.name)
-            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe.counted)
+            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe)
         return self._truth[at]
 
     @cached_property

@@ -164,7 +164,7 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
     due: dict[tuple[str, str], list[Use]] = {("record", ""): [one.seen(universe.moved) for one in drawn]}
     stated: set[tuple[str, str]] = set()
     if universe.series is None:  # of attributes and places of histories nothing is stated
-        for name, _ in universe.attributes:
+        for name, _ in universe.cells.attributes:
             due["attribute", name] = [one.seen(2) for one in drawn if name in one.attributes]
         for number, level in enumerate(levels[:-1]):
             due["place", level] = [one.seen(2) for one in drawn if levels.index(one.level) > number]
@@ -204,15 +204,15 @@ def changes_alone(universe: Universe, about: str, of: str) -> bool:
     if about == "record" and lowest < len(levels) - 1:
         return True  # to another place of the same area
     # Cells between which a record moves unseen have one number: the same exact answers, and the rest of it the same.
-    seen = np.zeros(universe.n_cells, dtype=np.int64)
+    seen = np.zeros(universe.cells.size, dtype=np.int64)
     for _, query in universe.invariants:
         seen = np.unique(seen * query.size + query.of_cell, return_inverse=True)[1].reshape(-1)
     if about == "attribute":
-        names, sizes = zip(*((name, len(values)) for name, values in universe.attributes), strict=True)
+        names, sizes = zip(*((name, len(values)) for name, values in universe.cells.attributes), strict=True)
         number = names.index(of)
-        rest = np.arange(universe.n_cells).reshape(sizes).take([0], axis=number)
-        seen = seen * universe.n_cells + np.broadcast_to(rest, sizes).ravel()
-    _, many = np.unique(seen[~universe.counted.impossible], return_counts=True)
+        rest = np.arange(universe.cells.size).reshape(sizes).take([0], axis=number)
+        seen = seen * universe.cells.size + np.broadcast_to(rest, sizes).ravel()
+    _, many = np.unique(seen[~universe.impossible], return_counts=True)
     return bool((many > 1).any())
 
 

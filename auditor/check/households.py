@@ -167,7 +167,7 @@ def _read_members(
     without = findings.check(file.name, "persons without a household who live in one by the joins")
     outside = findings.check(file.name, "persons of a household who live in none by the joins")
     lives, must = _residents(persons.cells, limits)
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    parts = []
     for part, leaves in file.parts([*persons.cells.names, *persons.columns]):
         cells = cell_numbers(part, persons.cells, file, valued)
         numbers, whole = whole_numbers(part.column(column), column, file.name)
@@ -181,10 +181,8 @@ def _read_members(
         near.add(elsewhere, place.moved(homes))
         outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
         without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
-        here, many = np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True)
-        keys.append(here)
-        counts.append(many.astype(np.int64))
-    return Counts.summed(persons.cells.size, np.concatenate(keys), np.concatenate(counts))
+        parts.append(np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True))
+    return Counts.of_parts(persons.cells.size, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +297,7 @@ def _read(
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     many = findings.check(file.name, "numbers of persons that are more than there are")
     own = None if persons is None else persons.answers(table.persons)
-    keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    parts = []
     for part, geounits in file.parts(labels):
         columns = [read_counts(part.column(label), label, geounits, file, counted) for label in labels]
         counts = np.maximum(np.stack(columns, axis=1), 0)
@@ -314,6 +312,5 @@ def _read(
 
             many.add((geounits >= 0)[:, None] & (here > there), sentence)
         places = geounits[:, None] * len(labels) + np.arange(len(labels))
-        keys.append(places[geounits >= 0].ravel())
-        values.append(counts[geounits >= 0].ravel())
-    return Counts.summed(len(labels), np.concatenate(keys), np.concatenate(values))
+        parts.append((places[geounits >= 0].ravel(), counts[geounits >= 0].ravel()))
+    return Counts.of_parts(len(labels), parts)

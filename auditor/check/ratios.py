@@ -93,7 +93,7 @@ def table_columns(
         FormError: it is missing or damaged.
     """
     ends = INTERVAL if margins else ()
-    if is_long(files, path, answers):
+    if is_long(answers):
         long = read_long(files, path, level, answers, Findings(), margins=margins)
         numbers = map(answers.labels.index, labels)
         return [

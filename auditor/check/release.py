@@ -107,7 +107,7 @@ def check_positive(
         with findings.noting_errors():
             number = [level.name for level in levels].index(name)
             level, above = levels[number], counts.get(levels[number - 1].name)
-            path = folder.positive(name, query.name)
+            path = folder.answers("positive", name, query.name)
             files.seen.add(path)
             if above is None:
                 continue
@@ -284,13 +284,13 @@ class _Universe:
                     check_table(files, path, level, answers, required, findings, margins=margins, least=self._least)
                 if term is not None:
                     with findings.noting_errors():
-                        paths = self.folder.cumulative(table, level.name), path
+                        paths = self.folder.table(table, level.name, "cumulative"), path
                         check_cumulative(files, paths, level, answers, term, cells, findings, margins=margins)
 
     def _check_relations(self) -> None:
         """Check the histograms against exact answers and facilities."""
         for name, answers in self.universe.invariants:
-            self._against(check_invariant, self.folder.invariant(name, answers.name), name, answers)
+            self._against(check_invariant, self.folder.answers("invariants", name, answers.name), name, answers)
         for number, bound in enumerate(self.universe.bounds):
             self._against(check_bound, self.folder.constraint(number), bound.level, bound)
 

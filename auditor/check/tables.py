@@ -54,7 +54,7 @@ def check_table(
         FormError: the file is missing or damaged.
     """
     numbers = _Numbers(files.name(path), findings, least, margins=margins)
-    if not is_long(files, path, answers):
+    if not is_long(answers):
         file = LevelFile(files, path, level, findings, once=True)
         suffixes = ("", *INTERVAL) if margins else ("",)
         for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):

@@ -9,7 +9,7 @@ geounit are of all answers of the query.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,13 @@ class Counts:
         keys, counts = keys[order], counts[order]
         first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         return cls(width, keys[first], np.add.reduceat(counts, first))
+
+    @classmethod
+    def of_parts(cls, width: int, parts: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Counts:
+        """The same of keys and counts in several parts."""
+        empty = np.zeros(0, dtype=np.int64)
+        keys, counts = zip((empty, empty), *parts, strict=True)
+        return cls.summed(width, np.concatenate(keys), np.concatenate(counts).astype(np.int64))
 
     @property
     def geounits(self) -> NDArray[np.int64]:
@@ -279,14 +286,13 @@ def read_microdata(
     """
     file = LevelFile(files, path, level, findings, once=False, most=most)
     valued = findings.check(file.name, "rows with an unknown value")
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for part, geounits in file.parts([*cells.names, *others]):
-        numbers = cell_numbers(part, cells, file, valued)
-        usable = (geounits >= 0) & (numbers >= 0)
-        keys_here, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
-        keys.append(keys_here)
-        counts.append(persons.astype(np.int64))
-    return Counts.summed(cells.size, np.concatenate(keys), np.concatenate(counts))
+
+    def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        for part, geounits in file.parts([*cells.names, *others]):
+            numbers = cell_numbers(part, cells, file, valued)
+            yield np.unique((geounits * cells.size + numbers)[(geounits >= 0) & (numbers >= 0)], return_counts=True)
+
+    return Counts.of_parts(cells.size, parts())
 
 
 def compare(
@@ -339,9 +345,9 @@ ANSWERS, COUNT, ENDS = "answers", "count", ("moe90", "low90", "high90")
 ZEROS = -1
 
 
-def is_long(files: Files, path: Path, answers: Query) -> bool:
-    """Whether the file has this form; earlier versions wrote all tables with a column for each answer."""
-    return answers.size > MOST_WIDE and ANSWERS in files.columns(path)
+def is_long(answers: Query) -> bool:
+    """Whether a table of a query has this form."""
+    return answers.size > MOST_WIDE
 
 
 @dataclass(frozen=True, eq=False)
