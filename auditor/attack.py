@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.accounting import Use, best_guess
+from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
 from auditor.reading.cells import Query
 from auditor.reading.counts import sound_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, FormError, Found
-from auditor.release import Due, Release
+from auditor.release import Release
 from auditor.statements import decimal_of
 
 _PLANTED: Final = 400
@@ -123,7 +124,7 @@ Residuals = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
 def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals: Residuals) -> Reconstruction:
     """How many records of the lowest geounits are right."""
     leaves = release.spine[-1]
-    n, cells = len(leaves.codes), universe.n_cells
+    n, cells = len(leaves.codes), universe.cells.size
     truth = release.truth(universe, leaves).dense(np.arange(n))
     people = int(truth.sum())
     shares = truth.sum(axis=0) / max(people, 1)
@@ -131,7 +132,7 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     path = release.places.universe(universe.name).histogram(leaves.name)
     published = None
     if path.is_file():
-        found = sound_histogram(Files(release.public), path, leaves, universe.counted)
+        found = sound_histogram(Files(release.public), path, leaves, universe)
         published = _right(found.dense(np.arange(n)), truth)
     here = [due for due in dues if due.level is leaves and len(due.scales) == 1]
     if not here or cells > _MOST_CELLS:
@@ -196,7 +197,7 @@ def membership(
         real = int(counts.geounits[at]), int(counts.columns[at])
         other = real
         while other == real:
-            other = int(rng.integers(len(leaves.codes))), int(rng.integers(universe.n_cells))
+            other = int(rng.integers(len(leaves.codes))), int(rng.integers(universe.cells.size))
         told_by = {due.name: _told_by(release, due, real, other) for due in dues}
         ratio = sum(_ratio(due, residuals, told_by[due.name]) for due in dues)
         one = 1.0 if ratio > 0 else 0.5 if ratio == 0 else 0.0

@@ -7,13 +7,10 @@ is the sum of its universe's true counts, those of attributes follow from these,
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.cliques import CliqueChoice, Pair
-from auditor.keys import KeyedStream, commitment, keyed_hash
+from auditor.keys import KeyedStream, keyed_hash
 from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.findings import FormError, Found, holds
 from auditor.sampler import TooWideError, chosen, drawn
@@ -205,55 +202,3 @@ def score(choice: CliqueChoice, pair: Pair, table: Sequence[int], ones: Sequence
     expected = ((2 * x * y + total) // (2 * total) for x in first for y in second)
     away = sum(abs(n - e) for n, e in zip(table, expected, strict=True))
     return choice.weights.get(pair, 1) * (away - math.floor(choice.penalty * len(table)))
-
-
-def clique_charges(release: Release, secret: bytes, read: tuple[str, Sequence[Mapping[str, Any]]]) -> Iterator[Found]:
-    """Whether the choice was charged, in this ledger and before anything was measured."""
-    choice = release.form.universes[0].cliques
-    if choice is None:
-        return
-    try:
-        records = fingerprint_of(secret, read_tables(release, choice))
-    except FormError as error:
-        yield holds("ledger", "choice of cliques", [str(error)])
-        return
-    content = [
-        "spinewise run 1", "spinewise keys 1", commitment(secret), records, release.spine_fingerprint,
-        choice.fingerprint(),
-    ]  # fmt: skip
-    run = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    yield holds("ledger", "choice of cliques", _charge_problems(release, choice, run, read))
-
-
-def _charge_problems(
-    release: Release, choice: CliqueChoice, run: str, read: tuple[str, Sequence[Mapping[str, Any]]]
-) -> list[str]:
-    ledger, events = read
-    own = [event for event in events if event["run"] == run]
-    charges = [event for event in own if event["kind"] == "charge"]
-    found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
-    due = Counter(
-        (one.level, one.query + _ending(choice, one.weight), one.mechanism, one.scale) for one in choice.drawn()
-    )
-    problems = [f"{query} at {level} was not charged" for level, query, *_ in due - found]
-    problems += [f"{query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
-    if charges and not any(event["kind"] == "commit" for event in own):
-        problems.append("the charge was never committed, and yet there is a release")
-    if charges and choice.stated.get("ledger") != ledger:
-        problems.append("the release states another ledger")
-    last = max((event["number"] for event in charges), default=0)
-    if charges and (choice.stated.get("number"), choice.stated.get("hash")) != (last, events[last - 1]["hash"]):
-        problems.append("the release states another event of the ledger")
-    if charges:
-        charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()
-        files = [due.path for due in release.due if due.path.is_file()]
-        if any(path.stat().st_mtime < charged for path in files):
-            problems.append("a measurement is older than the charge of the choice that it follows from")
-    return problems
-
-
-def _ending(choice: CliqueChoice, weight: int) -> str:
-    """What the query of a charge ends with: how far losses move, and how many records a person has."""
-    losses = weight * choice.moved
-    together = "" if choice.records == 1 else f" ({choice.records} records a person)"
-    return (f" (losses by up to {losses})" if losses > 1 else "") + together

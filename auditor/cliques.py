@@ -28,11 +28,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Drawn:
-    """A noisy table, or a choice, that was drawn before the release was measured.
+    """A stream of noise, or of choices, as accounts see it.
 
     Attributes:
         attributes: that it depends on.
-        weight: of a choice, how far a number that moves by one moves a loss; 0 of noise.
+        weight: of a choice whose losses are weighted, how far a number that moves by one moves one; else 0.
     """
 
     level: str
@@ -40,7 +40,7 @@ class Drawn:
     attributes: frozenset[str]
     mechanism: str
     scale: Fraction
-    weight: int
+    weight: int = 0
 
     def seen(self, moved: int) -> tuple[str, Fraction, int]:
         """Mechanism, scale and how many numbers move by one, in an account of a change that moves so many."""
@@ -201,7 +201,7 @@ class CliqueChoice:
     def drawn(self) -> list[Drawn]:
         """All that was drawn."""
         mechanism, scale = self.of_attributes
-        ones = [Drawn(self.top, f"attribute {name}", frozenset({name}), mechanism, scale, 0) for name in self.names]
+        ones = [Drawn(self.top, f"attribute {name}", frozenset({name}), mechanism, scale) for name in self.names]
         seen = frozenset(self.names[a] for pair in self.possible for a in pair)
         rounds = self.rounds
         return ones + [

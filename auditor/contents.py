@@ -10,13 +10,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from importlib import metadata
 from typing import Any, Final
 
 import numpy as np
 
-from auditor.files import exact_variance, header_of, hidden_bytes, read_measured
+from auditor.draws import Due, draw_problems
+from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
@@ -88,8 +88,8 @@ def name_problems(fields: Mapping[str, object]) -> list[str]:
 
 
 _KNOWN: Final = {
-    "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
-    "key_salt", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
+    "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
+    "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
 #: Of which only who has the key can compare more than the form.
 BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
@@ -98,6 +98,7 @@ BOUND_TO_KEY: Final = ("key_salt", "key_commitment", "input_fingerprints")
 def content_findings(release: Release) -> Iterator[Found]:
     """All checks of the files' contents; none needs a secret."""
     yield holds("manifest", "manifest.json", _manifest_problems(release))
+    yield holds("draws", "manifest.json", draw_problems(release.manifest, release.spine, release.places))
     yield holds("files", "public/", _listing_problems(release))
     yield holds("metadata", "Parquet files", _hidden(release), well="nothing but rows and headers")
     yield holds("headers", "measurements, invariants, spine", _header_problems(release))
@@ -145,10 +146,10 @@ def _listing_problems(release: Release) -> list[str]:
     for name in sorted(present.keys() & listed.keys()):
         if listed[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
-    due = {due.path for due in (*release.due, *release.due_positive)}
+    due = {due.path for due in release.every_due}
     for universe in release.form.universes:
         places, folder = release.places.universe(universe.name), release.folder(universe.name)
-        due |= {places.invariant(level, query.name) for level, query in universe.invariants}
+        due |= {places.answers("invariants", level, query.name) for level, query in universe.invariants}
         due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
         for kind in ("measurements", "positive", "invariants", "selected"):
             found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
@@ -169,36 +170,14 @@ def _header_problems(release: Release) -> list[str]:
     problems = []
     if header_of(release.public / "spine.parquet") != {"kind": "spine"}:
         problems.append("the spine's header holds more than its kind")
-    for due in release.due:
+    for due in release.every_due:
         try:
-            measured = read_measured(due.path)
+            problems += [f"{due.name}: {problem}" for problem in _due_problems(due)]
         except FormError as error:
             problems.append(str(error))
-            continue
-        header, mechanism = dict(measured.header), due.universe.mechanism
-        part = float(due.universe.counts)
-        problems += [f"{due.name}: {problem}" for problem in _variance_problems(header, mechanism, part)]
-        required = {
-            "kind": "measurement", "level": due.level.name, "query": due.query.name, "size": due.query.size,
-            "mechanism": "mixed" if due.universe.row else mechanism, "scale": str(due.scales[0]),
-            **({"row": list(due.universe.row)} if due.universe.row else {}),
-        }  # fmt: skip
-        others = {Fraction(scale) for scale, _ in header.pop("others", ())}
-        if others != set(due.scales[1:]):
-            problems.append(f"{due.name}: states the further scales {sorted(map(str, others))}")
-        stated = header.pop("variance")
-        if header != required:
-            wrong = sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k))
-            problems.append(f"{due.name}: its header states {', '.join(wrong)} as the spec does not")
-        kinds = due.kind[due.kind >= 0]
-        right = part * np.array([exact_variance(mechanism, scale) for scale in due.scales])[kinds]
-        if len(right) != len(measured.variances) or not np.allclose(measured.variances, right, rtol=1e-10, atol=0):
-            problems.append(f"{due.name}: its geounits do not have the variance of its noise")
-        elif len(due.scales) == 1 and set(measured.variances.tolist()) - {stated}:
-            problems.append(f"{due.name}: its rows and its header have different variances")
     for universe in release.form.universes:
         for level, query in universe.invariants:
-            path = release.places.universe(universe.name).invariant(level, query.name)
+            path = release.places.universe(universe.name).answers("invariants", level, query.name)
             required = {
                 "kind": "measurement", "level": level, "query": query.name, "size": query.size,
                 "mechanism": "exact", "scale": "0", "variance": 0.0,
@@ -208,11 +187,31 @@ def _header_problems(release: Release) -> list[str]:
     return problems
 
 
-def _variance_problems(header: dict[str, Any], mechanism: str, part: float) -> Iterator[str]:
-    """Variances that are not `part` of that of what is drawn."""
-    for scale, variance in ((header["scale"], header["variance"]), *header.get("others", ())):
-        if not np.isclose(float(variance), part * exact_variance(mechanism, Fraction(scale)), rtol=1e-10, atol=0):
+def _due_problems(due: Due) -> Iterator[str]:
+    """What is wrong with the header and the variances of a measurement; FormError where these cannot be read."""
+    header, variances = header_and_variances(due.path)
+    mechanism, row, part = due.universe.mechanism, due.universe.row, float(due.universe.counts)
+    exact = {str(scale): part * exact_variance(mechanism, scale) for scale in due.scales}
+    stated = header.pop("variance", None)
+    own = [[header.get("scale"), stated], *header.pop("others", ())]
+    required = {
+        "kind": "positive" if due.where_positive else "measurement", "level": due.level.name, "query": due.query.name,
+        "size": due.query.size, "mechanism": "mixed" if row else mechanism, "scale": str(due.scales[0]),
+        **({"row": list(row)} if row else {}),
+    }  # fmt: skip
+    if wrong := sorted(k for k in header.keys() | required.keys() if header.get(k) != required.get(k)):
+        yield f"its header states {', '.join(wrong)} as the spec does not"
+    if {scale for scale, _ in own} != exact.keys():
+        yield f"states the scales {[scale for scale, _ in own]}"
+    for scale, variance in own:
+        if not np.isclose(float(variance), exact.get(scale, np.nan), rtol=1e-10, atol=0):
             yield f"its header states the variance {variance} for the scale {scale}"
+    kinds = np.zeros(len(variances), dtype=np.int64) if due.where_positive else due.kind[due.kind >= 0]
+    right = np.array(list(exact.values()))
+    if len(kinds) != len(variances) or not np.allclose(variances, right[kinds], rtol=1e-10, atol=0):
+        yield "its geounits do not have the variance of its noise"
+    elif len(exact) == 1 and set(variances.tolist()) - {stated}:
+        yield "its rows and its header have different variances"
 
 
 def _note_problems(release: Release) -> list[str]:

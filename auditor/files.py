@@ -45,12 +45,13 @@ def header_of(path: Path) -> dict[str, Any]:
     return _table(path)[1]
 
 
-def header_and_column(path: Path, name: str) -> tuple[dict[str, Any], list[Any]]:
-    """The header of a file, and one of its columns."""
+def header_and_variances(path: Path) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """The header of a file, and the variance of each row; FormError where it has none."""
     table, header = _table(path)
-    if name not in table.column_names:
-        raise FormError(f"{path}: has no column {name!r}")
-    return header, table.column(name).to_pylist()
+    try:
+        return header, table.column("variance").to_numpy().astype(np.float64)
+    except (KeyError, ValueError, TypeError) as error:
+        raise FormError(f"{path}: has no variances ({error!r})") from None
 
 
 def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], dict[str, Any]]:

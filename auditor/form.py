@@ -17,7 +17,7 @@ from typing import Any
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
 from auditor.reading.findings import FormError
-from auditor.reading.spec import MOVED, Amount, PublicUniverse, public_spec, understood
+from auditor.reading.spec import MOVED, PublicUniverse, public_spec, understood
 from auditor.series import Series, read_series
 
 
@@ -35,12 +35,11 @@ class Choice:
     cost: Fraction
 
 
-@dataclass(frozen=True, eq=False)
-class Universe:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Universe(PublicUniverse):
     """What is measured of one kind of records.
 
     Attributes:
-        counted: its cells, invariants and amount.
         budget: rho or epsilon; `rest` is what private choices leave of it.
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
@@ -51,7 +50,6 @@ class Universe:
         cliques: the private choice of what is measured, which the budget has the cost of, too.
     """
 
-    counted: PublicUniverse
     zcdp: bool
     budget: Fraction
     delta: Fraction
@@ -66,30 +64,9 @@ class Universe:
     series: Series | None = None
     cliques: CliqueChoice | None = None
 
-    @property
-    def name(self) -> str:
-        """The companion's name; empty for the release's own universe."""
-        return self.counted.name
-
-    @property
-    def cells(self) -> Cells:
-        """The cells of the histogram."""
-        return self.counted.cells
-
-    @property
-    def attributes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Name and values of each attribute."""
-        return self.cells.attributes
-
-    @property
-    def invariants(self) -> tuple[tuple[str, Query], ...]:
-        """Level and query of all that is published exactly."""
-        return self.counted.invariants
-
-    @property
-    def amount(self) -> Amount | None:
-        """What each record counts; None where it counts one."""
-        return self.counted.amount
+    def kept(self, query: Query) -> frozenset[str]:
+        """The attributes that a query does not sum out."""
+        return frozenset(name for name, kept in zip(self.cells.names, query.kept, strict=True) if kept)
 
     @cached_property
     def reach(self) -> int:
@@ -126,11 +103,6 @@ class Universe:
         return _of_one(self.budget, self.together, zcdp=self.zcdp)
 
     @property
-    def n_cells(self) -> int:
-        """Number of cells of the histogram."""
-        return self.cells.size
-
-    @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
         own = self.budget if self.cliques is None else self.budget - self.cliques.cost
@@ -153,7 +125,7 @@ class Universe:
             for level, share, queries in self.levels
         ]
         framework = "zcdp" if self.zcdp else "pure"
-        attributes = [[name, *values] for name, values in self.attributes]
+        attributes = [[name, *values] for name, values in self.cells.attributes]
         content: list[Any] = [
             "universe", 1, self.name, framework, str(self.budget), self.neighbours, attributes, levels,
         ]  # fmt: skip
@@ -258,7 +230,7 @@ def _universe(
         together = 1
     of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
-        counted=counted,
+        **vars(counted),
         clipped=_clipped(sections),
         chosen=_chosen(sections),
         together=together,

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from auditor.accounting import epsilon_of, rho_of
-from auditor.clique_redraw import clique_charges
+from auditor.clique_redraw import fingerprint_of, read_tables
+from auditor.cliques import CliqueChoice
 from auditor.form import Universe
 from auditor.keys import commitment
+from auditor.noise import context_of
 from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
-from auditor.statements import uses_of
+from auditor.statements import measured_of
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
 _BYPASSED = " (bypass)"
@@ -183,12 +185,9 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
 
 
-def run_of(release: Release, secret: bytes, universe: Universe) -> str:
-    """By what the ledger knows the run of a universe."""
-    from auditor.noise import context_of
-
-    records, spine, privacy = context_of(release, secret, universe)
-    content = ["spinewise run 1", "spinewise keys 1", commitment(secret), records, spine, privacy]
+def run_of(secret: bytes, context: Sequence[str]) -> str:
+    """By what the ledger knows the run whose streams are bound to a context."""
+    content = ["spinewise run 1", "spinewise keys 1", commitment(secret), *context]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -212,7 +211,8 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     yield holds("ledger", "receipt known", unknown_receipts(release.manifest.get("receipts", ()), read))
     if named and secret is not None:
         yield holds("ledger", "charges", _charge_problems(release, secret, read[1]))
-        yield from clique_charges(release, secret, read)
+        if (choice := release.form.universes[0].cliques) is not None:
+            yield holds("ledger", "choice of cliques", _clique_problems(release, secret, choice, read))
 
 
 def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]:
@@ -283,29 +283,76 @@ def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[st
     )
 
 
+#: Level, query, mechanism and scale of a charge.
+_Charge = tuple[str, str, str, Fraction]
+
+
+def _charged(
+    own: Sequence[Mapping[str, Any]], due: Iterable[_Charge], paths: Iterable[Path]
+) -> tuple[list[Mapping[str, Any]], list[str]]:
+    """The charges of a run among its events, and what is wrong with them: others than are due, none kept, or too late.
+
+    Copying a release makes the files younger, never older.
+    """
+    charges = [event for event in own if event["kind"] == "charge"]
+    found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
+    right = Counter(due)
+    problems = [f"{query} at {level} was not charged" for level, query, *_ in right - found]
+    problems += [f"{query} at {level} was charged and not drawn so" for level, query, *_ in found - right]
+    if charges and not any(event["kind"] == "commit" for event in own):
+        problems.append("the charge was never committed, and yet there is a release")
+    times = [path.stat().st_mtime for path in paths if path.is_file()]
+    if charges and times:
+        charged, drawn = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp(), min(times)
+        if drawn < charged:  # events have whole seconds, cut off
+            problems.append(f"was drawn {charged - drawn:.0f} s before it was charged")
+    return charges, problems
+
+
 def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[str, Any]]) -> list[str]:
     problems = []
     for universe in release.form.universes:
         name = universe.name or "the release"
-        run = run_of(release, secret, universe)
+        run = run_of(secret, context_of(release, secret, universe))
         own = [event for event in events if event[_RUN] == run]
-        charges = [event for event in own if event["kind"] == "charge"]
-        found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
-        furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
-        together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
+        together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
+        together += _several(universe.together)
         together += "" if universe.series is None else universe.series.suffix
-        opens = universe.series is None or universe.series.opens
-        due = Counter(
-            (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
-            for _, _, level, query, use in (uses_of(universe) if opens else ())
-        )
-        problems += [f"{name}: {problem}" for problem in _place_problems(universe, own)]
-        problems += [f"{name}: {query} at {level} was not charged" for level, query, *_ in due - found]
-        problems += [f"{name}: {query} at {level} was charged and not drawn so" for level, query, *_ in found - due]
-        if charges and not any(event["kind"] == "commit" for event in own):
-            problems.append(f"{name}: the charge was never committed, and yet there is a release")
-        problems += [f"{name}: {problem}" for problem in _late(release, universe, charges)]
+        due = [
+            (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
+             one.mechanism, one.scale)
+            for one in (measured_of(universe) if universe.series is None or universe.series.opens else ())
+        ]  # fmt: skip
+        paths = (one.path for one in release.every_due if one.universe is universe)
+        wrong = [*_place_problems(universe, own), *_charged(own, due, paths)[1]]
+        problems += [f"{name}: {problem}" for problem in wrong]
+    return problems
+
+
+def _several(records: int) -> str:
+    return "" if records == 1 else f" ({records} records a person)"
+
+
+def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read: Read) -> list[str]:
+    """Whether the choice of cliques was charged, in this ledger and before anything was measured."""
+    try:
+        records = fingerprint_of(secret, read_tables(release, choice))
+    except FormError as error:
+        return [str(error)]
+    run = run_of(secret, (records, release.spine_fingerprint, choice.fingerprint()))
+    due = []
+    for one in choice.drawn():
+        losses = f" (losses by up to {one.weight * choice.moved})" if one.weight * choice.moved > 1 else ""
+        due.append((one.level, one.query + losses + _several(choice.records), one.mechanism, one.scale))
+    ledger, events = read
+    own = [event for event in events if event[_RUN] == run]
+    charges, problems = _charged(own, due, (one.path for one in release.due))
+    if charges and choice.stated.get("ledger") != ledger:
+        problems.append("the release states another ledger")
+    last = max((event["number"] for event in charges), default=0)
+    if charges and (choice.stated.get("number"), choice.stated.get("hash")) != (last, events[last - 1]["hash"]):
+        problems.append("the release states another event of the ledger")
     return problems
 
 
@@ -316,15 +363,3 @@ def _place_problems(universe: Universe, own: Sequence[Mapping[str, Any]]) -> lis
     stated = {"series": series.name, "period": series.periods[series.number], "predecessor": series.predecessor}
     drawn = [(event["count"], json.loads(event["details"])) for event in own if event["kind"] == "period"]
     return [] if drawn == [(series.number, stated)] else ["was not let through as the period of the series that it is"]
-
-
-def _late(release: Release, universe: Universe, charges: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Whether a measurement is older than its charge; copying a release makes its files younger, never older."""
-    every = (*release.due, *release.due_positive)
-    paths = [due.path for due in every if due.universe is universe and due.path.is_file()]
-    if not charges or not paths:
-        return []
-    charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()
-    drawn = min(path.stat().st_mtime for path in paths)
-    # Events have whole seconds, cut off.
-    return [f"was drawn {charged - drawn:.0f} s before it was charged"] if drawn < charged else []

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.files import exact_variance, header_and_column, read_selected
+from auditor.draws import Due
+from auditor.files import read_selected
 from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream
 from auditor.reading.counts import due_answers, read_histogram, read_positive, wrong_answers
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Findings, FormError, Found, holds
-from auditor.release import Due, Release
+from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
 #: Of all measurements together, redrawn with the key.
@@ -40,24 +42,85 @@ def context_of(release: Release, secret: bytes, universe: Universe) -> tuple[str
     return release.fingerprints(secret)[universe.name], release.spine_fingerprint, universe.fingerprint()
 
 
+@dataclass(frozen=True, eq=False)
+class Added:
+    """What was added to true answers, `(n,)`: its place in the stream, the number, and the kind of its geounit."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The noise of one stream.
+
+    Attributes:
+        name: as sentences have it.
+        universe, level, query: whose stream.
+        scales: of each kind of geounit.
+        read: what was added; FormError where files do not hold it.
+    """
+
+    name: str
+    universe: Universe
+    level: str
+    query: str
+    scales: tuple[Fraction, ...]
+    read: Callable[[], Added]
+
+
+def noises(release: Release) -> Iterator[Noise]:
+    """The noise on all that was measured, and on what private choices chose."""
+    for due in release.every_due:
+        read = partial(_positive if due.where_positive else _measured, release, due)
+        yield Noise(due.name, due.universe, due.level.name, due.query.name, due.scales, read)
+    for universe in release.form.universes:
+        for choice in universe.choices:
+            read = partial(_on_choice, release, universe, choice)
+            query, name = f"selected {choice.name}", f"{choice.level}, {choice.name}"
+            yield Noise(name, universe, choice.level, query, (choice.scale,), read)
+
+
+def _measured(release: Release, due: Due) -> Added:
+    residuals, rows = release.residuals(due)
+    places = rows[:, None] * due.query.size + np.arange(due.query.size)
+    return Added(places.ravel(), residuals.ravel(), np.repeat(due.kind[rows], due.query.size))
+
+
+def _positive(release: Release, due: Due) -> Added:
+    keys, values, _ = _drawn(release, due)
+    return Added(keys, values, np.zeros_like(keys))
+
+
+def _on_choice(release: Release, universe: Universe, choice: Choice) -> Added:
+    added = _selected(release, universe, choice).residuals
+    size, empty = choice.versions[-1].size, np.zeros(0, dtype=np.int64)
+    places = np.concatenate([empty, *(row * size + np.arange(len(one)) for row, one in enumerate(added))])
+    return Added(places, np.concatenate([empty, *added]), np.zeros_like(places))
+
+
 def redrawn(release: Release, secret: bytes) -> Iterator[Found]:
-    """Redraw a sample of every measurement's noise, and the largest of it; and every private choice.
+    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice.
 
     Which are redrawn is drawn from the operating system's entropy, so that no run can prepare for it.
     """
-    each = max(16, _REDRAWN // max(1, len(release.due)))
+    every = list(noises(release))
+    each = max(16, _REDRAWN // max(1, len(every)))
     problems, count, wide = [], 0, 0
-    for due in release.due:
+    for one in every:
         try:
-            residuals, rows = release.residuals(due)
-            wrong, tried = _wrong(release, secret, due, residuals, rows, each)
+            added = one.read()
         except FormError as error:
             problems.append(str(error))
             continue
+        wrong, tried = _wrong(
+            KeyedStream(secret, context_of(release, secret, one.universe), one.level, one.query), one, added, each
+        )
         count += tried
-        wide += tried if all(is_wide(due.universe.mechanism, scale) for scale in due.scales) else 0
+        wide += tried if all(is_wide(one.universe.mechanism, scale) for scale in one.scales) else 0
         if wrong:
-            problems.append(f"{due.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
+            problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
     within = f", {wide:,} of them to within one" if wide else ""
     yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same{within}")
     for universe in release.form.universes:
@@ -65,43 +128,33 @@ def redrawn(release: Release, secret: bytes) -> Iterator[Found]:
             yield _choices(release, secret, universe, choice)
 
 
-def _wrong(
-    release: Release, secret: bytes, due: Due, residuals: NDArray[np.int64], rows: NDArray[np.int64], each: int
-) -> tuple[int, int]:
-    """How many of a sample of the residuals are not the noise of their place, and how many were tried."""
-    flat = residuals.ravel()
-    picked = set(np.argsort(-np.abs(flat))[:_EXTREMES].tolist())
-    picked |= set(range(flat.size)) if flat.size <= each else {secrets.randbelow(flat.size) for _ in range(each)}
-    stream = KeyedStream(secret, context_of(release, secret, due.universe), due.level.name, due.query.name)
-    size, wrong = due.query.size, 0
-    for place in sorted(picked):
-        row, answer = divmod(place, size)
-        geounit = int(rows[row])
-        scale = due.scales[due.kind[geounit]]
-        words = stream.words(geounit * size + answer)
-        wrong += not fits(due.universe.mechanism, scale, int(flat[place]), words)
+def _wrong(stream: KeyedStream, noise: Noise, added: Added, each: int) -> tuple[int, int]:
+    """How many of a sample of what was added are not the noise of their place, and how many were tried."""
+    n = added.values.size
+    picked = set(np.argsort(-np.abs(added.values))[:_EXTREMES].tolist())
+    picked |= set(range(n)) if n <= each else {secrets.randbelow(n) for _ in range(each)}
+    wrong = sum(
+        not fits(
+            noise.universe.mechanism,
+            noise.scales[added.kinds[at]],
+            int(added.values[at]),
+            stream.words(int(added.places[at])),
+        )
+        for at in sorted(picked)
+    )
     return wrong, len(picked)
 
 
 def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice) -> Found:
-    """Every choice of a selection drawn again, and a sample of the noise on what was chosen."""
-    found = _selected(release, universe, choice)
-    codes, size, n = release.level(choice.level).texts, choice.versions[-1].size, len(found.numbers)
-    context = context_of(release, secret, universe)
-    choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
-    noising = KeyedStream(secret, context, choice.level, f"selected {choice.name}")
-    chance = min(1.0, _REDRAWN / max(1, n * size))
-    problems, tried = [], 0
-    for row, (number, added) in enumerate(zip(found.numbers, found.residuals, strict=True)):
-        if chosen(choice.epsilon, losses(choice, int(found.people[row])), choosing.words(row)) != number:
-            problems.append(f"{codes[row]} has a version that its key and population do not choose")
-            continue
-        for answer, value in enumerate(added.tolist()):
-            if secrets.randbelow(10**6) < chance * 10**6:
-                tried += 1
-                if not fits(universe.mechanism, choice.scale, value, noising.words(row * size + answer)):
-                    problems.append(f"{codes[row]}: what was added to answer {answer} is not its noise")
-    return holds("choices redrawn", choice.name, problems, well=f"{n:,} choices and {tried:,} numbers drawn again")
+    """Every choice of a selection drawn again."""
+    found, codes = _selected(release, universe, choice), release.level(choice.level).texts
+    choosing = KeyedStream(secret, context_of(release, secret, universe), choice.level, f"select {choice.name}")
+    problems = [
+        f"{codes[row]} has a version that its key and population do not choose"
+        for row, number in enumerate(found.numbers)
+        if chosen(choice.epsilon, losses(choice, int(found.people[row])), choosing.words(row)) != number
+    ]
+    return holds("choices redrawn", choice.name, problems, well=f"{len(found.numbers):,} choices drawn again")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,11 +194,6 @@ def _selected(release: Release, universe: Universe, choice: Choice) -> _Selected
         for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
     ]
     return _Selected(numbers, residuals, people)
-
-
-def selected_residuals(release: Release, universe: Universe, choice: Choice) -> NDArray[np.int64]:
-    """What was added to the true answers of the versions that were chosen, `(m,)`."""
-    return np.concatenate([*_selected(release, universe, choice).residuals, np.zeros(0, dtype=np.int64)])
 
 
 def choice_findings(release: Release) -> Iterator[Found]:
@@ -264,43 +312,23 @@ def far(seen: float, mean: float, n: int) -> float:
     return math.exp(-n * divergence)
 
 
-#: Numbers of one file that are drawn again.
-_REDRAWN_POSITIVE = 500
-
-
-def positive_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
-    """Whether the answers are those that the published histograms give and, with the key, their noise its own."""
+def positive_findings(release: Release) -> Iterator[Found]:
+    """Whether the answers that were drawn are those that the published histograms give."""
     if not release.due_positive:
         return
-    places, noise, count = list[str](), list[str](), 0
+    places = list[str]()
     for due in release.due_positive:
         try:
-            keys, residuals, wrong = _drawn(release, due)
+            places += [f"{due.name}: {sentence}" for sentence in _drawn(release, due)[2]]
         except FormError as error:
             places.append(f"{due.name}: {error}")
-            continue
-        places += [f"{due.name}: {sentence}" for sentence in (*wrong, *_header_problems(due))]
-        if secret is not None:
-            several, tried = _redrawn_positive(release, secret, due, keys, residuals)
-            count += tried
-            if several:
-                noise.append(
-                    f"{due.name}: {several} of {tried} numbers are not what the key, these records and spec give"
-                )
     yield holds("answers drawn", "where the area above is positive in the release", places)
-    if secret is not None:
-        yield holds("noise redrawn", "where the area above is positive", noise, well=f"{count:,} numbers drawn again")
-
-
-def positive_residuals(release: Release, due: Due) -> NDArray[np.int64]:
-    """What was added to the true answers, `(m,)`; FormError where the file does not hold them."""
-    return _drawn(release, due)[1]
 
 
 def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
     """geounit * size + answer, what was added, and what is wrong with which answers these are."""
     above = release.spine[release.form.levels.index(due.level.name) - 1]
-    files, findings, universe = Files(release.public), Findings(), due.universe.counted
+    files, findings, universe = Files(release.public), Findings(), due.universe
     path = release.places.universe(universe.name).histogram(above.name)
     released = read_histogram(files, path, above, universe.cells, universe.impossible, findings)
     expected = due_answers(released, due.query, due.level)
@@ -308,35 +336,3 @@ def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.in
     keys, values = read_positive(files, due.path, due.level, due.query, most, findings)
     truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
     return keys, values - truth, [*findings.problems, *wrong_answers(keys, expected, due.query, due.level)]
-
-
-def _redrawn_positive(
-    release: Release, secret: bytes, due: Due, keys: NDArray[np.int64], residuals: NDArray[np.int64]
-) -> tuple[int, int]:
-    """How many of a sample of the residuals are not the noise of their place, and how many were tried."""
-    picked = set(np.argsort(-np.abs(residuals))[:_EXTREMES].tolist())
-    few = residuals.size <= _REDRAWN_POSITIVE
-    picked |= (
-        set(range(residuals.size)) if few else {secrets.randbelow(residuals.size) for _ in range(_REDRAWN_POSITIVE)}
-    )
-    context = context_of(release, secret, due.universe)
-    stream = KeyedStream(secret, context, due.level.name, due.query.name)
-    wrong = sum(
-        not fits(due.universe.mechanism, due.scales[0], int(residuals[at]), stream.words(int(keys[at])))
-        for at in sorted(picked)
-    )
-    return wrong, len(picked)
-
-
-def _header_problems(due: Due) -> Iterator[str]:
-    header, variances = header_and_column(due.path, "variance")
-    stated = header.pop("variance", None)
-    required = {
-        "kind": "positive", "level": due.level.name, "query": due.query.name, "size": due.query.size,
-        "mechanism": due.universe.mechanism, "scale": str(due.scales[0]),
-    }  # fmt: skip
-    if header != required:
-        yield "its header is not what the spec gives"
-    exact = exact_variance(due.universe.mechanism, due.scales[0])
-    if not isinstance(stated, float) or not np.isclose(stated, exact, rtol=1e-10, atol=0) or set(variances) - {stated}:
-        yield "its rows or its header do not have the variance of its noise"

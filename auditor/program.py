@@ -19,17 +19,9 @@ from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
 from auditor.contents import content_findings, unknown_fields
 from auditor.files import read_measured
-from auditor.form import Universe
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
-from auditor.noise import (
-    choice_findings,
-    exceedances,
-    positive_findings,
-    positive_residuals,
-    redrawn,
-    selected_residuals,
-)
+from auditor.noise import choice_findings, exceedances, noises, positive_findings, redrawn
 from auditor.reading.counts import impossible_sums
 from auditor.reading.files import Places, sha256
 from auditor.reading.findings import FormError, Found, holds
@@ -38,29 +30,17 @@ from auditor.release import Release
 from auditor.statements import parts_findings, statement_findings, together_findings
 
 
-def amount_findings(release: Release) -> list[Found]:
-    """Of each companion of an amount, by the true counts and sums of the leaves; nothing where there is none."""
-    own = release.form.universes[0]
-    return [
-        holds("truth", f"{universe.name}: clip", clip_problems(release, own, universe))
-        for universe in release.form.universes
-        if universe.amount is not None
-    ]
-
-
-def clip_problems(release: Release, own: Universe, universe: Universe) -> list[str]:
-    """Cells of leaves whose sum so many records cannot have, each between the ends; no number of them is told."""
-    amount, leaves = universe.amount, release.spine[-1]
-    assert amount is not None
-    try:
-        cells = own.cells.cells_of(universe.cells)
-    except (KeyError, ValueError) as error:
-        raise FormError(f"{universe.name}: has attributes that the release itself has not ({error})") from None
-    *_, outside = impossible_sums(release.truth(own, leaves), release.truth(universe, leaves), cells, amount)
-    wrong = int(outside.sum())
-    return (
-        [f"{wrong} cells of {leaves.name} have a sum outside of the clip: records count more than it"] if wrong else []
-    )
+def amount_findings(release: Release) -> Iterator[Found]:
+    """Of each companion of an amount, by the true counts and sums of the leaves; no number of them is told."""
+    own, leaves = release.form.universes[0], release.spine[-1]
+    for universe in release.form.universes:
+        if universe.amount is not None:
+            truths = release.truth(own, leaves), release.truth(universe, leaves)
+            cells = own.cells.cells_of(universe.cells)
+            *_, found, least, most = impossible_sums(*truths, cells, universe.amount)
+            wrong = int(((found < least) | (found > most)).sum())
+            told = f"{wrong} cells of {leaves.name} have a sum outside of the clip: records count more than it"
+            yield holds("truth", f"{universe.name}: clip", [told] if wrong else [])
 
 
 _MADE_ELSEWHERE = "estimated from measurements that were made elsewhere"
@@ -112,7 +92,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         yield from choice_findings(release)
         if secret is not None:
             yield from redrawn(release, secret)
-        yield from positive_findings(release, secret)
+        yield from positive_findings(release)
         yield from clique_findings(release, secret)
     except FormError as error:
         yield holds("noise", "measurements", [str(error)])
@@ -133,17 +113,11 @@ def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
 
 def residual_parts(release: Release) -> Iterator[tuple[str, str, Fraction, NDArray[np.int64]]]:
     """Name, mechanism, scale and residuals of each measurement, by kind of geounit."""
-    for due in release.due:
-        found, rows = release.residuals(due)
-        for number, scale in enumerate(due.scales):
-            own = found[due.kind[rows] == number].ravel()
-            yield f"{due.name}, scale {scale}", due.universe.mechanism, scale, own
-    for due in release.due_positive:
-        yield due.name, due.universe.mechanism, due.scales[0], positive_residuals(release, due)
-    for universe in release.form.universes:
-        for choice in universe.choices:
-            name = f"{choice.level}, {choice.name}"
-            yield name, universe.mechanism, choice.scale, selected_residuals(release, universe, choice)
+    for noise in noises(release):
+        added = noise.read()
+        for number, scale in enumerate(noise.scales):
+            name = f"{noise.name}, scale {scale}"
+            yield name, noise.universe.mechanism, scale, added.values[added.kinds == number]
 
 
 def _truth_problems(release: Release) -> list[str]:
@@ -156,7 +130,7 @@ def _truth_problems(release: Release) -> list[str]:
             if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
                 problems.append(f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves")
         for name, query in universe.invariants:
-            path = release.places.universe(universe.name).invariant(name, query.name)
+            path = release.places.universe(universe.name).answers("invariants", name, query.name)
             level = release.level(name)
             if path.is_file():
                 values = read_measured(path).values

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.draws import Due, measurements_of
 from auditor.files import Measured, read_measured
 from auditor.form import Form, Universe, read_form
 from auditor.keys import keyed_hash
-from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import FormError
@@ -25,32 +22,6 @@ from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
 from auditor.series import known_before
-
-
-@dataclass(frozen=True, eq=False)
-class Due:
-    """A measurement that the spec calls for.
-
-    Attributes:
-        scales, costs: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is that of the
-            level.
-        kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
-        where_positive: whether answers are drawn only where that of the released area above is positive.
-    """
-
-    universe: Universe
-    level: Level
-    query: Query
-    path: Path
-    scales: tuple[Fraction, ...]
-    costs: tuple[Fraction, ...]
-    kind: NDArray[np.int64]
-    where_positive: bool
-
-    @property
-    def name(self) -> str:
-        """Universe, level and query."""
-        return " ".join(part for part in (self.universe.name, self.level.name, self.query.name) if part)
 
 
 class Release:
@@ -85,7 +56,7 @@ class Release:
         at = (universe.name, level.name)
         if at not in self._truth:
             path = self.places.universe(universe.name, secret=True).histogram(level.name)
-            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe.counted)
+            self._truth[at] = sound_histogram(Files(self.restricted, "restricted"), path, level, universe)
         return self._truth[at]
 
     @cached_property
@@ -120,39 +91,21 @@ class Release:
         return spine_fingerprint(self.spine)
 
     @cached_property
+    def every_due(self) -> tuple[Due, ...]:
+        """Every measurement that the spec calls for."""
+        return tuple(
+            due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
+        )
+
+    @property
     def due(self) -> tuple[Due, ...]:
-        """Every measurement that the spec calls for of all answers."""
-        return tuple(due for due in self._every_due if not due.where_positive)
+        """Those of all answers."""
+        return tuple(due for due in self.every_due if not due.where_positive)
 
-    @cached_property
+    @property
     def due_positive(self) -> tuple[Due, ...]:
-        """Those that it calls for where the released area above is positive."""
-        return tuple(due for due in self._every_due if due.where_positive)
-
-    @cached_property
-    def _every_due(self) -> tuple[Due, ...]:
-        return tuple(self._due())
-
-    def _due(self) -> Iterator[Due]:
-        for universe in self.form.universes:
-            shares = [share for _, share, _ in universe.levels]
-            paid = _paid(self.spine, shares) if universe.bypass else None
-            positive = {(level, query.name) for level, query in universe.counted.positive}
-            for number, (name, own, queries) in enumerate(universe.levels):
-                level = self.level(name)
-                if paid is None:
-                    amounts, kind = [own], np.zeros(len(level.codes), dtype=np.int64)
-                else:
-                    given = paid[number]
-                    amounts = [own, *sorted({share for share in given if share not in (0, own)})]
-                    kind = np.array([amounts.index(share) if share else -1 for share in given], dtype=np.int64)
-                for query, part in queries:
-                    costs = tuple(universe.rest * amount * part for amount in amounts)
-                    places = self.places.universe(universe.name)
-                    where_positive = (name, query.name) in positive
-                    path = (places.positive if where_positive else places.measurement)(name, query.name)
-                    scales = tuple(map(universe.scale, costs))
-                    yield Due(universe, level, query, path, scales, costs, kind, where_positive)
+        """Those of answers where the released area above is positive."""
+        return tuple(due for due in self.every_due if due.where_positive)
 
     def measured(self, due: Due) -> Measured:
         """The file of a measurement."""
@@ -209,7 +162,7 @@ class Release:
         """By which the next release of a series names this one, as docs/privacy.md states it."""
         stated, (universe, *_) = self.manifest, self.form.universes
         measured = []
-        for due in sorted(self._every_due, key=lambda due: (due.level.name, due.query.name)):
+        for due in sorted(self.every_due, key=lambda due: (due.level.name, due.query.name)):
             file = self.measured(due)
             codes = hashlib.sha256("".join(f"{code}\n" for code in file.codes).encode())
             numbers = hashlib.sha256(file.values.astype("<i8").tobytes())
@@ -218,24 +171,3 @@ class Release:
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _paid(spine: tuple[Level, ...], shares: list[Fraction]) -> list[list[Fraction]]:
-    """The share that the measurement of each geounit gets where geounits without siblings are bypassed.
-
-    From the leaves up: an only child hands what it would get to its parent, if that is measured or hands on as well.
-    """
-    paid: list[list[Fraction]] = [[] for _ in spine]
-    owner: list[tuple[int, int] | None] = []
-    for number, level in enumerate(spine):
-        children = np.bincount(level.parents, minlength=1) if number else np.zeros(1)
-        own: list[tuple[int, int] | None] = []
-        paid[number] = [Fraction(0)] * len(level.codes)
-        for row, parent in enumerate(level.parents.tolist()):
-            above = owner[parent] if number and children[parent] == 1 else None
-            mine = above if above is not None else ((number, row) if shares[number] else None)
-            own.append(mine)
-            if mine is not None and shares[number]:
-                paid[mine[0]][mine[1]] += shares[number]
-        owner = own
-    return paid

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
+from auditor.cliques import Drawn
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
@@ -58,22 +58,21 @@ def _missing(names: set[str], *others: set[str]) -> list[str]:
     return [f"statements are about {sorted(found)}, the spec has {sorted(names)}" for found in others if found != names]
 
 
-def uses_of(universe: Universe) -> list[tuple[int, tuple[bool, ...], str, str, Use]]:
-    """Level number, kept attributes, level, query and mechanism of all that is drawn."""
-    found = []
-    for number, (level, share, queries) in enumerate(universe.levels):
+def measured_of(universe: Universe) -> Iterator[Drawn]:
+    """All that is drawn when a universe is measured."""
+    for level, share, queries in universe.levels:
         for query, part in queries:
             scale = universe.scale(universe.rest * share * part)
-            found.append((number, query.kept, level, query.name, (universe.mechanism, scale, universe.moved)))
-    order = [level for level, _, _ in universe.levels]
-    for choice in universe.choices:
-        number, kept = order.index(choice.level), choice.versions[-1].kept
-        none = (False,) * len(kept)
-        exponential = ("exponential", choice.epsilon, universe.moved)
-        found.append((number, none, choice.level, f"select {choice.name}", exponential))
-        noise = (universe.mechanism, choice.scale, universe.moved)
-        found.append((number, kept, choice.level, f"selected {choice.name}", noise))
-    return found
+            yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
+    for one in universe.choices:
+        yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
+        kept = universe.kept(one.versions[-1])
+        yield Drawn(one.level, f"selected {one.name}", kept, universe.mechanism, one.scale)
+
+
+def drawn_of(universe: Universe) -> list[Drawn]:
+    """The same with what was drawn before, at the top."""
+    return [*measured_of(universe), *(() if universe.cliques is None else universe.cliques.drawn())]
 
 
 def times_of(universe: Universe) -> Fraction:
@@ -85,20 +84,14 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
     cost = rho_of if universe.zcdp else epsilon_of
     problems = []
-    uses = uses_of(universe)
-    before = [] if universe.cliques is None else universe.cliques.drawn()
-    whole = sum((cost(use) for *_, use in uses), Fraction(0)) * times_of(universe)
-    whole += sum((cost(one.seen(universe.moved)) for one in before), Fraction(0))
+    costs = [(one, cost(one.seen(universe.moved))) for one in drawn_of(universe)]
+    whole = sum((spent for _, spent in costs), Fraction(0)) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
     one_record = universe.record_budget / times_of(universe)
-    required = {(level, query): (use[0], use[1], cost(use) / one_record) for _, _, level, query, use in uses}
-    required |= {
-        (one.level, one.query): (one.mechanism, one.scale, cost(one.seen(universe.moved)) / one_record)
-        for one in before
-    }
+    required = {(one.level, one.query): (one.mechanism, one.scale, spent / one_record) for one, spent in costs}
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -164,22 +157,17 @@ def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
 def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str]:
     """What is wrong with a universe's entry in `accounts`."""
     problems = []
-    uses = uses_of(universe)
+    drawn = drawn_of(universe)
     if Fraction(account["delta"]) != universe.delta:
         problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
     levels = [level for level, _, _ in universe.levels]
-    due: dict[tuple[str, str], list[Use]] = {("record", ""): [use for *_, use in uses]}
+    due: dict[tuple[str, str], list[Use]] = {("record", ""): [one.seen(universe.moved) for one in drawn]}
     stated: set[tuple[str, str]] = set()
-    alone = universe.series is None  # of attributes and places of histories nothing is stated
-    for number, (name, _) in enumerate(universe.attributes if alone else ()):
-        due["attribute", name] = [(*use[:2], 2) for _, kept, _, _, use in uses if kept[number]]
-    for one in () if universe.cliques is None else universe.cliques.drawn():
-        # At the top, where another place in it moves nothing.
-        due["record", ""].append(one.seen(universe.moved))
-        for name in one.attributes & {name for name, _ in universe.attributes}:
-            due["attribute", name].append(one.seen(2))
-    for number, (level, _) in enumerate(pairwise(levels) if alone else ()):
-        due["place", level] = [(*use[:2], 2) for at, *_, use in uses if at > number]
+    if universe.series is None:  # of attributes and places of histories nothing is stated
+        for name, _ in universe.cells.attributes:
+            due["attribute", name] = [one.seen(2) for one in drawn if name in one.attributes]
+        for number, level in enumerate(levels[:-1]):
+            due["place", level] = [one.seen(2) for one in drawn if levels.index(one.level) > number]
     for statement in (account["record"], *account["attributes"], *account["places"]):
         at = statement["about"], statement["of"]
         if at not in due:
@@ -216,15 +204,15 @@ def changes_alone(universe: Universe, about: str, of: str) -> bool:
     if about == "record" and lowest < len(levels) - 1:
         return True  # to another place of the same area
     # Cells between which a record moves unseen have one number: the same exact answers, and the rest of it the same.
-    seen = np.zeros(universe.n_cells, dtype=np.int64)
+    seen = np.zeros(universe.cells.size, dtype=np.int64)
     for _, query in universe.invariants:
         seen = np.unique(seen * query.size + query.of_cell, return_inverse=True)[1].reshape(-1)
     if about == "attribute":
-        names, sizes = zip(*((name, len(values)) for name, values in universe.attributes), strict=True)
+        names, sizes = zip(*((name, len(values)) for name, values in universe.cells.attributes), strict=True)
         number = names.index(of)
-        rest = np.arange(universe.n_cells).reshape(sizes).take([0], axis=number)
-        seen = seen * universe.n_cells + np.broadcast_to(rest, sizes).ravel()
-    _, many = np.unique(seen[~universe.counted.impossible], return_counts=True)
+        rest = np.arange(universe.cells.size).reshape(sizes).take([0], axis=number)
+        seen = seen * universe.cells.size + np.broadcast_to(rest, sizes).ravel()
+    _, many = np.unique(seen[~universe.impossible], return_counts=True)
     return bool((many > 1).any())
 
 
@@ -328,8 +316,7 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
     plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
     if plain and (persons == 1 or not others):
-        uses = [(name, scale, moved * persons) for one in form.universes for *_, (name, scale, moved) in uses_of(one)]
-        uses += [] if main.cliques is None else [one.seen(main.moved) for one in main.cliques.drawn()]
+        uses = [draw.seen(one.moved * persons) for one in form.universes for draw in drawn_of(one)]
     return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
 
 

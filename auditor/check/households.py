@@ -11,66 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.answers import read_counts
-from auditor.reading.cells import NO_LIMIT, Cells, JoinedGroup
-from auditor.reading.counts import Counts, LevelFile, cell_numbers
-from auditor.reading.files import LARGEST, Files, Places, value_text, whole_numbers
+from auditor.check.relations import check_within
+from auditor.reading.cells import Cells, JoinedGroup
+from auditor.reading.counts import Counts, LevelFile, cell_numbers, compare, read_counts
+from auditor.reading.files import Files, Places, value_text, whole_numbers
 from auditor.reading.findings import Check, Findings, surplus
 from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
-
-
-def check_group(
-    group: JoinedGroup,
-    level: Level,
-    persons: Counts,
-    households: Counts,
-    names: tuple[str, str],
-    findings: Findings,
-) -> None:
-    """Report the geounits of a level in which the persons of a group are too few or too many for its households.
-
-    Args:
-        group: of persons.
-        level: whose counts these are.
-        persons, households: histograms of the level, as counts of cells.
-        names: of the files of both.
-        findings: to which they are added.
-    """
-    n = len(level.codes)
-    found = _by_geounit(persons, group.persons.astype(np.int64), n)
-    least = _by_geounit(households, group.least, n)
-    most = _by_geounit(households, np.maximum(group.most, 0), n)
-    unlimited = _by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0
-
-    def sentence(at: int) -> str:
-        allowed = f"{least[at]:,} or more" if unlimited[at] else f"{least[at]:,} to {most[at]:,}"
-        low = found[at] < least[at]
-        by = f"{least[at] - found[at]:,} too few" if low else f"{found[at] - most[at]:,} too many"
-        return (
-            f"{level.label(at)}, {group.label!r}: found {found[at]:,}, allowed {allowed} by the households in "
-            f"{names[1]}, {by} (the join {group.join!r})"
-        )
-
-    broken = np.asarray((found < least) | ((found > most) & ~unlimited), dtype=np.bool_)
-    findings.check(names[0], f"counts that break the join {group.join!r}").add(broken, sentence)
-
-
-def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[Any]:
-    """The sum of counts times the weight of their cell in each geounit, `(n,)`, exact."""
-    large = float(np.abs(counts.counts).sum()) * max(int(weights.max(initial=0)), 1) > LARGEST
-    out = np.zeros(n, dtype=object if large else np.int64)
-    np.add.at(
-        out, counts.geounits, (counts.counts.astype(object) if large else counts.counts) * weights[counts.columns]
-    )
-    return out
-
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -215,7 +167,7 @@ def _read_members(
     without = findings.check(file.name, "persons without a household who live in one by the joins")
     outside = findings.check(file.name, "persons of a household who live in none by the joins")
     lives, must = _residents(persons.cells, limits)
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    parts = []
     for part, leaves in file.parts([*persons.cells.names, *persons.columns]):
         cells = cell_numbers(part, persons.cells, file, valued)
         numbers, whole = whole_numbers(part.column(column), column, file.name)
@@ -229,10 +181,8 @@ def _read_members(
         near.add(elsewhere, place.moved(homes))
         outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
         without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
-        here, many = np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True)
-        keys.append(here)
-        counts.append(many.astype(np.int64))
-    return Counts.summed(persons.cells.size, np.concatenate(keys), np.concatenate(counts))
+        parts.append(np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True))
+    return Counts.of_parts(persons.cells.size, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,17 +223,15 @@ def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_]
 
 
 def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Counts) -> None:
-    inside = group.persons[members.columns]
+    inside, known = group.persons[members.columns], np.flatnonzero(homes.cells >= 0)
     found = np.bincount(members.geounits[inside], members.counts[inside], minlength=len(homes.cells)).astype(np.int64)
-    cells = np.maximum(homes.cells, 0)
-    least, most = group.least[cells], group.most[cells]
-
-    def sentence(home: int) -> str:
-        wrong = surplus(int(found[home]), int(least[home] if found[home] < least[home] else most[home]))
-        return f"{homes.name(home)}, members in {group.label!r}: {wrong} (the join {group.join!r})"
-
-    known = homes.cells >= 0
-    broken.add(known & ((found < least) | ((found > most) & (most >= 0))), sentence)
+    least, most = group.least[homes.cells[known]], group.most[homes.cells[known]]
+    check_within(
+        broken, found[known], least, most,
+        lambda at: f"{homes.name(int(known[at]))}, members in {group.label!r}",
+        f"the join {group.join!r}",
+        unlimited=most < 0,
+    )  # fmt: skip
 
 
 def recounted(table: Crossed, housed: Housed) -> Counts:
@@ -326,7 +274,8 @@ def check_household_table(
             found = _read(files, run, table, level, persons.get(level.name), findings)
             if required is not None:
                 name = files.name(run.household_table(table.name, level.name))
-                _compare(findings, name, f"counts that are not {why}", why, level, table, found, required)
+                label = table.labels.__getitem__
+                compare(findings, name, f"counts that are not {why}", why, level, label, found, required)
             if housed is None:
                 required, why = found, f"the sum over level {level.name!r}"
         if required is not None and number:
@@ -348,7 +297,7 @@ def _read(
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     many = findings.check(file.name, "numbers of persons that are more than there are")
     own = None if persons is None else persons.answers(table.persons)
-    keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    parts = []
     for part, geounits in file.parts(labels):
         columns = [read_counts(part.column(label), label, geounits, file, counted) for label in labels]
         counts = np.maximum(np.stack(columns, axis=1), 0)
@@ -363,27 +312,5 @@ def _read(
 
             many.add((geounits >= 0)[:, None] & (here > there), sentence)
         places = geounits[:, None] * len(labels) + np.arange(len(labels))
-        keys.append(places[geounits >= 0].ravel())
-        values.append(counts[geounits >= 0].ravel())
-    return Counts.summed(len(labels), np.concatenate(keys), np.concatenate(values))
-
-
-def _compare(
-    findings: Findings,
-    name: str,
-    what: str,
-    why: str,
-    level: Level,
-    table: Crossed,
-    found: Counts,
-    required: Counts,
-) -> None:
-    keys, labels = np.union1d(found.keys, required.keys), table.labels
-    actual, right = found.at(keys), required.at(keys)
-    findings.check(name, what).add(
-        actual != right,
-        lambda at: (
-            f"{level.label(int(keys[at]) // len(labels))}, {labels[int(keys[at]) % len(labels)]!r}: "
-            f"{surplus(int(actual[at]), int(right[at]))} ({why})"
-        ),
-    )
+        parts.append((places[geounits >= 0].ravel(), counts[geounits >= 0].ravel()))
+    return Counts.of_parts(len(labels), parts)

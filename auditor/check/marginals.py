@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.reading.cells import Cells
 from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
 from auditor.reading.files import Files, Places, numbers_of, value_text, whole_numbers
 from auditor.reading.findings import Findings, FormError
@@ -132,11 +131,12 @@ def _compare(
         raise FormError(
             f"public/manifest.json: {one.name or 'the release'} and {other.name} have other values of one of {query}"
         )
-    sums = [counts[of.name][level.name].answers(of.cells.query(query)) for of in pair]
+    queries = [of.cells.query(query) for of in pair]
+    sums = [counts[of.name][level.name].answers(own) for of, own in zip(pair, queries, strict=True)]
     names = [files.name(run.universe(of.name).histogram(level.name)) for of in pair]
-    cells = Cells(shared or {"total": ["total"]}, {})
     kind = f"sums of {query} that another table of the tree does not have"
-    compare(findings, names[1], kind, f"the sum in {names[0]}", level, cells, sums[1], sums[0])
+    label = queries[1].labels.__getitem__
+    compare(findings, names[1], kind, f"the sum in {names[0]}", level, label, sums[1], sums[0])
 
 
 def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, leaves: Level) -> str:
@@ -174,16 +174,8 @@ def _check_records(
                 kind = (
                     f"cells with another number of records than the histogram of {universe.name or 'the release'} has"
                 )
-                compare(
-                    findings,
-                    files.name(path),
-                    kind,
-                    f"the count in {histogram}",
-                    leaves,
-                    universe.cells,
-                    found,
-                    released,
-                )
+                why = f"the count in {histogram}"
+                compare(findings, files.name(path), kind, why, leaves, universe.cells.label, found, released)
 
 
 def _check_drawn(

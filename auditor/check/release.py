@@ -6,30 +6,25 @@ readers. So a slip in one of them cannot hide itself here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.amounts import Summed, check_amounts, check_cumulative
-from auditor.check.answers import check_bound, check_invariant, check_table
-from auditor.check.household_sizes import Demand, check_household_sizes, number_of, sized
-from auditor.check.households import (
-    Housed,
-    RecordFile,
-    check_group,
-    check_household_table,
-    check_households,
-    key_columns,
-)
+from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
 from auditor.check.marginals import check_marginals
+from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
+from auditor.check.relations import check_bound, check_clip, check_group, check_invariant
+from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
-from auditor.reading.cells import joined_groups
+from auditor.draws import draw_problems
+from auditor.reading.cells import Query, joined_groups
 from auditor.reading.counts import (
     Counts,
+    LevelFile,
     compare,
     due_answers,
     read_histogram,
@@ -37,9 +32,9 @@ from auditor.reading.counts import (
     read_positive,
     wrong_answers,
 )
-from auditor.reading.files import Files, Places, UniversePlaces, numbers_of
-from auditor.reading.findings import Check, Findings, FormError
-from auditor.reading.spec import PublicSpec, PublicUniverse, read_json, read_public_spec, understood
+from auditor.reading.files import Files, Places, UniversePlaces
+from auditor.reading.findings import Findings, FormError
+from auditor.reading.spec import Amount, Bound, PublicSpec, PublicUniverse, read_json, read_public_spec, understood
 from auditor.reading.spine import Level, read_levels
 
 
@@ -54,66 +49,49 @@ def with_names(
 
 
 def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], findings: Findings) -> Level:
-    path = run.names(level.name)
-    name, columns = files.name(path), [f"name:{language}" if language else "name" for language in languages]
+    columns = [f"name:{language}" if language else "name" for language in languages]
+    first = [""] * len(level.codes)
     with findings.noting_errors():
-        table, geounits = _one_row_each(files, path, level, columns, findings)
-        strange = findings.check(name, f"rows of no {level.name}")
-        strange.add(geounits < 0, lambda row: f"row {row + 1:,} is of no {level.name} of the spine")
-        named = findings.check(name, "names that are empty")
-        for column in columns:
-            texts = np.array([text or "" for text in table.column(column).to_pylist()], dtype=np.str_)
-            _check_texts(named, texts == "", column)
-        first = [""] * len(level.codes)
-        for geounit, text in zip(geounits.tolist(), table.column(columns[0]).to_pylist(), strict=True):
-            if geounit >= 0:
-                first[geounit] = text or ""
-        level = replace(level, names=tuple(first))
-    return level
+        file = LevelFile(files, run.names(level.name), level, findings, once=True)
+        named = findings.check(file.name, "names that are empty")
+        for rows, geounits in file.parts(columns):
+            texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
 
+            def sentence(at: tuple[int, int], row: int = file.first_row) -> str:
+                return f"row {row + at[1]:,} has no text in column {columns[at[0]]!r}"
 
-def _one_row_each(
-    files: Files, path: Path, level: Level, columns: list[str], findings: Findings
-) -> tuple[pa.Table, NDArray[np.int64]]:
-    """A file with a row for each geounit of a level, and the number of each row's; -1 where it is of none."""
-    table = pa.concat_tables(list(files.read(path, ["geocode", *columns], len(level.codes))))
-    geounits = numbers_of(table, "geocode", level.codes, files.name(path))
-    times = np.bincount(geounits[geounits >= 0], minlength=len(level.codes))
-    once = findings.check(files.name(path), f"{level.name}s that do not have one row")
-    once.add(times != 1, lambda geounit: f"{level.label(geounit)} has {times[geounit]:,} rows; each area has one")
-    return table, geounits
-
-
-def _check_texts(check: Check, empty: NDArray[np.bool_], column: str) -> None:
-    check.add(empty, lambda row: f"row {row + 1:,} has no text in column {column!r}")
+            named.add(np.array(texts, dtype=np.str_) == "", sentence)
+            for geounit, text in zip(geounits.tolist(), texts[0], strict=True):
+                if geounit >= 0:
+                    first[geounit] = text
+    return replace(level, names=tuple(first))
 
 
 def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings) -> None:
     """Check the file of each share that the spec uses."""
     by_name = {level.name: level for level in levels}
     for share, (of_level, n_columns) in spec.shares.items():
-        files.seen.add(run.universe("").shares(share))
+        path = run.universe("").shares(share)
+        files.seen.add(path)
         if of_level in by_name:
             with findings.noting_errors():
-                _check(files, run, share, by_name[of_level], n_columns, findings)
+                _check_shares(LevelFile(files, path, by_name[of_level], findings, once=True), n_columns, findings)
 
 
-def _check(files: Files, run: Places, share: str, level: Level, n_columns: int, findings: Findings) -> None:
-    path = run.universe("").shares(share)
-    name, columns = files.name(path), [f"number_{number + 1}" for number in range(n_columns)]
-    table, _ = _one_row_each(files, path, level, columns, findings)
-    counted = findings.check(name, "numbers that are none, or negative")
-    for column in columns:
-        values = table.column(column)
-        if not pa.types.is_float64(values.type):
-            raise FormError(f"{name}: column {column!r} holds {values.type}; numbers are required")
-        numbers = values.fill_null(np.nan).to_numpy()
-        _check_numbers(counted, numbers)
+def _check_shares(file: LevelFile, n_columns: int, findings: Findings) -> None:
+    columns = [f"number_{number + 1}" for number in range(n_columns)]
+    counted = findings.check(file.name, "numbers that are none, or negative")
+    for rows, _ in file.parts(columns):
+        for column in columns:
+            values = rows.column(column)
+            if not pa.types.is_float64(values.type):
+                raise FormError(f"{file.name}: column {column!r} holds {values.type}; numbers are required")
+            numbers = values.fill_null(np.nan).to_numpy()
 
+            def sentence(row: int, first: int = file.first_row, numbers: NDArray[np.float64] = numbers) -> str:
+                return f"row {first + row:,} has {numbers[row]}; numbers from 0 are allowed"
 
-def _check_numbers(counted: Check, numbers: NDArray[np.float64]) -> None:
-    wrong = ~(np.isfinite(numbers) & (numbers >= 0))
-    counted.add(wrong, lambda row: f"row {row + 1:,} has {numbers[row]}; numbers from 0 are allowed")
+            counted.add(~(np.isfinite(numbers) & (numbers >= 0)), sentence)
 
 
 def check_positive(
@@ -129,7 +107,7 @@ def check_positive(
         with findings.noting_errors():
             number = [level.name for level in levels].index(name)
             level, above = levels[number], counts.get(levels[number - 1].name)
-            path = folder.positive(name, query.name)
+            path = folder.answers("positive", name, query.name)
             files.seen.add(path)
             if above is None:
                 continue
@@ -162,8 +140,9 @@ def examine(root: Path) -> Findings:
 
     The spine is a tree, and each area of it that has a name has one; counts are whole numbers from 0; every parent is
     the sum of its children in every cell; tables and microdata agree with the histograms; invariants, structural zeros,
-    bounds and joins are kept exactly. A version that was made with answers has the measurements of the one before and
-    those answers, states what they cost together, and keeps what it replaces.
+    bounds and joins are kept exactly; the manifest lists the draws for which the spec calls, and no others. A version
+    that was made with answers has the measurements of the one before and those answers, states what they cost together,
+    and keeps what it replaces.
 
     Raises:
         FormError: there is no finished release.
@@ -187,7 +166,7 @@ def examine(root: Path) -> Findings:
             check_marginals(files, run, spec, counts, levels, findings)
         _check_joins(universes, spec, levels, findings)
         _check_sizes(universes, spec, run, findings)
-        _check_amounts(universes, spec, run, levels, findings)
+        _check_amounts(universes, spec, run, findings)
         housed = _check_households(universes, spec, findings) if spec.microdata and levels else {}
         for table in spec.household_tables:
             with findings.noting_errors():
@@ -196,6 +175,10 @@ def examine(root: Path) -> Findings:
                 if where is not None or not spec.microdata:
                     check_household_table(files, run, table, levels, universes[""].counts, where, findings)
         check_shares(files, run, spec, levels, findings)
+        with findings.noting_errors():
+            drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
+            for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels, run):
+                drawn.fail(sentence)
         check_update(files, run, levels, findings)
         _check_unknown(files, run, spec, findings)
         with understood("files"):
@@ -213,28 +196,21 @@ def _run_at(root: Path) -> Places:
     return run
 
 
+@dataclass(frozen=True, eq=False)
 class _Universe:
-    """The checks of one universe. Only the checks that need an unreadable file are left out."""
+    """The checks of one universe. Only the checks that need an unreadable file are left out.
 
-    def __init__(
-        self,
-        files: Files,
-        folder: UniversePlaces,
-        spec: PublicSpec,
-        universe: PublicUniverse,
-        levels: tuple[Level, ...],
-        findings: Findings,
-    ) -> None:
-        self.files = files
-        self.folder = folder
-        self.spec = spec
-        self.universe = universe
-        self.levels = levels
-        self.findings = findings
-        #: Of the levels whose histogram can be read.
-        self.counts: dict[str, Counts] = {}
-        #: Columns of the microdata by which persons find their households.
-        self.key_columns = key_columns(universe.name, spec.joined)
+    Attributes:
+        counts: of the levels whose histogram can be read.
+    """
+
+    files: Files
+    folder: UniversePlaces
+    spec: PublicSpec
+    universe: PublicUniverse
+    levels: tuple[Level, ...]
+    findings: Findings
+    counts: dict[str, Counts] = field(default_factory=dict)
 
     def check(self) -> None:
         for level in self.levels:
@@ -246,9 +222,7 @@ class _Universe:
         self._check_sums()
         self._check_microdata()
         self._check_tables()
-        self._check_cumulative()
-        self._check_invariants()
-        self._check_bounds()
+        self._check_relations()
         check_positive(self.files, self.folder, self.universe, self.levels, self.counts, self.findings)
 
     @property
@@ -261,6 +235,11 @@ class _Universe:
         return self.files.name(self.folder.histogram(level))
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the microdata by which persons find their households."""
+        return key_columns(self.universe.name, self.spec.joined)
+
+    @property
     def records(self) -> RecordFile:
         """The microdata."""
         leaves = self.levels[-1].name
@@ -270,68 +249,64 @@ class _Universe:
     def _check_sums(self) -> None:
         for above, below in zip(self.levels, self.levels[1:], strict=False):
             if above.name in self.counts and below.name in self.counts:
-                compare(
-                    self.findings,
+                self._compare(
                     self.histogram(above.name),
                     f"cells that are not the sum over level {below.name!r}",
                     f"the sum over its children, level {below.name!r}",
                     above,
-                    self.universe.cells,
                     self.counts[above.name],
                     self.counts[below.name].raised(below),
                 )
 
+    def _compare(self, name: str, kind: str, why: str, level: Level, actual: Counts, required: Counts) -> None:
+        compare(self.findings, name, kind, why, level, self.universe.cells.label, actual, required)
+
     def _check_microdata(self) -> None:
         if not self.spec.microdata or self.universe.amount is not None or self.spec.marginals is not None:
             return  # whole records of several universes are compared with all of them
-        leaves, cells = self.levels[-1], self.universe.cells
+        leaves, own = self.levels[-1], self.records
         with self.findings.noting_errors():
-            path = self.folder.microdata
-            most = int(self.counts[leaves.name].counts.sum()) if leaves.name in self.counts else None
-            records = read_microdata(self.files, path, leaves, cells, self.findings, most, self.key_columns)
+            records = read_microdata(self.files, own.path, leaves, own.cells, self.findings, own.most, own.columns)
             if leaves.name in self.counts:
                 kind = "cells with another number of records than the histogram has"
-                name, why = self.files.name(path), f"the count in {self.histogram(leaves.name)}"
-                compare(self.findings, name, kind, why, leaves, cells, records, self.counts[leaves.name])
+                name, why = self.files.name(own.path), f"the count in {self.histogram(leaves.name)}"
+                self._compare(name, kind, why, leaves, records, self.counts[leaves.name])
 
     def _check_tables(self) -> None:
-        for table, answers, names in self.universe.tables:
-            for level in (level for level in self.levels if level.name in names):
-                with self.findings.noting_errors():
-                    path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
-                    margins, least = self.spec.margins, self._least
-                    check_table(self.files, path, level, answers, counts, self.findings, margins=margins, least=least)
-
-    def _check_cumulative(self) -> None:
-        """Compare cumulative numbers with sums of the histograms' cells, and with the tables that they continue."""
+        """Compare tables, and what continues them cumulatively, with sums of the histograms' cells."""
+        files, findings, margins = self.files, self.findings, self.spec.margins
         for table, answers, names in self.universe.tables:
             term = dict(self.universe.cumulated).get(table)
-            for level in (level for level in self.levels if level.name in names and term is not None):
-                with self.findings.noting_errors():
-                    path, counts = self.folder.cumulative(table, level.name), self.counts.get(level.name)
-                    own = self.folder.table(table, level.name)
-                    check_cumulative(
-                        self.files, (path, own), level, (answers, str(term)), counts, self.findings,
-                        margins=self.spec.margins,
-                    )  # fmt: skip
+            for level in (level for level in self.levels if level.name in names):
+                path, cells = self.folder.table(table, level.name), self.counts.get(level.name)
+                with findings.noting_errors():
+                    required = None if cells is None else cells.answers(answers)
+                    check_table(files, path, level, answers, required, findings, margins=margins, least=self._least)
+                if term is not None:
+                    with findings.noting_errors():
+                        paths = self.folder.table(table, level.name, "cumulative"), path
+                        check_cumulative(files, paths, level, answers, term, cells, findings, margins=margins)
 
-    def _check_invariants(self) -> None:
+    def _check_relations(self) -> None:
+        """Check the histograms against exact answers and facilities."""
         for name, answers in self.universe.invariants:
-            with self.findings.noting_errors():
-                path = self.folder.invariant(name, answers.name)
-                self.files.seen.add(path)
-                if name in self.counts:
-                    level, histogram = self._level(name), self.histogram(name)
-                    check_invariant(self.files, path, level, answers, self.counts[name], histogram, self.findings)
-
-    def _check_bounds(self) -> None:
+            self._against(check_invariant, self.folder.answers("invariants", name, answers.name), name, answers)
         for number, bound in enumerate(self.universe.bounds):
-            with self.findings.noting_errors():
-                path = self.folder.constraint(number)
-                self.files.seen.add(path)
-                if bound.level in self.counts:
-                    level, histogram = self._level(bound.level), self.histogram(bound.level)
-                    check_bound(self.files, path, level, bound, self.counts[bound.level], histogram, self.findings)
+            self._against(check_bound, self.folder.constraint(number), bound.level, bound)
+
+    def _against(self, check: Callable[..., None], path: Path, name: str, stated: Query | Bound) -> None:
+        with self.findings.noting_errors():
+            self.files.seen.add(path)
+            if name in self.counts:
+                level = self._level(name)
+                check(self.files, path, level, stated, self.counts[name], self.histogram(name), self.findings)
+
+    def columns(
+        self, table: str, answers: Query, level: Level, labels: Sequence[str]
+    ) -> list[dict[str, NDArray[np.float64]]]:
+        """Columns of a table of a level, see `table_columns`."""
+        path = self.folder.table(table, level.name)
+        return table_columns(self.files, path, answers, level, self.spec.margins, labels)
 
     def _level(self, name: str) -> Level:
         return next(level for level in self.levels if level.name == name)
@@ -373,26 +348,53 @@ def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: Plac
                 own = number_of(persons.universe, size.persons, level.name)
                 theirs = number_of(homes.universe, np.ones(cells[1].size, dtype=np.bool_), level.name)
                 if own is not None and theirs is not None:
-                    persons.files.seen.add(run.household_sizes(companion, level.name))
-                    counts = persons.counts.get(level.name), homes.counts.get(level.name)
-                    demand = Demand(companion, level, size, (own, theirs), counts, spec.margins)
-                    check_household_sizes(persons.files, run, demand, findings)
+                    path = run.household_sizes(companion, level.name)
+                    persons.files.seen.add(path)
+                    above, below = (
+                        one.columns(table, answers, level, [answers.labels[answer]])[0]
+                        for one, (table, answers, answer) in ((persons, own), (homes, theirs))
+                    )
+                    names, limits = ("persons", "households", "average"), (size.least, size.most)
+                    ratios = [Ratio(names, above, below, limits)]
+                    check_ratios(persons.files, path, level, ratios, findings, margins=spec.margins)
 
 
-def _check_amounts(
-    universes: Mapping[str, _Universe],
-    spec: PublicSpec,
-    run: Places,
-    levels: tuple[Level, ...],
-    findings: Findings,
-) -> None:
+def _check_amounts(universes: Mapping[str, _Universe], spec: PublicSpec, run: Places, findings: Findings) -> None:
     """Compare the sums of amounts with the released counts, and the files of sums and means with the tables."""
     own = universes[""]
     for one in universes.values():
-        if (amount := one.universe.amount) is not None:
+        if one.universe.amount is not None:
             with findings.noting_errors():
-                summed = Summed(own.universe, one.universe, amount, own.counts, one.counts)
-                check_amounts(own.files, run, summed, levels, findings, margins=spec.margins)
+                _check_amount(own, one, one.universe.amount, spec, run, findings)
+
+
+def _check_amount(
+    own: _Universe, one: _Universe, amount: Amount, spec: PublicSpec, run: Places, findings: Findings
+) -> None:
+    universe, files = one.universe, own.files
+    cells = own.universe.cells.cells_of(universe.cells)
+    for level in own.levels:
+        if level.name in own.counts and level.name in one.counts:
+            check_clip(universe, level, own.counts[level.name], one.counts[level.name], cells, findings)
+        for table, answers, names in universe.tables:
+            if level.name not in names:
+                continue
+            with findings.noting_errors():
+                sums = one.columns(table, answers, level, answers.labels)
+                counted = counted_by(own.universe, answers, level.name, cells)
+                counts = None if counted is None else own.columns(counted, answers, level, answers.labels)
+                ratios = [
+                    Ratio(
+                        (f"{label}:sum", f"{label}:count", f"{label}:mean"),
+                        sums[number],
+                        None if counts is None else counts[number],
+                        (amount.first, amount.last),
+                        float(amount.unit),
+                    )
+                    for number, label in enumerate(answers.labels)
+                ]
+                path = run.means(universe.name, table, level.name)
+                check_ratios(files, path, level, ratios, findings, margins=spec.margins, sums=True)
 
 
 def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> dict[str, Housed]:

@@ -162,7 +162,7 @@ def _check_answer(
         check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
-    path = run.universe("").measurement(level.name, name)
+    path = run.universe("").answers("measurements", level.name, name)
     parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
     codes = [str(code) for one in parts for code in one.column("geocode").to_pylist()]
     numbers = np.array([row for one in parts for row in one.column("value").to_pylist()], dtype=np.int64)

@@ -122,12 +122,12 @@ class Cells:
         return self._terms[term][1]
 
     def cells_of(self, other: Cells) -> NDArray[np.int64]:
-        """`(n_cells,)` the cell of `other`, whose attributes are some of these, that each cell falls in."""
+        """`(n_cells,)` the cell of a companion's in which each cell falls; FormError where it has other attributes."""
         found = np.zeros(self.size, dtype=np.int64)
         for name in other.names:
-            number, labels, _ = self._terms[name]
+            number, labels, _ = self._terms.get(name, (0, (), None))
             if labels != other.labels(name):
-                raise ValueError(f"the attribute {name!r} has other values in a companion of an amount")
+                raise FormError(f"public/manifest.json: the attribute {name!r} of a companion is not the release's own")
             found = found * len(labels) + self._codes[number]
         return found
 

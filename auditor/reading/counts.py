@@ -9,7 +9,7 @@ geounit are of all answers of the query.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,13 @@ class Counts:
         keys, counts = keys[order], counts[order]
         first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         return cls(width, keys[first], np.add.reduceat(counts, first))
+
+    @classmethod
+    def of_parts(cls, width: int, parts: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Counts:
+        """The same of keys and counts in several parts."""
+        empty = np.zeros(0, dtype=np.int64)
+        keys, counts = zip((empty, empty), *parts, strict=True)
+        return cls.summed(width, np.concatenate(keys), np.concatenate(counts).astype(np.int64))
 
     @property
     def geounits(self) -> NDArray[np.int64]:
@@ -100,8 +107,8 @@ def counts_digest(counts: Counts, n_geounits: int) -> bytes:
 
 def impossible_sums(
     records: Counts, sums: Counts, cells: NDArray[np.int64], amount: Amount
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Places with records or a sum, number and sum of each, and whether so many records cannot have that sum.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Places with records or a sum, number and sum of each, and the least and the largest sum of so many records.
 
     Args:
         records: that are counted.
@@ -111,8 +118,8 @@ def impossible_sums(
     """
     counted = records.mapped(cells, sums.width)
     keys = np.union1d(counted.keys, sums.keys)
-    n, found = counted.at(keys), sums.at(keys)
-    return keys, n, found, np.asarray((found < amount.first * n) | (found > amount.last * n))
+    n = counted.at(keys)
+    return keys, n, sums.at(keys), amount.first * n, amount.last * n
 
 
 class LevelFile:
@@ -145,6 +152,10 @@ class LevelFile:
         self._once = findings.check(self.name, "geounits without exactly one row") if once else None
         self.first_row = 1
 
+    def place(self, geounits: NDArray[np.int64], row: int) -> str:
+        """The geounit of a row of a part, given the number of each row's, or the row's number, as sentences name it."""
+        return self.level.label(geounits[row]) if geounits[row] >= 0 else f"row {self.first_row + row:,}"
+
     def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
@@ -170,6 +181,22 @@ class LevelFile:
         if self._once is not None:
             sentence = "{} has {:,} rows; each {} has one"
             self._once.add(rows != 1, lambda unit: sentence.format(self.level.label(unit), rows[unit], self.level.name))
+
+
+def read_counts(
+    column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
+) -> NDArray[np.int64]:
+    """The counts of a column, `(n_rows,)`; -1 where there is none from 0 on, which is reported."""
+    counts, whole = whole_numbers(column, label, file.name)
+    whole &= counts >= 0
+    counted.add(
+        ~whole,
+        lambda row: (
+            f"{file.place(geounits, row)}, {label!r}: found {value_text(column, row)}, whole numbers from 0 are "
+            "required"
+        ),
+    )
+    return np.where(whole, counts, -1)
 
 
 def read_histogram(
@@ -213,14 +240,17 @@ def read_histogram(
     twice = findings.check(file.name, "cells with several rows")
     distinct, rows = np.unique(all_keys, return_counts=True)
     twice.add(
-        rows > 1, lambda at: f"{_place(level, cells, distinct[at])} has {rows[at]:,} rows; a cell has one at most"
+        rows > 1,
+        lambda at: (
+            f"{place(level, cells.size, cells.label, distinct[at])} has {rows[at]:,} rows; a cell has one at most"
+        ),
     )
     read = Counts.summed(cells.size, all_keys, all_counts)
     empty = findings.check(file.name, "impossible cells that are not empty")
     empty.add(
         impossible[read.columns] & (read.counts != 0),
         lambda at: (
-            f"{_place(level, cells, read.keys[at])} is impossible by the spec's structural zeros: "
+            f"{place(level, cells.size, cells.label, read.keys[at])} is impossible by the spec's structural zeros: "
             f"{surplus(int(read.counts[at]), 0)}"
         ),
     )
@@ -256,14 +286,13 @@ def read_microdata(
     """
     file = LevelFile(files, path, level, findings, once=False, most=most)
     valued = findings.check(file.name, "rows with an unknown value")
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for part, geounits in file.parts([*cells.names, *others]):
-        numbers = cell_numbers(part, cells, file, valued)
-        usable = (geounits >= 0) & (numbers >= 0)
-        keys_here, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
-        keys.append(keys_here)
-        counts.append(persons.astype(np.int64))
-    return Counts.summed(cells.size, np.concatenate(keys), np.concatenate(counts))
+
+    def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        for part, geounits in file.parts([*cells.names, *others]):
+            numbers = cell_numbers(part, cells, file, valued)
+            yield np.unique((geounits * cells.size + numbers)[(geounits >= 0) & (numbers >= 0)], return_counts=True)
+
+    return Counts.of_parts(cells.size, parts())
 
 
 def compare(
@@ -272,23 +301,22 @@ def compare(
     kind: str,
     why: str,
     level: Level,
-    cells: Cells,
+    label: Callable[[int], str],
     actual: Counts,
     required: Counts,
 ) -> None:
     """Report where the counts of the file `name` differ from the required ones, and `why` those are required."""
     keys = np.union1d(actual.keys, required.keys)
-    actual_counts, required_counts = actual.at(keys), required.at(keys)
+    found, due = actual.at(keys), required.at(keys)
     findings.check(name, kind).add(
-        actual_counts != required_counts,
-        lambda at: (
-            f"{_place(level, cells, keys[at])}: {surplus(int(actual_counts[at]), int(required_counts[at]))} ({why})"
-        ),
+        found != due,
+        lambda at: f"{place(level, actual.width, label, keys[at])}: {surplus(int(found[at]), int(due[at]))} ({why})",
     )
 
 
-def _place(level: Level, cells: Cells, key: int) -> str:
-    return f"{level.label(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
+def place(level: Level, width: int, label: Callable[[int], str], key: int) -> str:
+    """The geounit and the cell or answer that a key of counts stands for, as sentences name them."""
+    return f"{level.label(int(key) // width)}, {label(int(key) % width)!r}"
 
 
 def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
@@ -317,9 +345,9 @@ ANSWERS, COUNT, ENDS = "answers", "count", ("moe90", "low90", "high90")
 ZEROS = -1
 
 
-def is_long(files: Files, path: Path, answers: Query) -> bool:
-    """Whether the file has this form; earlier versions wrote all tables with a column for each answer."""
-    return answers.size > MOST_WIDE and ANSWERS in files.columns(path)
+def is_long(answers: Query) -> bool:
+    """Whether a table of a query has this form."""
+    return answers.size > MOST_WIDE
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,12 +54,6 @@ class Files:
         """The file as sentences name it."""
         return f"{self._label}/{path.relative_to(self.folder).as_posix()}"
 
-    def columns(self, path: Path) -> list[str]:
-        """The names of the file's columns; FormError where it cannot be read."""
-        self.seen.add(path)
-        with _reading(self.name(path)), GuardedFile(path) as file:
-            return list(file.schema_arrow.names)
-
     def read(
         self, path: Path, columns: Sequence[str], rows: int | None = None, values: int | None = None
     ) -> Iterator[pa.Table]:
@@ -214,25 +208,13 @@ class UniversePlaces:
         """Counts of cells, of those that are not 0."""
         return _level(self.folder / "histograms", level)
 
-    def table(self, table: str, level: str) -> Path:
-        """One row a geounit."""
-        return _level(self.folder / "tables" / file_name("table", table), level)
+    def table(self, table: str, level: str, kind: str = "tables") -> Path:
+        """One row a geounit; also of cumulative numbers, of the kind "cumulative"."""
+        return _level(self.folder / kind / file_name("table", table), level)
 
-    def cumulative(self, table: str, level: str) -> Path:
-        """Cumulative numbers of a table, one row a geounit."""
-        return _level(self.folder / "cumulative" / file_name("table", table), level)
-
-    def measurement(self, level: str, query: str) -> Path:
-        """Noisy answers."""
-        return self.folder / "measurements" / file_name("level", level) / f"{query_name(query)}.parquet"
-
-    def positive(self, level: str, query: str) -> Path:
-        """Noisy answers where the released area above is positive."""
-        return self.folder / "positive" / file_name("level", level) / f"{query_name(query)}.parquet"
-
-    def invariant(self, level: str, query: str) -> Path:
-        """Exact answers."""
-        return self.folder / "invariants" / file_name("level", level) / f"{query_name(query)}.parquet"
+    def answers(self, kind: str, level: str, query: str) -> Path:
+        """Answers: noisy "measurements", noisy ones where the released area above is "positive", exact "invariants"."""
+        return self.folder / kind / file_name("level", level) / f"{query_name(query)}.parquet"
 
     def selected(self, choice: str, level: str) -> Path:
         """Noisy answers of the version that each geounit has chosen."""

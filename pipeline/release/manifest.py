@@ -19,12 +19,13 @@ from pydantic import JsonValue, ValidationError
 
 from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, promise
+from pipeline.privacy.budget import Mechanism
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software, software
-from pipeline.release.stated import Digest, Stated
+from pipeline.release.stated import Digest, Positive, Stated
 from pipeline.release.status import Status
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
@@ -56,6 +57,33 @@ class FileEntry(Stated):
     bytes: int
 
 
+class StatedDraw(Stated):
+    """Noisy answers, or private choices, that follow from one stream of random numbers, and where they are published.
+
+    Attributes:
+        universe, level, query: these name the stream.
+        file: path under public/ with slashes; "" where nothing of it is published by itself.
+        mechanism: of what is drawn.
+        scales: sigma^2, b, or epsilon of a choice, exact, for each kind of area; the first is that of the level.
+        kinds: SHA-256 in hexadecimal of the kind of each area in the order of the spine, as 64-bit whole numbers,
+            little end first, -1 where nothing is drawn; "" where all are of the first.
+        where_positive: only answers are drawn that are positive in the released area above.
+        weights: by how much each period so far is multiplied in the numbers of a series; none where they are counts.
+        versions: of a private choice, each query and the number of records from which on it is meant.
+    """
+
+    universe: str
+    level: str
+    query: str
+    file: str
+    mechanism: Mechanism | Literal["exponential"]
+    scales: tuple[Positive, ...]
+    kinds: Digest | Literal[""] = ""
+    where_positive: bool = False
+    weights: tuple[int, ...] = ()
+    versions: tuple[tuple[str, int], ...] = ()
+
+
 class Manifest(Stated):
     """Everything that the manifest states, except its own hash.
 
@@ -63,6 +91,8 @@ class Manifest(Stated):
         release: its name.
         spec: as written, without what is not public.
         public_seed: of ties, simulations and samples.
+        draws: all that is drawn of the records, universe by universe: what was chosen before, what is measured, and
+            private choices of detail with the noise on what they chose; nothing that others drew.
         privacy: one statement for each universe.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
@@ -87,6 +117,7 @@ class Manifest(Stated):
     status: Status
     spec: dict[str, JsonValue]
     public_seed: int
+    draws: tuple[StatedDraw, ...]
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()
     joint: Statement | None = None

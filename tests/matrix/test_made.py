@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from releases.command import spinewise
 
+from auditor.answers.audit import is_answer
 from auditor.check.release import check_release
+from auditor.draws import listed
 from auditor.program import audit
+from auditor.reading.files import Places
 from auditor.reading.findings import FormError
+from auditor.reading.spec import public_spec
+from auditor.reading.spine import read_spine
 from matrix.case import KEY, Case
 from matrix.content import differences
 from matrix.shown import page_shows_the_tables
@@ -23,6 +29,18 @@ def test_it_holds_what_is_stored(made: tuple[Case, Path]) -> None:
     """Files, and streams of noise, of which another order or number is none of the release's numbers."""
     case, folder = made
     assert differences(stored(case.name), held_by(case, folder)) == []
+
+
+@of_cases()
+def test_both_programs_derive_the_list_of_draws_that_is_stated(made: tuple[Case, Path]) -> None:
+    """The same text, draw by draw; the first one's is in the manifest."""
+    case, folder = made
+    for root in (folder / place for place in case.published):
+        if not is_answer(root):
+            manifest = json.loads((root / "public" / "manifest.json").read_bytes())
+            spine = read_spine(root / "public" / "spine.parquet", public_spec(manifest["spec"]).levels)
+            derived = listed(manifest["spec"], spine, Places(root))
+            assert json.dumps(derived, sort_keys=True) == json.dumps(manifest["draws"], sort_keys=True)
 
 
 @of_cases()

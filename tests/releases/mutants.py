@@ -172,7 +172,7 @@ def _further_file(root: Path) -> None:
 PLANTED: tuple[Mutant, ...] = (
     mutant("a quarter of the variance is drawn", "sa", plant=_smaller(4)),
     mutant("a hundredth of the variance is drawn under an honest list", "sa", plant=_smaller(100)),
-    mutant("a sensitivity of 1 for 2, in every scale and statement", "s", plant=text(
+    mutant("a sensitivity of 1 for 2, in every scale and statement", "sc", plant=text(
         "pipeline.privacy.budget:noise_for", '2 if neighbours == "change-one" else 1', "1")),
     mutant("noise of rounded floats", "s", plant=text(_DRAW, _DRAWN, f"return np.rint({_FLOATS}).astype(np.int64)")),
     mutant("a measurement without noise", "sa", plant=text(_DRAW, _DRAWN, "return 0 * out")),
@@ -217,10 +217,16 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("an attribute that is said to move one answer", "s", plant=attribute(statements, "_MOVES", 1)),
     mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
     mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),
+    mutant("a draw that is not in the list of draws", "svc", edit=_stated(lambda m: m["draws"].pop())),
+    mutant("a draw in the list for which no spec calls", "svc",
+           edit=_stated(lambda m: m["draws"].append({**m["draws"][0], "query": "again"}))),
+    mutant("another scale in the list of draws", "svc", edit=_stated(lambda m: m["draws"][1].update(scales=["7"]))),
+    mutant("another kind of areas in the list of draws", "svc",
+           edit=_stated(lambda m: m["draws"][0].update(kinds="0123456789abcdef" * 4))),
     mutant("a measured file that no spec gives", "sv", edit=_further_file),
-    mutant("a spec that was altered afterwards", "sv", edit=_stated(lambda m: m["spec"]["privacy"].update(rho="1/7"))),
+    mutant("a spec that was altered afterwards", "svc", edit=_stated(lambda m: m["spec"]["privacy"].update(rho="1/7"))),
     mutant("a section of the manifest that nobody knows", "v", edit=_stated(lambda m: m.update(men={"A": 80}))),
-    mutant("a section of the spec that nobody knows", "v", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
+    mutant("a section of the spec that nobody knows", "svc", edit=_stated(lambda m: m["spec"].update(men={"A": 80}))),
     mutant("sums outside of the ends that the spec states", "sc", on="amounts", edit=_stated(
         lambda m: dict(m["spec"]["companions"])["wages"].update(between=["0", "300"]))),
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),

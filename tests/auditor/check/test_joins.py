@@ -247,7 +247,7 @@ def _wrong_size(town: Town) -> list[str]:
     alone = int(town.homes.index[town.homes["size"].astype(str) == "1"][0])
     town.homes["size"] = town.homes["size"].astype(str)
     town.homes.loc[alone, "size"] = "4"
-    return [f"{town.named(alone)}, members in 'home': found 1, required 4, 3 too few (the join 'homes size')"]
+    return [f"{town.named(alone)}, members in 'home': found 1, allowed 4 to 4, 3 too few (the join 'homes size')"]
 
 
 def _two_householders(town: Town) -> list[str]:
@@ -257,7 +257,10 @@ def _two_householders(town: Town) -> list[str]:
     one, other = (int(number) for number in several.index[several["geocode"] == block][:2])
     (holder,), member = town.members(one, "holder"), town.members(other, "other")[0]
     town.people.loc[[holder, member], "household"] = [other, one]
-    return [f"{town.named(other)}, members in 'home * holder", "found 2, required 1, 1 too many (the join 'homes house"]
+    return [
+        f"{town.named(other)}, members in 'home * holder",
+        "found 2, allowed 1 to 1, 1 too many (the join 'homes house",
+    ]
 
 
 def _without_its_household(town: Town) -> list[str]:

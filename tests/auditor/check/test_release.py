@@ -63,7 +63,11 @@ FAULTS: list[list[Fault]] = [
         ("companions/units/invariants/block/total.parquet", lambda f: f.iloc[:-1], "invariants/block/total.parquet"),
     ],
     [
-        ("tables/total/block.parquet", lambda f: f.assign(**{"total:low90": f["total"] + 1.0}), "interval of 'total'"),
+        (
+            "tables/total/block.parquet",
+            lambda f: f.assign(**{"total:low90": f["total"] + 1.0}),
+            "'total', its interval",
+        ),
         ("microdata.parquet", lambda f: f.assign(sex="f"), "microdata"),
         ("histograms/block.parquet", moved("count", 0, -1000), "whole numbers from 0"),
     ],

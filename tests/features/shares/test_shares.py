@@ -68,7 +68,7 @@ def test_an_independent_check_knows_the_public_numbers(shared: Path, tmp_path: P
     table.iloc[:-1].to_parquet(path, index=False)
     found = "\n".join(check_release(root))
     assert "public/shares/beds.parquet: row 4 has -1.0; numbers from 0 are allowed" in found
-    assert "has 0 rows; each area has one" in found
+    assert "has 0 rows; each block has one" in found
 
 
 @pytest.mark.parametrize(

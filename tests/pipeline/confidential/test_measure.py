@@ -169,7 +169,7 @@ def test_half_of_the_noise_on_what_was_chosen_is_found(tmp_path: Path, monkeypat
     choose_again(job, MasterKey.from_text("insecure-test:1"))
     ours, second = failed()
     assert ours == ["noise found", "noise found"]
-    assert sorted(second) == ["choices redrawn", "tails"]
+    assert sorted(second) == ["noise redrawn", "tails"]
 
 
 # What an error says of the records stays in a file that only its owner can read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -18,12 +19,19 @@ from hypothesis import strategies as st
 from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, check_public_files, public_files, read_manifest, write_manifest
+from pipeline.release.manifest import (
+    Manifest,
+    StatedDraw,
+    check_public_files,
+    public_files,
+    read_manifest,
+    write_manifest,
+)
 from pipeline.release.privacy_statement import decimal_text, privacy_statement
 from pipeline.release.software import software
 from pipeline.release.status import status
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.files import canonical_json, make_restricted, write_bytes
+from pipeline.storage.files import canonical_json, json_sha256, make_restricted, write_bytes
 
 UNIVERSE = parse_spec("""
 name = "test"
@@ -35,6 +43,15 @@ strategy = { levels = { state = "1/5", tract = "4/5" }, queries = { sex = "1" } 
 
 
 HASH = "0123456789abcdef" * 4
+DRAW = StatedDraw(
+    universe="",
+    level="tract",
+    query="sex",
+    file="measurements/tract/sex.parquet",
+    mechanism="discrete_gaussian",
+    scales=("1/2", "1/3"),
+    kinds=HASH,
+)
 
 
 @pytest.fixture
@@ -56,12 +73,34 @@ def _manifest(run: RunDirectory) -> Manifest:
         status=status(insecure_key=True, charged=False),
         spec={"name": "test", "privacy": {"rho": "2.56"}},
         public_seed=0,
+        draws=(DRAW,),
         privacy=(privacy_statement(UNIVERSE),),
         key_commitment=HASH,
         input_fingerprints={"": HASH[::-1]},
         solver={"iterations": 12, "worst": 1.5e-5},
         files=public_files(run),
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda content: content.pop("draws"), "draws"),
+        (lambda content: content["draws"][0].pop("scales"), "draws.0.scales"),
+        (lambda content: content["draws"][0].update(scales=["0"]), "draws.0.scales.0"),
+        (lambda content: content["draws"][0].update(kinds="of all"), "draws.0.kinds"),
+        (lambda content: content["draws"][0].update(mechanism="geometric"), "draws.0.mechanism"),
+        (lambda content: content["draws"][0].update(true=80), "draws.0.true"),
+    ],
+)
+def test_a_manifest_without_its_list_of_draws_or_of_another_form_is_refused(
+    run: RunDirectory, change: Callable[[dict[str, Any]], object], place: str
+) -> None:
+    content = _manifest(run).model_dump(mode="json")
+    change(content)
+    write_bytes(run.manifest, canonical_json({**content, "manifest_sha256": json_sha256(content)}), run.staging)
+    with pytest.raises(ReleaseError, match=rf"manifest of this format: {place}"):
+        read_manifest(run.manifest)
 
 
 def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory) -> None:

@@ -56,7 +56,7 @@ def test_the_checker_wants_each_area_named_once_and_says_its_name(named_town: Pa
     counts = pd.read_parquet(total)
     counts.assign(total=counts["total"] + 1).to_parquet(total, index=False)
     found = examine(root).problems
-    assert "public/names/tract.parquet: tract 'A01' has 2 rows; each area has one" in found
+    assert "public/names/tract.parquet: tract 'A01' has 2 rows; each tract has one" in found
     assert "public/names/tract.parquet: row 1 has no text in column 'name'" in found
     assert any("tract 'A02' (Springfield)" in line for line in found), found
     names.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from releases.positive_mutants import true_counts
 from releases.positive_town import AGES, BLOCKS, EVERYWHERE, RACES, TOPDOWN, write_positive
 from releases.small import public_bytes, request_of, run
 
-import auditor.program
+import auditor.noise
 import pipeline.confidential.positive as positive
 import pipeline.estimation.by_sums
-from auditor.noise import positive_residuals
+from auditor.draws import Due
+from auditor.noise import Added
+from auditor.release import Release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
 from pipeline.privacy.budget import NoiseSpec
@@ -134,7 +137,12 @@ def test_a_choice_by_true_counts_stops_the_run(tmp_path: Path, monkeypatch: pyte
 
 
 def test_answers_with_another_truth_do_not_have_their_noise(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auditor.program, "positive_residuals", lambda *due: 100 + positive_residuals(*due))
+    def moved(release: Release, due: Due) -> Added:
+        added = of_positive(release, due)
+        return replace(added, values=added.values + 100)
+
+    of_positive = auditor.noise._positive
+    monkeypatch.setattr(auditor.noise, "_positive", moved)
     assert any("the noise is not" in one.detail for one in audited(made))
 
 

@@ -1,0 +1,252 @@
+"""Published ratios of two numbers of tables: average household sizes; sums and means of amounts.
+
+Intervals are not computed again: an end has to solve the equation that docs/mathematics.md states, or to be the limit
+that joins put on the size of any household, or an end of the clip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
+from auditor.reading.files import Files, value_text
+from auditor.reading.findings import Check, Findings, FormError
+from auditor.reading.spec import PublicUniverse
+from auditor.reading.spine import Level
+
+#: How far a number may be from what follows from the tables, and an end from solving its equation, relative to them.
+_NEAR = 1e-12
+_TOLERANCE = 1e-9
+#: What is added to a label for the columns of its interval.
+INTERVAL = tuple(f":{end}" for end in ENDS)
+
+Floats = NDArray[np.float64]
+#: A published table, its query, and the number of the answer that is meant.
+Number = tuple[str, Query, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Sized:
+    """What the joins with a companion say of its households' sizes.
+
+    Attributes:
+        persons: `(n_cells,)` True for those who live in its households.
+        least, most: members of one household.
+    """
+
+    persons: NDArray[np.bool_]
+    least: int
+    most: int
+
+
+def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
+    """From the groups of each join with a companion; None where the joins do not say who lives in its households.
+
+    One of the joins has to limit all members of every household from above, and households must differ in size.
+    """
+    persons = np.logical_or.reduce([group.persons for groups in joins for group in groups])
+    limits = []
+    for groups in joins:
+        together = np.logical_or.reduce([group.persons for group in groups])
+        if (together == persons).all() and all((group.most != NO_LIMIT).all() for group in groups):
+            least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
+            limits.append((int(least.min()), int(most.max())))
+    if not limits:
+        return None
+    least, most = max(low for low, _ in limits), min(high for _, high in limits)
+    return Sized(persons, least, most) if least < most else None
+
+
+def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) -> Number | None:
+    """The first table of a level with an answer that counts just these cells, but for impossible ones."""
+    possible = ~universe.impossible
+    for name, answers, levels in universe.tables:
+        if level in levels:
+            touched = np.unique(answers.of_cell[cells & possible])
+            if len(touched) == 1 and np.array_equal((answers.of_cell == touched[0])[possible], cells[possible]):
+                return name, answers, int(touched[0])
+    return None
+
+
+def counted_by(own: PublicUniverse, answers: Query, level: str, cells: NDArray[np.int64]) -> str | None:
+    """The first of the release's own tables of a level with the same answers; None where there is none."""
+    wanted = answers.of_cell[cells]
+    for name, counted, names in own.tables:
+        if level in names and counted.labels == answers.labels and np.array_equal(counted.of_cell, wanted):
+            return name
+    return None
+
+
+def table_columns(
+    files: Files, path: Path, answers: Query, level: Level, margins: bool, labels: Sequence[str]
+) -> list[dict[str, Floats]]:
+    """For some labels of a table their columns by suffix, "" of the number, `(n_geounits,)` each; NaN where unknown.
+
+    Raises:
+        FormError: it is missing or damaged.
+    """
+    ends = INTERVAL if margins else ()
+    if is_long(answers):
+        long = read_long(files, path, level, answers, Findings(), margins=margins)
+        numbers = map(answers.labels.index, labels)
+        return [
+            {"": long.column(COUNT, number), **{end: long.column(end[1:], number) for end in ends}}
+            for number in numbers
+        ]
+    file = LevelFile(files, path, level, Findings(), once=True)
+    out = [{end: np.full(len(level.codes), np.nan) for end in ("", *ends)} for _ in labels]
+    for rows, geounits in file.parts([label + end for label in answers.labels for end in ("", *ends)]):
+        known = geounits >= 0
+        for label, columns in zip(labels, out, strict=True):
+            for end, column in columns.items():
+                column[geounits[known]] = _column(rows, label + end, file)[known]
+    return out
+
+
+def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+    """A column of numbers, NaN for what is missing; FormError where it holds something else."""
+    column = rows.column(name)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise FormError(f"{file.name}: column {name!r} holds {column.type}; real numbers are required")
+    return np.array(column.to_numpy(), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """A number of a table, one of another, and the ratio of both, as a file has them.
+
+    Attributes:
+        names: columns of the three.
+        above, below: as `table_columns` gives them; None where nothing below is published, and so no ratio.
+        limits: between which every ratio is.
+        unit: in which the number above and the limits are.
+    """
+
+    names: tuple[str, str, str]
+    above: Mapping[str, Floats]
+    below: Mapping[str, Floats] | None
+    limits: tuple[int, int]
+    unit: float = 1.0
+
+
+def check_ratios(
+    files: Files,
+    path: Path,
+    level: Level,
+    ratios: Sequence[Ratio],
+    findings: Findings,
+    *,
+    margins: bool,
+    sums: bool = False,
+) -> None:
+    """Check the file of ratios of a level.
+
+    Args:
+        files: reads it.
+        path: of it.
+        level: of the geounits.
+        ratios: all that it has.
+        findings: takes what is wrong.
+        margins: whether intervals are published.
+        sums: whether the number above has its interval there, too.
+
+    Raises:
+        FormError: the file is missing or damaged.
+    """
+    file = LevelFile(files, path, level, findings, once=True)
+    same = findings.check(file.name, "numbers that are not those of the tables")
+    right = findings.check(file.name, "ratios, or their intervals, that do not follow from the tables")
+    ends = ("", *INTERVAL) if margins else ("",)
+    due: dict[str, Floats] = {}
+    for one in ratios:
+        due |= {one.names[0] + end: one.above[end] * one.unit for end in (ends if sums else ("",))}
+        due |= {} if one.below is None else {one.names[1]: one.below[""]}
+    formed = [one for one in ratios if one.below is not None]
+    for rows, geounits in file.parts([*due, *(one.names[2] + end for one in formed for end in ends)]):
+        for name, numbers in due.items():
+            _check_number(same, rows, name, numbers[geounits], geounits, file)
+        for one in formed:
+            _check_ratio(right, one, rows, geounits, file, margins=margins)
+
+
+def _stated(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+    """A column in which what is not known is missing; infinite where it is a NaN instead."""
+    found, stated = _column(rows, name, file), rows.column(name).is_valid().to_numpy()
+    return np.where(np.isnan(found) & stated, np.inf, found)
+
+
+def _check_number(
+    same: Check, rows: pa.Table, name: str, required: Floats, geounits: NDArray[np.int64], file: LevelFile
+) -> None:
+    near = np.isclose(_stated(rows, name, file), required, rtol=_NEAR, atol=0.0, equal_nan=True)
+    same.add(
+        (geounits >= 0) & ~near,
+        lambda row: (
+            f"{file.level.label(geounits[row])}, {name!r}: found {value_text(rows.column(name), row)}, required "
+            f"{required[row]:,} (the tables)"
+        ),
+    )
+
+
+def _check_ratio(
+    right: Check, one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: LevelFile, *, margins: bool
+) -> None:
+    """The ratio is that of the two numbers, and its interval one that follows from theirs; nothing where these fail."""
+    assert one.below is not None
+    name, (least, most) = one.names[2], one.limits
+    p, h = one.above[""][geounits], one.below[""][geounits]
+
+    def said(row: int, what: str) -> str:
+        value, above, below = (value_text(rows.column(column), row) for column in (name, *one.names[:2]))
+        found = f"found the {name} {value} of {above} {one.names[0]} in {below} {one.names[1]}"
+        return f"{file.level.label(geounits[row])}: {found}{what}"
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio, found = p / h, _stated(rows, name, file) / one.unit
+        wrong = np.where(h > 0, ~np.isclose(found, ratio, rtol=_NEAR, atol=0.0), ~np.isnan(found))
+        right.add((geounits >= 0) & wrong, lambda row: said(row, ""))
+        if not margins:
+            return
+        moe, low, high = (_stated(rows, name + end, file) / one.unit for end in INTERVAL)
+        (p_low, p_high), (h_low, h_high) = (
+            (numbers[INTERVAL[1]][geounits], numbers[INTERVAL[2]][geounits]) for numbers in (one.above, one.below)
+        )
+        unknown = np.isnan(p_low) | np.isnan(h_low) | (h == 0)
+        follows = (low <= ratio + np.abs(ratio) * _NEAR) & (ratio <= high + np.abs(high) * _NEAR + _NEAR)
+        follows &= np.isclose(moe, np.maximum(ratio - low, high - ratio))
+        below, above, more = (_widened(reach) for reach in (p - p_low, p_high - p, h_high - h))
+        fewer = np.minimum(_widened(h - h_low), h)
+        # A ratio below 0 is further from 0 the fewer there are below.
+        follows &= _solves(low, p, h, (below, np.where(p < below, fewer, more)), float(least))
+        follows &= _solves(high, p, h, (above, np.where(p < -above, more, fewer)), float(most))
+        broken = np.where(unknown, ~(np.isnan(moe) & np.isnan(low) & np.isnan(high)), ~follows)
+
+    def interval(row: int) -> str:
+        margin, first, last = (value_text(rows.column(name + end), row) for end in INTERVAL)
+        return said(
+            row,
+            f", between {first} and {last} with margin of error {margin}; it does not follow from the intervals of the "
+            f"tables and from {least} to {most}",
+        )
+
+    right.add((geounits >= 0) & ~wrong & broken, interval)
+
+
+def _widened(reach: Floats) -> Floats:
+    """How far an interval of whole numbers reaches as one of numbers without steps: half a step more, where it does."""
+    return reach + np.where(reach > 0, 0.5, 0.0)
+
+
+def _solves(end: Floats, p: Floats, h: Floats, distances: tuple[Floats, Floats], limit: float) -> NDArray[np.bool_]:
+    """Whether an end is where 0 begins to be excluded, or the limit where that lies beyond it."""
+    excluded = (p - end * h) ** 2 - distances[0] ** 2 - (end * distances[1]) ** 2
+    scale = _TOLERANCE * np.maximum(p**2 + (end * h) ** 2, 1.0)
+    at_limit = np.isclose(end, limit, rtol=_NEAR, atol=0.0)
+    return np.asarray((np.abs(excluded) <= scale) | (at_limit & (excluded <= scale)))

@@ -1,0 +1,218 @@
+"""What is drawn of the records, derived from the public spec and the spine, and compared with what a manifest lists.
+
+Here each kind has its derivation: measurements, also where geounits without siblings are bypassed or only answers are
+drawn that are positive in the area above; private choices of detail, and the noise on what they chose; the choice of
+cliques. A section of a spec that is not known here is said to be not judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auditor.form import Universe, read_form
+from auditor.reading.cells import Query
+from auditor.reading.files import Places
+from auditor.reading.findings import FormError
+from auditor.reading.spec import understood
+from auditor.reading.spine import Level
+
+#: Keys of a spec of which draws and relations are derived, or on which neither depends; of it, of a companion, of the
+#: budget, of a level and of a measured query.
+_UNIVERSE: Final = {
+    "bounds", "invariants", "records_per_person", "schema", "select", "strategy", "structural_zeros", "tables",
+}  # fmt: skip
+_KNOWN: Final = {
+    "spec": _UNIVERSE | {
+        "collect", "companions", "geography", "household_tables", "join", "marginals", "name", "postprocess", "privacy",
+        "provenance", "publish", "purpose", "questions", "report", "series", "update",
+    },
+    "companion": _UNIVERSE | {
+        "amount", "between", "chosen", "count_clipped", "ends", "missing", "passes", "privacy", "unit",
+    },
+    "privacy": {"at_most", "dataset", "delta", "epsilon", "framework", "neighbours", "rho", "unit"},
+    "strategy": {"levels", "preset"},
+    "level": {"queries", "share"},
+    "query": {"share", "where"},
+}  # fmt: skip
+#: What draws are told apart by.
+_NAMES: Final = ("universe", "level", "query")
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """A measurement that the spec calls for.
+
+    Attributes:
+        scales, costs: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is that of the
+            level.
+        kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
+        where_positive: whether answers are drawn only where that of the released area above is positive.
+    """
+
+    universe: Universe
+    level: Level
+    query: Query
+    path: Path
+    scales: tuple[Fraction, ...]
+    costs: tuple[Fraction, ...]
+    kind: NDArray[np.int64]
+    where_positive: bool
+
+    @property
+    def name(self) -> str:
+        """Universe, level and query."""
+        return " ".join(part for part in (self.universe.name, self.level.name, self.query.name) if part)
+
+
+def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) -> Iterator[Due]:
+    """The measurements of a universe, top level first."""
+    shares, folder = [share for _, share, _ in universe.levels], places.universe(universe.name)
+    positive = {(level, query.name) for level, query in universe.positive}
+    bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
+    for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
+        taken, of_geounit = np.unique(paid, return_inverse=True)
+        given = [sum((s for n, s in enumerate(shares) if one >> n & 1), Fraction(0)) for one in taken.tolist()]
+        amounts = [own, *sorted({share for share in given if share not in (0, own)})]
+        kinds = [amounts.index(share) if share else -1 for share in given]
+        kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
+        for query, part in queries:
+            costs = tuple(universe.rest * amount * part for amount in amounts)
+            where_positive = (name, query.name) in positive
+            path = folder.answers("positive" if where_positive else "measurements", name, query.name)
+            yield Due(universe, level, query, path, tuple(map(universe.scale, costs)), costs, kind, where_positive)
+
+
+def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np.int64]]:
+    """Of each geounit, as bits, the levels whose shares its measurement gets; 0 where another stands for it.
+
+    An only child hands what it would get to its parent, if that is measured or hands on as well.
+    """
+    paid = [np.zeros(len(level.codes), dtype=np.int64) for level in spine]
+    at = row = np.zeros(0, dtype=np.int64)
+    for number, level in enumerate(spine):
+        here = np.arange(len(level.codes))
+        alone = (np.bincount(level.parents)[level.parents] == 1) if number else np.zeros(len(here), dtype=np.bool_)
+        at, row = (np.where(alone, one[level.parents], -1) if number else np.full(len(here), -1) for one in (at, row))
+        if shares[number]:
+            at, row = np.where(at < 0, number, at), np.where(at < 0, here, row)
+            for above in range(number + 1):
+                paid[above][row[at == above]] |= 1 << number
+    return paid
+
+
+def listed(spec: Mapping[str, Any], spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
+    """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
+
+    Raises:
+        FormError: the spec cannot be understood.
+    """
+    if spec["privacy"]["framework"] == "local":
+        return []
+    found = []
+    for universe in read_form(spec).universes:
+        for one in () if universe.cliques is None else universe.cliques.drawn():
+            found.append(_entry(universe, one.level, one.query, None, places, one.mechanism, [one.scale]))
+        for due in measurements_of(universe, spine, places):
+            kinds = hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest() if due.kind.any() else ""
+            at = universe, due.level.name, due.query.name, due.path
+            own = {"kinds": kinds, "where_positive": due.where_positive, "weights": list(universe.row)}
+            found.append(_entry(*at, places, universe.mechanism, due.scales) | own)
+        for choice in universe.choices:
+            path = places.universe(universe.name).selected(choice.name, choice.level)
+            versions = [[query.name, least] for query, least in zip(choice.versions, choice.thresholds, strict=True)]
+            for verb, mechanism, scale in (
+                ("select", "exponential", choice.epsilon),
+                ("selected", universe.mechanism, choice.scale),
+            ):
+                entry = _entry(universe, choice.level, f"{verb} {choice.name}", path, places, mechanism, [scale])
+                found.append(entry | {"versions": versions})
+    return found
+
+
+def _entry(
+    universe: Universe,
+    level: str,
+    query: str,
+    path: Path | None,
+    places: Places,
+    mechanism: str,
+    scales: Sequence[Fraction],
+) -> dict[str, Any]:
+    return {
+        "universe": universe.name,
+        "level": level,
+        "query": query,
+        "file": "" if path is None else path.relative_to(places.public).as_posix(),
+        "mechanism": mechanism,
+        "scales": [str(scale) for scale in scales],
+        "kinds": "",
+        "where_positive": False,
+        "weights": [],
+        "versions": [],
+    }
+
+
+def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: Places) -> Iterator[str]:
+    """Draws that the manifest lacks, has beyond the spec, or states otherwise, text by text; and what is not judged.
+
+    Raises:
+        FormError: the spec cannot be understood, or there is no list.
+    """
+    stated = manifest.get("draws")
+    if not isinstance(stated, list) or not all(isinstance(one, dict) for one in stated):
+        raise FormError("public/manifest.json: has no list of draws")
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for one in stated:
+        name = tuple(str(one.get(key)) for key in _NAMES)
+        if name in found:
+            yield f"public/manifest.json: lists the draw of {_said(one)} twice"
+        found[name] = one
+    with understood("spec"):
+        required, unknown = listed(manifest["spec"], spine, places), list(_unknown_sections(manifest["spec"]))
+    for due in required:
+        if (one := found.pop(tuple(due[key] for key in _NAMES), None)) is None:
+            yield f"public/manifest.json: lacks the draw of {_said(due)}, for which the spec calls"
+        elif wrong := [key for key in sorted(due.keys() | one.keys()) if _text(due, key) != _text(one, key)]:
+            is_, has = (", ".join(f"{key} = {_text(of, key)}" for key in wrong) for of in (due, one))
+            yield f"public/manifest.json: lists the draw of {_said(due)} with {has}; the spec gives {is_}"
+    for one in found.values():
+        yield f"public/manifest.json: lists the draw of {_said(one)}, for which the spec does not call"
+    yield from unknown
+
+
+def _text(draw: Mapping[str, Any], key: str) -> str:
+    return json.dumps(draw[key]) if key in draw else "nothing"
+
+
+def _said(draw: Mapping[str, Any]) -> str:
+    """A draw as sentences name it."""
+    file = f" (public/{draw['file']})" if draw.get("file") else ""
+    return f"{draw.get('query')!r:.80} at level {draw.get('level')!r:.80}{file:.200}"
+
+
+def _unknown_sections(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of the spec that this program does not know: what follows from them is not judged."""
+    for name, content in (("", spec), *spec["companions"]):
+        at = f"companions.{name}." if name else ""
+        yield from _unknown(content, "companion" if name else "spec", at)
+        yield from _unknown(content["privacy"], "privacy", f"{at}privacy.")
+        yield from _unknown(content["strategy"], "strategy", f"{at}strategy.")
+        for level, stated in content["strategy"]["levels"]:
+            yield from _unknown(stated, "level", f"{at}strategy.levels.{level}.")
+            for query, own in stated.get("queries", ()):
+                if isinstance(own, dict):
+                    yield from _unknown(own, "query", f"{at}strategy.levels.{level}.queries.{query}.")
+
+
+def _unknown(content: Mapping[str, Any], place: str, at: str) -> Iterator[str]:
+    for key in sorted(content.keys() - _KNOWN[place]):
+        yield f"public/manifest.json: its spec has {f'{at}{key}'!r:.120}, which is not known here: it is not judged"
