@@ -1,4 +1,4 @@
-"""A feature can be taken away with its folder: nothing imports it, and the rest of the program runs without it."""
+"""A feature can be taken away with its folder: nothing imports it, and the rest runs without it. So one is added."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from project.conftest import PACKAGES
 from project.documents import PROJECT
@@ -96,7 +97,7 @@ def _command(root: Path, *arguments: object, status: int = 0) -> str:
     """What a command prints that runs with the packages of a folder."""
     done = _forks(root).run(["flows.cli", *map(str, arguments)], _variables(root), root, timeout=300)
     assert done.returncode == status, done.stderr
-    return done.stderr if status else done.stdout
+    return done.stderr + done.stdout if status else done.stdout
 
 
 def _variables(root: Path) -> dict[str, str]:
@@ -306,3 +307,46 @@ def test_types_and_tests_of_the_core_pass_without_any_of_them(tmp_path: Path, ty
             command, cwd=without, env=variables, capture_output=True, text=True, timeout=1200, check=False
         )
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_a_new_kind_is_a_folder_and_a_line(tmp_path: Path) -> None:
+    """Typed from docs/howto/new_kind.md: run, verified, audited, exported; and refused without its folder."""
+    kind, line = re.findall(r"```python\n(.*?)```", (PROJECT / "docs/howto/new_kind.md").read_text("utf-8"), re.DOTALL)
+    root = _copy_without((), tmp_path / "copy")
+    registry = root / "features" / "registry.py"
+    listed = registry.read_text("utf-8")
+    assert listed.count("FEATURES: Final = (\n") == 1
+    registry.write_text(listed.replace("FEATURES: Final = (\n", f"FEATURES: Final = (\n    {line}"), "utf-8")
+    (root / "features" / "hands").mkdir()
+    (root / "features" / "hands" / "__init__.py").write_text(kind, "utf-8")
+    spec = write_town(tmp_path / "in", *QUICK)
+    text = spec.read_text("utf-8")
+    spec.write_text(f'hands = "county"\n{text}', "utf-8")
+    _command(root, "--quiet", "run", spec, "--out", tmp_path / "out", "--workers", 1)
+    release = tmp_path / "out" / "town"
+    hands = pd.read_parquet(release / "public" / "hands" / "county.parquet").set_index("geocode")["hands"]
+    people = pd.read_parquet(release / "public" / "histograms" / "county.parquet").groupby("geocode")["count"].sum()
+    assert hands.to_dict() == (2 * people).to_dict()
+    assert hands.sum() > 0
+    path = release / "public" / "hands" / "county.parquet"
+    manifest = json.loads((release / "public" / "manifest.json").read_text("utf-8"))
+    assert "hands/county.parquet" in manifest["files"]
+    assert manifest["spec"]["hands"] == "county"
+    _command(root, "--quiet", "verify", release)
+    _command(root, "--quiet", "verify", release, "--records")
+    audited = _command(root, "audit", release, status=1)
+    assert "1 of 24 checks FAILED" in audited
+    assert "'hands', which is not known here: it is not judged" in audited
+    _command(root, "--quiet", "export", release, "--format", "csv", "--out", tmp_path / "csv")
+    exported = next(
+        path for path in (tmp_path / "csv").rglob("*.csv") if "hands" in path.as_posix().removeprefix(str(tmp_path))
+    )
+    assert pd.read_csv(exported)["hands"].sum() == hands.sum()
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-1])
+    assert "hands/county.parquet" in _command(root, "--quiet", "verify", release, status=1)
+    path.write_bytes(kept)
+    shutil.rmtree(root / "features" / "hands")
+    _loaded.pop(root).end()  # which has loaded it
+    assert "features/hands" in _command(root, "--quiet", "run", spec, "--out", tmp_path / "other", status=2)
