@@ -12,7 +12,7 @@ from pipeline.estimation.released import Released, sparse_answers
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, read_table
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.downward.origin import Clipped
 from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
@@ -63,7 +63,7 @@ class BoundedByCounts(Knowledge):
 
 
 @dataclass(frozen=True, eq=False)
-class _WidenedByRecords:
+class _WidenedByRecords(IntervalRule):
     """Intervals of sums that may be below 0.
 
     Attributes:
@@ -83,10 +83,6 @@ class _WidenedByRecords:
         low, high = self.rule.ends(above, rows)
         large = (self.rule.large(above, rows), self.rule.large(below, rows))
         return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        return self.rule.large(counts - self._clipped(rows).origin, rows)
 
     def _clipped(self, rows: slice) -> Clipped:
         """What so many records can sum up to, some geounits of the table's level."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from features.cumulative.cumulated import Cumulated, cumulated_in
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
@@ -25,7 +26,7 @@ from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.publishing.files import product_files
-from pipeline.publishing.tables import MarginSource, TableIntervals
+from pipeline.publishing.tables import MarginSource
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, read_table_parts, write_table
 
 
@@ -110,7 +111,7 @@ def publish_cumulative(job: Job, universe: Universe, number: int, margins: Margi
 
 
 def _cumulated(
-    parts: Iterator[ReleasedTable], table: Table, fact: Cumulated, rules: Sequence[TableIntervals | None]
+    parts: Iterator[ReleasedTable], table: Table, fact: Cumulated, rules: Sequence[IntervalRule | None]
 ) -> Iterator[ReleasedTable]:
     """The cumulative numbers, for the parts of the published table; `rules`: of all values but the first."""
     query, start = fact.query(table), 0

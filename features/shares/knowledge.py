@@ -15,7 +15,7 @@ from pipeline.estimation.subtree_answers import Answers, subtree_answers
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Table, Universe
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.upward import answers_of_subtrees
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
@@ -91,8 +91,8 @@ class SharedIntervals:
 
 
 @dataclass(frozen=True, eq=False)
-class WithShares:
-    """The intervals of a table of which some numbers are shared; see `IntervalRule`.
+class WithShares(IntervalRule):
+    """The intervals of a table of which some numbers are shared.
 
     Attributes:
         rule: of the other numbers.
@@ -107,10 +107,6 @@ class WithShares:
         ends = self.rule.ends(counts, rows)
         self.shared.put_into(ends, counts, rows)
         return ends
-
-    def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """See `IntervalRule.large`."""
-        return self.rule.large(counts, rows)
 
 
 class PublicShares(Knowledge):

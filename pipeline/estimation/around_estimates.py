@@ -253,8 +253,8 @@ class Around:
 
 
 @dataclass(frozen=True, eq=False)
-class AllAround:
-    """Intervals of numbers without any of simulated runs; see `IntervalRule`.
+class AllAround(IntervalRule):
+    """Intervals of numbers without any of simulated runs.
 
     Attributes:
         rule: which numbers are exact, and which nothing determines.
@@ -276,8 +276,8 @@ class AllAround:
 
 
 @dataclass(frozen=True, eq=False)
-class LargeAround:
-    """Intervals by unbiased estimates of large numbers, and of simulated runs of small ones; see `IntervalRule`.
+class LargeAround(IntervalRule):
+    """Intervals by unbiased estimates of large numbers, and of simulated runs of small ones.
 
     Attributes:
         rule: of simulated runs.

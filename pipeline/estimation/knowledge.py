@@ -6,6 +6,7 @@ universes that are released before; `constraints` brings it together.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -42,14 +43,19 @@ class Results(Protocol):
         """Of each part below a cut what `PartTask` takes."""
 
 
-class IntervalRule(Protocol):
+class IntervalRule(ABC):
     """The 90 % intervals of the numbers of a table at one level."""
 
+    @abstractmethod
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """The ends `(n, size)` for the released numbers `(n, size)` of some rows; NaN where none is determined."""
 
     def large(self, counts: IntArray, rows: slice) -> BoolArray:
-        """Which numbers `(n, size)` are so large that they are not bound by the least that they can be."""
+        """Which numbers `(n, size)` are so large that they are not bound by the least that they can be.
+
+        It is asked of those that simulated runs tell of sums.
+        """
+        raise NotImplementedError
 
 
 class Knowledge:

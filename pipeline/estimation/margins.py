@@ -517,8 +517,8 @@ class Margins:
 
 
 @dataclass(frozen=True, eq=False)
-class _OfRuns:
-    """The intervals of a table by the errors of simulated runs; see `IntervalRule`."""
+class _OfRuns(IntervalRule):
+    """The intervals of a table by the errors of simulated runs."""
 
     margins: Margins
     intervals: Intervals
@@ -535,8 +535,8 @@ class _OfRuns:
 
 
 @dataclass(frozen=True, eq=False)
-class _OfReports:
-    """The intervals of a table where errors depend on the counts themselves; see `IntervalRule`."""
+class _OfReports(IntervalRule):
+    """The intervals of a table where errors depend on the counts themselves."""
 
     margins: Margins
     intervals: ReportedIntervals
@@ -548,10 +548,6 @@ class _OfReports:
         variances, own = self.margins.variances_of(table.level, rows)
         alone = table.marginal.answer(self.errors.alone(*self.margins.stored_of(table.level, rows)))
         return self.intervals.ends(self.margins.estimation.basis, variances, counts, own, alone)
-
-    def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:  # noqa: ARG002
-        """See `IntervalRule.large`."""
-        raise AssertionError("sums are not made from reports")
 
 
 # -- errors as named arrays, and back: the form in which a resumed run finds them -------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import scipy.sparse as sp
 
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Table, Universe
@@ -60,7 +61,7 @@ class SharedEstimation:
 
 
 @dataclass(frozen=True, eq=False)
-class EndsTogether:
+class EndsTogether(IntervalRule):
     """The intervals of a table of one of the universes at a level."""
 
     joint: JointEstimation

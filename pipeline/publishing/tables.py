@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.spine import Level
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, rows_at_once, write_table
-
-
-class TableIntervals(Protocol):
-    """The 90 % intervals of a table's numbers at a level."""
-
-    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The ends `(n, size)`, in persons, for released numbers `(n, size)` of some rows; NaN where unknown."""
 
 
 class MarginSource(Protocol):
@@ -30,7 +22,7 @@ class MarginSource(Protocol):
     def replicates(self) -> int:
         """Simulated runs; 0 where there are no margins."""
 
-    def rule(self, table: Table, level: int) -> TableIntervals | None:
+    def rule(self, table: Table, level: int) -> IntervalRule | None:
         """Those of one of `Universe.tabulated` at a level; None where there are no margins."""
 
 

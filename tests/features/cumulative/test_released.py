@@ -25,6 +25,7 @@ from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
@@ -107,7 +108,7 @@ def test_the_second_program_finds_what_is_wrong(
     assert sentence in told
 
 
-class _Wide:
+class _Wide(IntervalRule):
     """An interval for every number that says which number it is of: from so many less to its number more."""
 
     def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -15,6 +15,7 @@ from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
+from pipeline.estimation.knowledge import IntervalRule
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
@@ -255,16 +256,13 @@ def test_cumulative_numbers_of_such_a_table_are_around_sums_of_its_estimates(
 
 
 @dataclass(frozen=True)
-class _Simulated:
+class _Simulated(IntervalRule):
     """Intervals that reach so far to either side, as of simulated runs."""
 
     reach: float | np.ndarray = 3.0
 
     def ends(self, counts: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
         return np.maximum(counts - self.reach, 0.0), counts + self.reach
-
-    def large(self, counts: np.ndarray, rows: slice) -> np.ndarray:
-        raise NotImplementedError
 
 
 def test_exact_and_unknown_numbers_stay_so() -> None:
