@@ -98,6 +98,23 @@ class NoiseSpec:
                 "give this query a larger share of the budget, or do not measure it"
             )
 
+    def rho(self, moved: int) -> Fraction:
+        """The zCDP loss of one use in which `moved` (m) of the numbers move by one each.
+
+        Gaussian: rho = m / (2 sigma^2), m the squared L2 sensitivity (Canonne, Kamath and Steinke 2020: theorem 4 for
+        one number, theorem 14 for several; zCDP adds up, Bun and Steinke 2016, arXiv 1605.02065, lemma 1.7). Laplace:
+        rho = m / (2 b^2), as an epsilon-private mechanism is epsilon^2 / 2-zCDP (the same, proposition 1.4), here m of
+        1 / b each.
+        """
+        return moved / (2 * self.scale ** (1 if self.mechanism == "discrete_gaussian" else 2))
+
+    def epsilon(self, moved: int) -> Fraction | None:
+        """The pure loss of such a use: of Laplace noise m / b, m the L1 sensitivity; None of Gaussian, which has none.
+
+        Ghosh, Roughgarden and Sundararajan 2012 (doi 10.1137/09076828X), definition 2.1 and theorem 2.2.
+        """
+        return None if self.mechanism == "discrete_gaussian" else moved / self.scale
+
     def __str__(self) -> str:
         return f"{self.mechanism.replace('_', ' ')}, {_SYMBOL[self.mechanism]} = {self.scale}"
 

@@ -135,7 +135,7 @@ class Event:
     def group(self) -> Group:
         """What a `charge` is for; LedgerError if its fields do not state that properly."""
         drawn = mechanism(self.mechanism, exact_of_text(self.scale, "scale"))
-        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
+        return Group(self.level, self.query, drawn.mechanism, drawn.scale, self.count)
 
     def subject(self) -> Subject:
         """What an `allow` declares; ValueError if its fields do not state that properly."""

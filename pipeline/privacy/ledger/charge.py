@@ -55,14 +55,14 @@ def charge_for(
         Group(
             m.level,
             m.query + (BYPASSED if universe.bypass else "") + several,
-            m.use.name,
+            m.use.mechanism,
             m.use.scale,
             m.size * measured[m.level],
         )
         for m in measurements_of(universe)
     ]
     groups += [
-        Group(m.level, m.query + several, m.use.name, m.use.scale, m.size * sizes[m.level])
+        Group(m.level, m.query + several, m.use.mechanism, m.use.scale, m.size * sizes[m.level])
         for m in choices_of(universe)
     ]
     return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))

@@ -56,7 +56,7 @@ class Exponential:
     """
 
     scale: Fraction
-    name: ClassVar[Literal["exponential"]] = "exponential"
+    mechanism: ClassVar[Literal["exponential"]] = "exponential"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _exact(self.scale))

@@ -60,7 +60,7 @@ class PermuteAndFlip:
     """
 
     scale: Fraction
-    name: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
+    mechanism: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", _exact(self.scale))

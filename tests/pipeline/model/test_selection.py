@@ -73,7 +73,7 @@ def universe(*arguments: str, **others: str) -> Universe:
 def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framework: str) -> None:
     one = universe(privacy)
     groups = {
-        (m.level, m.query): Group(m.level, m.query, m.use.name, m.use.scale, 1)
+        (m.level, m.query): Group(m.level, m.query, m.use.mechanism, m.use.scale, 1)
         for m in (*measurements_of(one), *choices_of(one))
     }
     costs = {key: cost_of(group, framework, one.neighbours) for key, group in groups.items()}
