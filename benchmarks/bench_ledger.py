@@ -19,8 +19,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from pipeline.model.series import FIRST
+from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import Group, over_series
+from pipeline.privacy.ledger.events import over_series
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse

@@ -34,8 +34,9 @@ from pipeline.execution.settings import load_settings
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED, Neighbours
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import Group, by_losses, per_person, same_groups
+from pipeline.privacy.ledger.events import by_losses, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes

@@ -24,8 +24,10 @@ from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
+from pipeline.privacy.ledger.dataset import ANSWER
+from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes

@@ -23,7 +23,7 @@ from pipeline.release.run_directory import recorded_input
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
-    from pipeline.privacy.ledger.events import DatasetState
+    from pipeline.privacy.ledger.dataset import DatasetState
 
 _DRAWING: Final = ("measure", MEASURE_POSITIVE, "select")
 _NOTHING: Final = "nothing was drawn, since its noise was never charged"

@@ -17,23 +17,6 @@ from typing import Final, Literal
 
 from geography.errors import InputError
 
-__all__ = [
-    "FRAMEWORKS",
-    "LARGEST_SCALE",
-    "LEAST_SCALE",
-    "MOVED",
-    "NEIGHBOURS",
-    "Framework",
-    "Mechanism",
-    "Neighbours",
-    "NoiseSpec",
-    "budget_of_one",
-    "farthest",
-    "noise_for",
-    "reach_between",
-    "reach_of_total",
-]
-
 Mechanism = Literal["discrete_gaussian", "discrete_laplace"]
 #: "local": every report was randomised where it was made; no noise is drawn, and no ledger is charged.
 Framework = Literal["zcdp", "pure", "local"]

@@ -23,7 +23,6 @@ from pipeline.privacy.budget import MOVED
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
 
-__all__ = ["household_statement", "joint_statement"]
 
 _CHANGING = {"change-one": "changing", "add-remove": "adding or removing"}
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pipeline.model.strategy import Central
     from pipeline.model.universe import Universe
 
-__all__ = ["budget_of_both", "local_account", "local_promise"]
 
 #: Numbers of reports of one respondent that are stated.
 REPORTS = (2, 3, 4, 5)

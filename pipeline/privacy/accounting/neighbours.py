@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.model.query import Query
     from pipeline.model.universe import Universe
 
-__all__ = ["SWAP", "Change", "attribute_changes", "change_in_words", "place_changes", "record_change", "vacuous"]
 
 #: Records that change together in a swap; also how many times as many numbers move as with one.
 SWAP = 2

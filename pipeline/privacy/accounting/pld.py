@@ -38,21 +38,6 @@ from scipy import fft
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import Use
 
-__all__ = [
-    "LARGEST_RHO",
-    "LARGEST_SIGMA2",
-    "LEAST_DELTA",
-    "FloatArray",
-    "Losses",
-    "Use",
-    "epsilon_of",
-    "gaussian_losses",
-    "interval",
-    "one_number_epsilon",
-    "pld_epsilon",
-]
-
-
 FloatArray = NDArray[np.float64]
 
 #: Share of the tilted mass that may lie outside the window of the transform, on either side.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pipeline.model.strategy import EarlierUse
     from pipeline.model.universe import Universe
 
-__all__ = ["Measurement", "choices_of", "earlier_of", "measurements_of"]
-
 
 @dataclass(frozen=True)
 class Measurement:

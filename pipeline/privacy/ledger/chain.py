@@ -15,19 +15,6 @@ from pipeline.errors import SpinewiseError
 from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
 from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
-__all__ = [
-    "BYPASSED",
-    "Event",
-    "EventKind",
-    "Group",
-    "LedgerError",
-    "details_text",
-    "exact_of_text",
-    "exact_text",
-    "read_details",
-    "sealed",
-]
-
 
 def details_text(content: Mapping[str, Any]) -> str:
     """The one text of an object: names in order, no blanks, ASCII."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.chain import BYPASSED, Group
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, over_series, per_person
+from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
 from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:

@@ -11,13 +11,11 @@ from typing import Final, Self
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import DERIVATION, MasterKey
+from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.series import SeriesUse
-
-__all__ = ["Charge", "Charged", "Reservation", "RunFingerprint"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 

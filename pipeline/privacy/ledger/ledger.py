@@ -31,19 +31,16 @@ from filelock import FileLock, Timeout
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import details_text
-from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
+from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, exact_text
+from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
 from pipeline.privacy.ledger.checkpoint import Checkpoint
+from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.disclosures import Subject, undeclared
 from pipeline.privacy.ledger.events import (
-    DatasetState,
-    Event,
-    LedgerError,
     allow_event,
     continued,
     cost_of,
     exact_event,
-    exact_text,
     purpose_events,
     replay,
     same_groups,
@@ -59,23 +56,6 @@ from pipeline.storage.durable import make_folder
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
     from pipeline.privacy.ledger.store import Writing
-
-__all__ = [
-    "STATE_VARIABLE",
-    "Charge",
-    "Ledger",
-    "Marks",
-    "OverspentError",
-    "Reservation",
-    "RunFingerprint",
-    "UndeclaredError",
-    "amount_text",
-    "charge_run",
-    "disclose",
-    "key_of",
-    "record_key",
-    "state_folder",
-]
 
 
 STATE_VARIABLE: Final = "SPINEWISE_STATE"

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from geography.errors import InputError
-from pipeline.privacy.ledger.chain import EventKind, is_typed
+from pipeline.privacy.ledger.chain import Event, EventKind, LedgerError, is_typed, sealed
 from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, note, replay, sealed
+from pipeline.privacy.ledger.dataset import DatasetState
+from pipeline.privacy.ledger.events import continued, note, replay
 from pipeline.privacy.ledger.key_uses import COMMITTED
 from pipeline.privacy.ledger.notes import Head
 
@@ -38,30 +39,6 @@ from dataclasses import fields
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from pipeline.storage.durable import make_folder
-
-__all__ = [
-    "ENVIRONMENT",
-    "EVENTS",
-    "GUARDS",
-    "KEY",
-    "KEY_START",
-    "PERIOD",
-    "Store",
-    "Writing",
-    "connected",
-    "damage",
-    "default_url",
-    "engine_of",
-    "guards",
-    "head_of",
-    "identity",
-    "ledger_url",
-    "make",
-    "random_id",
-    "shown_url",
-    "utc_now",
-]
-
 
 _WAIT_SECONDS: Final = 60  # for another process's transaction
 _WRITES: Final = "spinewise_writes"

@@ -24,8 +24,6 @@ from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import Enclosure, divide, exp_minus
 from pipeline.privacy.noise.streams import Stream
 
-__all__ = ["Exponential", "cumulative"]
-
 _WORD_BITS: Final = 64
 _GUARD_BITS: Final = 64
 _POSITIONS: Final = 2**63

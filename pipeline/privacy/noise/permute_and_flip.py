@@ -23,8 +23,6 @@ from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import exp_minus
 from pipeline.privacy.noise.streams import Stream
 
-__all__ = ["PermuteAndFlip"]
-
 _WORD_BITS: Final = 64
 _GUARD_BITS: Final = 64
 _WORDS: Final = 2**63

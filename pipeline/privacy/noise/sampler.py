@@ -38,20 +38,6 @@ from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import divide, exp_minus, multiply
 from pipeline.privacy.noise.streams import Stream
 
-__all__ = [
-    "POSITIONS",
-    "WORD_BITS",
-    "FurtherWords",
-    "Sampler",
-    "Tails",
-    "boundaries",
-    "decide",
-    "locate",
-    "sampler_for",
-    "tails",
-]
-
-
 WORD_BITS = 64
 _GUARD_BITS = 128  # precision beyond the bits of the uniform; the recurrences lose fewer than 64 of them
 _NEGLIGIBLE_BITS = 32  # a weight of at most 2^32 units is left to the bound on the tail

@@ -13,8 +13,9 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from pipeline.errors import InputError
-from pipeline.privacy.ledger.events import Group, LedgerError
-from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
+from pipeline.privacy.ledger.chain import Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event
 
 _MISSING = re.compile(r"\b(?:nan|undefined|null|none|infinity|inf)\b", re.IGNORECASE)

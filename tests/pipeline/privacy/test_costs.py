@@ -33,7 +33,8 @@ from pipeline.privacy.budget import (
     noise_for,
     rounded_text,
 )
-from pipeline.privacy.ledger.events import Group, by_up_to, cost_of, numbers_of_unit, per_person
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.events import by_up_to, cost_of, numbers_of_unit, per_person
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.privacy.noise.sampler import tails

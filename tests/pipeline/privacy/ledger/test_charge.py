@@ -17,12 +17,14 @@ import pytest
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.chain import EventKind, details_text, sealed
+from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError, details_text, sealed
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.dataset import ANSWER
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import ANSWER, Event, Group, LedgerError, cost_of, over_series, replay
+from pipeline.privacy.ledger.events import cost_of, over_series, replay
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError
 from pipeline.privacy.ledger.series import SeriesUse
 
 TOTAL = Subject("invariant", "county", "total")

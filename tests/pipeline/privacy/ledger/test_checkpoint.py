@@ -20,10 +20,9 @@ from pipeline.model.series import FIRST
 from pipeline.privacy.ledger import checkpoint as ledger_checkpoint
 from pipeline.privacy.ledger import store
 from pipeline.privacy.ledger import store as ledger_store
-from pipeline.privacy.ledger.chain import EventKind, LedgerError
+from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import Event, Group
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse
