@@ -35,7 +35,7 @@ from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.events import by_losses, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
@@ -203,7 +203,7 @@ def true_tables(work: ChoiceWork) -> TrueTables:
 def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
     """What the ledger must accept before anything is drawn: each attribute's table, and each choice."""
     terms, neighbours = work.terms, work.terms.neighbours
-    run = RunFingerprint.of(
+    run = run_fingerprint(
         key,
         input_fingerprint=fingerprint,
         spine_fingerprint=work.spine.fingerprint(),
@@ -256,7 +256,7 @@ def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:
         if note is not None and note.ledger != ledger.id:
             return
         state = ledger.datasets().get(work.dataset)
-        charges = () if state is None else state.runs.get(charge.run.text, ())
+        charges = () if state is None else state.runs.get(charge.run, ())
         if not charges or not same_groups(charges, charge.groups):
             raise InputError(
                 f"{(work.again or work.run).root}: the ledger {ledger.place} has no charge of this choice of cliques "

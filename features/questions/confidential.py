@@ -25,7 +25,7 @@ from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.dataset import ANSWER
 from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
@@ -207,7 +207,7 @@ def units_counted(
 
 def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     """What the ledger must accept before anything is drawn: each part once, for all its places and groups."""
-    run = RunFingerprint.of(
+    run = run_fingerprint(
         key,
         input_fingerprint=fingerprint,
         spine_fingerprint=work.spine.fingerprint(),
@@ -318,7 +318,7 @@ def refuse_other(
     settings = load_settings()
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
         state = ledger.datasets().get(work.dataset)
-        charges = () if state is None else state.runs.get(charge.run.text, ())
+        charges = () if state is None else state.runs.get(charge.run, ())
         if not charges or not same_groups(charges, charge.groups):
             raise InputError(
                 f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "

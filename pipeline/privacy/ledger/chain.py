@@ -83,7 +83,7 @@ class Event:
         population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
         budget: of an `open`, or a `purpose`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
-        run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
+        run: fingerprint of what determines the noise; see `charges.run_fingerprint`.
         release: the name of the release charged for.
         previous: hash of the event before; the ledger's own id for the first.
         hash: SHA-256 over all of the other fields.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import BYPASSED, Group
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
 from pipeline.privacy.ledger.series import SeriesUse
 
@@ -44,7 +44,7 @@ def charge_for(
     Raises:
         InputError: the key is a test key, or there is no noise for the budget.
     """
-    run = RunFingerprint.of(
+    run = run_fingerprint(
         key,
         input_fingerprint=input_fingerprint,
         spine_fingerprint=spine_fingerprint,

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Self
+from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import DERIVATION, MasterKey
@@ -20,44 +20,32 @@ from pipeline.privacy.ledger.series import SeriesUse
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class RunFingerprint:
-    """SHA-256 over all that the noise of a run is determined by; it holds nothing confidential.
+def run_fingerprint(key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> str:
+    """SHA-256 over all that the noise of one universe of a run is determined by; it holds nothing confidential.
 
-    Attributes:
-        text: 64 hex digits.
+    Args:
+        key: the run's master key; its commitment goes in.
+        input_fingerprint: of the confidential records, keyed with the master key.
+        spine_fingerprint: of the public spine.
+        privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
+            the stream keys are derived from.
+
+    Returns:
+        64 hex digits.
+
+    Raises:
+        InputError: the key is a test key, whose noise anyone can compute.
     """
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.text):
-            raise ValueError("a run's fingerprint is 64 hex digits")
-
-    @classmethod
-    def of(cls, key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> Self:
-        """The fingerprint of one universe of a run.
-
-        Args:
-            key: the run's master key; its commitment goes in.
-            input_fingerprint: of the confidential records, keyed with the master key.
-            spine_fingerprint: of the public spine.
-            privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
-                the stream keys are derived from.
-
-        Raises:
-            InputError: the key is a test key, whose noise anyone can compute.
-        """
-        if key.insecure:
-            raise InputError(
-                "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
-                "budget covers what it shows; leave the key out of the spec, or the dataset"
-            )
-        context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
-        if not all(context):
-            raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
-        content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
-        return cls(hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    if key.insecure:
+        raise InputError(
+            "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
+            "budget covers what it shows; leave the key out of the spec, or the dataset"
+        )
+    context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
+    if not all(context):
+        raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
+    content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -65,6 +53,7 @@ class Charge:
     """What one universe of a run is going to measure, and of which dataset.
 
     Attributes:
+        run: its `run_fingerprint`.
         release: name of the release, for the record.
         neighbours: that the noise was made for; they must be the dataset's.
         groups: every query at every level, each once.
@@ -76,7 +65,7 @@ class Charge:
     """
 
     dataset: str
-    run: RunFingerprint
+    run: str
     release: str
     neighbours: str
     groups: tuple[Group, ...]
@@ -87,6 +76,8 @@ class Charge:
     later: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.run):
+            raise ValueError("a run's fingerprint is 64 hex digits")
         if not self.groups:
             raise ValueError("a charge needs what it is for")
         if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
