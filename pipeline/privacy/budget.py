@@ -66,7 +66,7 @@ class NoiseSpec:
     def __post_init__(self) -> None:
         if self.mechanism not in LARGEST_SCALE:
             raise InputError(f"noise mechanism: found {self.mechanism!r}; allowed are {', '.join(LARGEST_SCALE)}")
-        object.__setattr__(self, "scale", _exact(self.scale, f"noise scale {_SYMBOL[self.mechanism]}"))
+        object.__setattr__(self, "scale", exact(self.scale, f"noise scale {_SYMBOL[self.mechanism]}"))
         symbol, largest = _SYMBOL[self.mechanism], LARGEST_SCALE[self.mechanism]
         if self.scale <= 0:
             raise InputError(f"noise scale: found {symbol} = {self.scale}; it must be above 0")
@@ -166,10 +166,10 @@ def noise_for(
         raise InputError(f"privacy framework: found {framework!r}; allowed are {', '.join(FRAMEWORKS)}")
     if neighbours not in NEIGHBOURS:
         raise InputError(f"neighbours: found {neighbours!r}; allowed are {', '.join(NEIGHBOURS)}")
-    total = _exact(total, "total budget")
+    total = exact(total, "total budget")
     if total <= 0:
         raise InputError(f"total budget: found {total}; it must be above 0")
-    shares = {"level share": _exact(level_share, "level share"), "query share": _exact(query_share, "query share")}
+    shares = {"level share": exact(level_share, "level share"), "query share": exact(query_share, "query share")}
     for name, share in shares.items():
         if not 0 < share <= 1:
             raise InputError(f"{name}: found {share}; it must be above 0 and at most 1")
@@ -256,7 +256,7 @@ def rounded_text(value: Fraction, digits: int) -> str:
     return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)), f".{digits - 1}e")
 
 
-def _exact(value: object, name: str) -> Fraction:
+def exact(value: object, name: str) -> Fraction:
     """`value` as a Fraction; a float is refused, since its digits are not those that anyone wrote."""
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise TypeError(f"{name}: found {value!r} of type {type(value).__name__}; an int or a Fraction is needed")

@@ -285,9 +285,7 @@ class _Scratch:
         return cls(np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.int32))
 
 
-@lru_cache(maxsize=2)
-def _refined(spec: NoiseSpec, bits: int) -> Tails:
-    return tails(spec, bits)
+_refined = lru_cache(maxsize=2)(tails)
 
 
 def _refinement(stream_key: bytes, position: int) -> Iterator[int]:
