@@ -96,7 +96,7 @@ TESTED: tuple[Mutant, ...] = (
     _found("a period is drawn twice", _KNOWN, "before.run == run and ", "",
            f"{_CHARGE}test_what_is_no_next_period_is_refused_before_anything_is_drawn"),
     _found("a period is drawn again after another release", _KNOWN,
-           ' and _stated(before)["predecessor"] == use.predecessor', "",
+           ' and stated(before)["predecessor"] == use.predecessor', "",
            f"{_CHARGE}test_a_period_after_another_release_is_another"),
     _found("a period by another strategy", _KNOWN, '["strategy"] != use.strategy', '["strategy"] == ""',
            f"{_CHARGE}test_what_is_no_next_period_is_refused_before_anything_is_drawn"),
