@@ -89,7 +89,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     if not job.universes[0].dataset:
         return []
     from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
-    from pipeline.privacy.ledger.charge import charge_for
+    from pipeline.privacy.ledger.charges import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse
 
     sizes = {level.name: len(level) for level in job.spine.levels}

@@ -35,7 +35,7 @@ from releases.tested_mutants import DOUBLED_COINS, TESTED, TESTED_SLOWLY, text
 
 _DRAW, _DRAWN = "pipeline.privacy.noise.sampler:Sampler.draw", "return out"
 _STREAM, _PLACE = "pipeline.privacy.keys:MasterKey.stream_key", "*context, level, query)"
-_STATED, _CHARGED = "pipeline.privacy.accounting.statements:", "pipeline.privacy.ledger.charge:charge_for"
+_STATED, _CHARGED = "pipeline.privacy.accounting.statements:", "pipeline.privacy.ledger.charges:charge_for"
 _KEYED = ("pipeline.privacy.keys:MasterKey.keyed_hash",
           'hmac.digest(_derive(self._secret, "keyed hash", label), data, "sha256").hex()')  # fmt: skip
 _FLOATS = "np.random.default_rng([start, *stream_key]).normal(0, float(self.spec.scale) ** 0.5, count)"

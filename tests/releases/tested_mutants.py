@@ -167,7 +167,7 @@ TESTED_SLOWLY: tuple[Mutant, ...] = (
            'measured != due["measurements"]', "False", f"{_CHAIN}test_a_restricted_part_of_another_run_is_noticed"),
     _found("streams that do not depend on the period", _OWN, "self.number", "0", _FEW),
     _found("streams that do not depend on the release before", _OWN, "self.predecessor", '"first"', _FEW),
-    _found("a series is charged what one period costs", f"{_LEDGER}charge:charge_for",
+    _found("a series is charged what one period costs", f"{_LEDGER}charges:charge_for",
            "over_series(universe.series.terms.distance)", '""', _FEW),
     _found("places in lots that all begin at the first area", f"{_POSITIVE}measure_positive",
            "(first + rows)", "rows", "pipeline/runs/test_positive.py::test_in_lots_the_same_is_drawn"),
