@@ -19,8 +19,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import Group, over_series
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.charges import Charge
+from pipeline.privacy.ledger.events import over_series
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse
@@ -37,7 +38,7 @@ def charge_of(run: int) -> Charge:
         Group(f"level{level}", "total", "discrete_gaussian", Fraction(1000 + run % 7), 5) for level in range(6)
     )
     key = KeyUse(f"{run // 50:064x}", "", LAYOUT, f"{run // 50:064x}")
-    return Charge("people", RunFingerprint(f"{run:064x}"), f"answer {run}", "change-one", groups, key=key)
+    return Charge("people", f"{run:064x}", f"answer {run}", "change-one", groups, key=key)
 
 
 def period_of(number: int, periods: int) -> Charge:
@@ -47,7 +48,7 @@ def period_of(number: int, periods: int) -> Charge:
     place = f"day {number}", f"{number:064x}" if number else FIRST
     use, run = SeriesUse("daily", LAYOUT, periods, number, *place), f"{number + (1 << 200):064x}"
     key = KeyUse(run, "", LAYOUT, run)
-    return Charge("people", RunFingerprint(run), f"daily-{number}", "change-one", (group,), key=key, series=use)
+    return Charge("people", run, f"daily-{number}", "change-one", (group,), key=key, series=use)
 
 
 def measured(work: Callable[[], object]) -> tuple[float, float]:

@@ -34,8 +34,9 @@ from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import Group, by_losses, per_person
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
+from pipeline.privacy.ledger.events import by_losses, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.notes import read_note
 from pipeline.privacy.noise.exponential import Exponential
@@ -169,7 +170,7 @@ def true_tables(work: ChoiceWork) -> TrueTables:
 def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
     """What the ledger must accept before anything is drawn: each attribute's table, and each choice."""
     terms, neighbours = work.terms, work.terms.neighbours
-    run = RunFingerprint.of(
+    run = run_fingerprint(
         key,
         input_fingerprint=fingerprint,
         spine_fingerprint=work.spine.fingerprint(),

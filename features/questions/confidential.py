@@ -22,8 +22,10 @@ from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
+from pipeline.privacy.ledger.dataset import ANSWER
+from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
@@ -178,7 +180,7 @@ def units_counted(
 
 def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     """What the ledger must accept before anything is drawn: each part once, for all its places and groups."""
-    run = RunFingerprint.of(
+    run = run_fingerprint(
         key,
         input_fingerprint=fingerprint,
         spine_fingerprint=work.spine.fingerprint(),

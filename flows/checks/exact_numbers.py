@@ -12,8 +12,8 @@ from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import load_spec
 
 if TYPE_CHECKING:
+    from pipeline.privacy.ledger.dataset import DatasetState
     from pipeline.privacy.ledger.disclosures import Exact
-    from pipeline.privacy.ledger.events import DatasetState
 
 
 def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict[str, list[Exact]]:

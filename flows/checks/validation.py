@@ -322,9 +322,9 @@ def _note_person_numbers(records: RecordSource, result: Validation) -> None:
         known = (records.geocode, records.unit)  # a unit is stated, and may have several records
         names = [name for name in column_names(records.file, text=records.text_format) if name not in known]
         numbers = find_person_numbers(records.file, names, text=records.text_format)
-        result.remarks += [f"{records.file}: {number.warning}" for number in numbers]
-        if records.unit is not None and (similar := find_similar_units(records)) is not None:
-            result.remarks.append(f"{records.file}: {similar.warning}")
+        result.remarks += [f"{records.file}: {warning}" for warning in numbers]
+        if similar := find_similar_units(records):
+            result.remarks.append(f"{records.file}: {similar}")
 
 
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:

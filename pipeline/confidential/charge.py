@@ -105,7 +105,7 @@ def has_charge(ledger: Ledger, charge: Charge) -> bool:
     from pipeline.privacy.ledger.events import same_groups
 
     state = ledger.datasets().get(charge.dataset)
-    charges = () if state is None else state.runs.get(charge.run.text, ())
+    charges = () if state is None else state.runs.get(charge.run, ())
     return bool(charges) and same_groups(charges, charge.groups)
 
 
@@ -137,7 +137,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
     if not job.universes[0].dataset:
         return []
     from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
-    from pipeline.privacy.ledger.charge import charge_for
+    from pipeline.privacy.ledger.charges import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse
 
     sizes = {level.name: len(level) for level in job.spine.levels}

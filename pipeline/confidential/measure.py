@@ -182,7 +182,9 @@ def check_universe(
             check_total(universe, int(np.abs(counts.data).sum()))
             check_records_possible(universe, counts)
             _check_same_records(job, universe, counts)
-            of_links = [one for link, other, checks in links for one in _broken(job, link, other, checks, counts)]
+            for link, other, checks in links:
+                pairs = partial(_answer_pairs, counts, true_histogram(job, other, leaves.name))
+                of_links += checks.broken(link, pairs, leaves.name, leaves.geocodes)
         invariants |= {
             (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
         }
@@ -241,13 +243,6 @@ def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[
     }
     bounds = facility_bounds(universe, facilities[universe.name])
     return carried_constraints(job.spine, declared_constraints(universe, job.spine, bounds, invariants))
-
-
-def _broken(job: Job, link: Link, other: Universe, checks: LinkChecks, counts: sp.csr_array) -> list[str]:
-    """What the records do not keep of a link with another universe; `counts` is the histogram of the leaves."""
-    leaves = job.spine.levels[-1]
-    pairs = partial(_answer_pairs, counts, true_histogram(job, other, leaves.name))
-    return checks.broken(link, pairs, leaves.name, leaves.geocodes)
 
 
 def _answer_pairs(
@@ -409,11 +404,6 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
         universe: the release's own, or a companion.
         selection: what is chosen, at which level.
     """
-    target = job.folder(universe).selected(selection.name, selection.level)
-    write_selected(target, job.run.staging, selection, _parts(job, key, fingerprint, universe, selection))
-
-
-def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selection: Selection) -> Iterator[Selected]:
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
     select, level, size = selection.select, selection.level, selection.size
     choosing = key.stream_key(context, level, select.stream_name)
@@ -422,14 +412,19 @@ def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selec
     counts = true_histogram(job, universe, level)
     geocodes = job.spine.level(level).geocodes
     step = max(1, ANSWERS_AT_ONCE // size)
-    for start in range(0, len(geocodes), step):
-        part = counts[start : start + step]
-        n = part.shape[0]
-        chosen = select.choose(choosing, np.asarray(part.sum(axis=1), dtype=np.int64).reshape(n), start)
-        values = sampler.draw(measuring, start * size, n * size).reshape(n, size)
-        for number, query in enumerate(selection.versions):
-            rows = chosen == number
-            values[rows, : query.size] += query.answer_csr(part[rows])
-        values[~answered(selection, chosen)] = 0
-        yield Selected(geocodes[start : start + step], chosen, values)
-        job.progress.advance(n)
+
+    def parts() -> Iterator[Selected]:
+        for start in range(0, len(geocodes), step):
+            part = counts[start : start + step]
+            n = part.shape[0]
+            chosen = select.choose(choosing, np.asarray(part.sum(axis=1), dtype=np.int64).reshape(n), start)
+            values = sampler.draw(measuring, start * size, n * size).reshape(n, size)
+            for number, query in enumerate(selection.versions):
+                rows = chosen == number
+                values[rows, : query.size] += query.answer_csr(part[rows])
+            values[~answered(selection, chosen)] = 0
+            yield Selected(geocodes[start : start + step], chosen, values)
+            job.progress.advance(n)
+
+    target = job.folder(universe).selected(selection.name, selection.level)
+    write_selected(target, job.run.staging, selection, parts())

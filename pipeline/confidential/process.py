@@ -25,7 +25,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from multiprocessing import connection, reduction
@@ -109,9 +109,6 @@ def _own(module: str, name: str) -> type[SpinewiseError]:
 _ROWS: Final = 1 << 16
 _LONGEST_NOTE: Final = 1 << 20
 
-#: The columns of a universe's records, by the universe's name; how the other process asks for them.
-Fetch = Callable[[str, Sequence[str]], pa.Table]
-
 
 def tables_of(job: Job) -> dict[str, MemoryTable]:
     """Universe -> its records, where they are a table in this process."""
@@ -119,27 +116,9 @@ def tables_of(job: Job) -> dict[str, MemoryTable]:
     return {name: source for name, source in sources.items() if isinstance(source, MemoryTable) and source.given}
 
 
-def without_tables(job: Job) -> Job:
-    """The job with the places of tables, not the tables: of records, and of the public list of areas."""
-    universes = places_of(job.universes)
-    areas, spec = job.spec.geography.file, job.spec
-    if isinstance(areas, MemoryTable):
-        spec = spec.model_copy(update={"geography": spec.geography.model_copy(update={"file": areas.place()})})
-    return replace(job, universes=universes, spec=spec)
-
-
 def places_of(universes: Sequence[Universe]) -> tuple[Universe, ...]:
     """The universes with the places of tables, not the tables."""
     return tuple(_with(universe, lambda table: table.place()) for universe in universes)
-
-
-def with_tables(job: Job, names: Sequence[str], fetch: Fetch) -> Job:
-    """The job with tables that are fetched when they are read, in the universes of these names."""
-    universes = tuple(
-        _with(universe, partial(_fetched, fetch=partial(fetch, universe.name))) if universe.name in names else universe
-        for universe in job.universes
-    )
-    return replace(job, universes=universes)
 
 
 def send_columns(there: Connection, table: MemoryTable, names: Sequence[str]) -> None:
@@ -175,10 +154,6 @@ def _with(universe: Universe, change: Callable[[MemoryTable], MemoryTable]) -> U
     if source is None or not isinstance(source.file, MemoryTable):
         return universe
     return replace(universe, input=replace(source, file=change(source.file)))
-
-
-def _fetched(table: MemoryTable, fetch: Callable[[Sequence[str]], pa.Table]) -> MemoryTable:
-    return replace(table, read=fetch)
 
 
 class _Sending:
@@ -267,34 +242,24 @@ _PR_SET_DUMPABLE: Final = 4
 _COMPARES: Final = "pipeline.confidential.accuracy"
 
 
-@dataclass(frozen=True)
-class _Work:
-    """The public inputs of a run, as the process needs them; `job` without what stays where the run is.
-
-    Attributes:
-        tables: universes whose records are in the memory of the process that the run is in.
-        again: the release that is to be made again.
-    """
-
-    job: Job
-    tables: tuple[str, ...] = ()
-    again: RunDirectory | None = None
-
-    @classmethod
-    def of(cls, job: Job, again: RunDirectory | None = None) -> _Work:
-        workers, receipts = Workers(job.workers.count), list(job.receipts)
-        inputs = inputs_to_measure(job.spec, job.inputs)
-        portable = replace(
-            job,
-            workers=workers,
-            progress=Silent(),
-            batches=Batches(),
-            notes={},
-            begun={},
-            receipts=receipts,
-            inputs=inputs,
-        )
-        return cls(without_tables(portable), tuple(tables_of(job)), again)
+def _sent(job: Job) -> tuple[Job, tuple[str, ...]]:
+    """The job as it is sent, without what cannot be; and the universes whose tables the process asks for."""
+    areas, spec = job.spec.geography.file, job.spec
+    if isinstance(areas, MemoryTable):
+        spec = spec.model_copy(update={"geography": spec.geography.model_copy(update={"file": areas.place()})})
+    sent = replace(
+        job,
+        spec=spec,
+        universes=places_of(job.universes),
+        workers=Workers(job.workers.count),
+        progress=Silent(),
+        batches=Batches(),
+        notes={},
+        begun={},
+        receipts=list(job.receipts),
+        inputs=inputs_to_measure(job.spec, job.inputs),
+    )
+    return sent, tuple(tables_of(job))
 
 
 class _Descriptor:
@@ -335,33 +300,31 @@ class MeasuringProcess:
 
     def identity(self) -> str:
         """See `Keyholder.identity`."""
-        return str(self.ask("identity")["identity"])
+        return str(self.ask("identity"))
 
     def steps(self, job: Job) -> DistantSteps:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
-        public = self.ask("begin", _Work.of(job))
-        return DistantSteps(self, job, insecure=bool(public["insecure"]))
+        return DistantSteps(self, job)
 
     def refuse_missing_columns(self, universes: Sequence[Universe]) -> None:
         """Refuse records that lack a column, before anything is counted; InputError."""
-        self.ask("columns", places_of(universes))
+        self.ask("refuse_missing_columns", places_of(universes))
 
     def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
         """See `Measured.seal`."""
-        return str(self.ask("seal", run, ingredients)["seal"])
+        return str(self.ask("seal", run, ingredients))
 
     def is_counted(self, run: RunDirectory) -> bool:
         """See `sealed.is_counted`."""
-        return bool(self.ask("is counted", run)["counted"])
+        return bool(self.ask("is_counted", run))
 
     def check_key(self, run: RunDirectory) -> None:
         """See `Repeating.check_key`."""
-        self.ask("check key", run)
+        self.ask("check_key", run)
 
     def repeat(self, run: RunDirectory, job: Job) -> DistantSteps:
         """See `Repeating.repeat`."""
-        public = self.ask("begin", _Work.of(job, run))
-        return DistantSteps(self, job, insecure=bool(public["insecure"]))
+        return DistantSteps(self, job, run)
 
     def begin_comparing(self) -> None:
         """Start the process that compares, which has no key; it imports what it needs while this one goes on."""
@@ -370,17 +333,17 @@ class MeasuringProcess:
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`; in another process, which has no key."""
         with self._comparing or MeasuringProcess(KeySource(), None) as process:
-            process.ask("compare", _Work.of(job), job=job)
+            process.ask("compare", *_sent(job), job=job)
 
     def question(self, work: Question) -> Mapping[str, Any]:
         """See `parts.Answering`."""
-        return self.ask("question", work)
+        return dict(self.ask("question", work))
 
-    def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
+    def ask(self, what: str, *details: object, job: Job | None = None) -> Any:
         """What the process answers.
 
         Args:
-            what: one of the questions that `_Server` knows.
+            what: a method of `_Server`.
             details: sent along.
             job: whose progress is told how far the process is.
 
@@ -407,7 +370,7 @@ class MeasuringProcess:
             ) from None
         if "error" in answer:
             raise restored(answer["error"])
-        return dict(answer)
+        return answer["answer"]
 
     def close(self) -> None:
         """End the process, whatever it is doing, and the one that it has for comparing."""
@@ -419,7 +382,7 @@ class MeasuringProcess:
 
     def end(self) -> Mapping[str, Any]:
         """Wait until the process has ended by itself: everything is measured. What may be said of it in public."""
-        public = self.ask("end")
+        public: Mapping[str, Any] = self.ask("end")
         self._process.join()
         return public
 
@@ -433,10 +396,10 @@ class MeasuringProcess:
 class DistantSteps(MeasuringSteps):
     """The steps that see the records, performed by a `MeasuringProcess`."""
 
-    def __init__(self, process: MeasuringProcess, job: Job, *, insecure: bool) -> None:
+    def __init__(self, process: MeasuringProcess, job: Job, again: RunDirectory | None = None) -> None:
         super().__init__(job)
         self._process = process
-        self._insecure = insecure
+        self.insecure = process.ask("begin", *_sent(job), again)
         self._statement = KeyStatement()
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
@@ -451,16 +414,10 @@ class DistantSteps(MeasuringSteps):
         """See `MeasuringSteps.statement`."""
         return self._statement
 
-    @property
-    def insecure(self) -> bool:
-        """See `MeasuringSteps.insecure`."""
-        return self._insecure
-
     def end(self) -> None:
         """See `MeasuringSteps.end`."""
         public = self._process.end()
-        stated = public["statement"]
-        self._statement = KeyStatement(stated["salt"], stated["commitment"], stated["fingerprints"])
+        self._statement = KeyStatement(**public["statement"])
         self.job.receipts[:] = [Receipt.model_validate_json(receipt) for receipt in public["receipts"]]
 
 
@@ -475,7 +432,9 @@ class _Reported(Silent):
 
 
 class _Server:
-    """What the process can be asked."""
+    """What the process can be asked, by the names of the methods."""
+
+    steps: ConfidentialSteps  # once the run has begun
 
     def __init__(self, there: Connection, source: KeySource, test_key: str | None) -> None:
         self._there = there
@@ -483,76 +442,67 @@ class _Server:
         self._holder = Keyholder(source, test_key)
         self._released: MasterKey | None = None
         self.run: RunDirectory | None = None
-        self._steps: ConfidentialSteps | None = None
 
-    @property
-    def steps(self) -> ConfidentialSteps:
-        if self._steps is None:
-            raise ValueError("the run has not begun")
-        return self._steps
+    def identity(self) -> str:
+        return self._holder.identity()
 
-    def _taken(self, work: _Work) -> Job:
-        self.run = work.job.run
-        return replace(with_tables(work.job, work.tables, self._columns), progress=_Reported(self._there))
-
-    def _columns(self, universe: str, names: Sequence[str]) -> pa.Table:
-        _answer(self._there, {"universe": universe, "columns": list(names)})
-        return receive_columns(self._there)
-
-    def identity(self) -> Mapping[str, object]:
-        return {"identity": self._holder.identity()}
-
-    def columns(self, universes: Sequence[Universe]) -> Mapping[str, object]:
+    def refuse_missing_columns(self, universes: Sequence[Universe]) -> None:
         refuse_missing_columns(universes)
-        return {}
 
-    def seal(self, run: RunDirectory, ingredients: Ingredients) -> Mapping[str, object]:
-        return {"seal": seal_of(ingredients, self._holder.present(run), self._holder.identity())}
+    def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
+        return seal_of(ingredients, self._holder.present(run), self._holder.identity())
 
-    def is_counted(self, run: RunDirectory) -> Mapping[str, object]:
-        return {"counted": is_counted(run)}
+    def is_counted(self, run: RunDirectory) -> bool:
+        return is_counted(run)
 
-    def check_key(self, run: RunDirectory) -> Mapping[str, object]:
+    def check_key(self, run: RunDirectory) -> None:
         self._key_of(run)
-        return {}
 
     def _key_of(self, run: RunDirectory) -> MasterKey:
         if self._released is None:  # a descriptor can be read once
             self._released = key_of_release(run, self._source)
         return self._released
 
-    def begin(self, work: _Work) -> Mapping[str, object]:
-        job = self._taken(work)
-        if work.again is not None:
-            key = self._key_of(work.again)
-            self._steps = RepeatedSteps(work.again, job, key, installed_parts())
+    def begin(self, job: Job, tables: Sequence[str], again: RunDirectory | None) -> bool:
+        job = self._taken(job, tables)
+        if again is not None:
+            self.steps = RepeatedSteps(again, job, self._key_of(again), installed_parts())
         else:
-            key = self._holder.key(job.run)
-            self._steps = ConfidentialSteps(job, key, installed_parts())
-        return {"insecure": key.insecure}
+            self.steps = ConfidentialSteps(job, self._holder.key(job.run), installed_parts())
+        return self.steps.insecure
 
-    def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:
+    def _taken(self, job: Job, tables: Sequence[str]) -> Job:
+        """The job with the tables of these universes, whose columns are asked for when they are read."""
+        self.run = job.run
+
+        def asked(universe: Universe) -> Universe:
+            read = partial(self._columns, universe.name)
+            return _with(universe, lambda table: replace(table, read=read)) if universe.name in tables else universe
+
+        return replace(job, universes=tuple(map(asked, job.universes)), progress=_Reported(self._there))
+
+    def _columns(self, universe: str, names: Sequence[str]) -> pa.Table:
+        _answer(self._there, {"universe": universe, "columns": list(names)})
+        return receive_columns(self._there)
+
+    def perform(self, task: str, universe: str, place: str) -> None:
         self.steps.perform(task, universe, place)
-        return {}
 
-    def record(self) -> Mapping[str, object]:
+    def record(self) -> None:
         self.steps.record()
-        return {}
 
-    def compare(self, work: _Work) -> Mapping[str, object]:
+    def compare(self, job: Job, tables: Sequence[str]) -> None:
         from pipeline.confidential.accuracy import write_accuracy  # with what estimates, which measuring does not need
 
-        write_accuracy(self._taken(work))
-        return {}
+        write_accuracy(self._taken(job, tables))
 
     def question(self, work: Question) -> Mapping[str, object]:
         self.run = work.run
         return answering(work)(work, self._holder, self._source)
 
     def end(self) -> Mapping[str, object]:
-        stated = self.steps.statement()
-        statement = {"salt": stated.salt, "commitment": stated.commitment, "fingerprints": dict(stated.fingerprints)}
-        return {"statement": statement, "receipts": [receipt.model_dump_json() for receipt in self.steps.job.receipts]}
+        receipts = [receipt.model_dump_json() for receipt in self.steps.job.receipts]
+        return {"statement": asdict(self.steps.statement()), "receipts": receipts}
 
 
 def _serve(
@@ -569,19 +519,6 @@ def _serve(
     for module in modules:
         import_module(module)
     server = _Server(there, KeySource(file, descriptor, command), test_key)
-    questions: dict[str, Callable[..., Mapping[str, object]]] = {
-        "identity": server.identity,
-        "columns": server.columns,
-        "seal": server.seal,
-        "is counted": server.is_counted,
-        "check key": server.check_key,
-        "begin": server.begin,
-        "perform": server.perform,
-        "record": server.record,
-        "compare": server.compare,
-        "question": server.question,
-        "end": server.end,
-    }
     what = ""
     while what != "end":
         try:
@@ -589,7 +526,7 @@ def _serve(
         except (EOFError, OSError):
             return
         try:
-            answer = questions[what](*details)
+            answer = {"answer": getattr(server, what)(*details)}
         except BaseException as error:
             answer = {"error": described(error, server.run, what)}
         give_memory_back()

@@ -23,7 +23,7 @@ from pipeline.release.run_directory import recorded_input
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
-    from pipeline.privacy.ledger.events import DatasetState
+    from pipeline.privacy.ledger.dataset import DatasetState
     from pipeline.privacy.ledger.ledger import Ledger
 
 _DRAWING: Final = ("measure", MEASURE_POSITIVE, "select")
@@ -130,5 +130,5 @@ def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: 
 def _is_charged(charge: Charge, datasets: Mapping[str, DatasetState]) -> bool:
     """Whether the ledger has the charge; earlier versions did not publish the dataset of a companion."""
     if not charge.dataset:
-        return any(charge.run.text in state.runs for state in datasets.values())
-    return charge.dataset in datasets and charge.run.text in datasets[charge.dataset].runs
+        return any(charge.run in state.runs for state in datasets.values())
+    return charge.dataset in datasets and charge.run in datasets[charge.dataset].runs

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import ConfidentialPart, Parts, Question
+from pipeline.confidential.parts import Parts, Question
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
@@ -34,7 +34,13 @@ MEASURE_POSITIVE: Final = "measure positive"
 
 
 class MeasuringSteps(ABC):
-    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass."""
+    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass.
+
+    Attributes:
+        insecure: whether the key is a public test key.
+    """
+
+    insecure: bool
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -52,11 +58,6 @@ class MeasuringSteps(ABC):
     @abstractmethod
     def statement(self) -> KeyStatement:
         """What is said in public of key and records, once all is measured."""
-
-    @property
-    @abstractmethod
-    def insecure(self) -> bool:
-        """Whether the key is a public test key."""
 
     @abstractmethod
     def record(self) -> None:
@@ -92,7 +93,11 @@ class MeasuringSteps(ABC):
                 if files := answer_paths(job, universe, level.name):
                     measure = self._task("measure", universe, level.name)
                     steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
-            steps += [self._selecting(universe, selection) for selection in universe.selections]
+            for selection in universe.selections:
+                stage, geounits = f"select {selection.name}", len(job.spine.level(selection.level))
+                select = self._task("select", universe, selection.name)
+                files = (selected_path(job, universe, selection),)
+                steps.append(Step(stage, select, universe.name, selection.level, geounits, files=files))
         return steps
 
     def measuring_positive(self) -> list[Step]:
@@ -112,13 +117,6 @@ class MeasuringSteps(ABC):
     def _task(self, task: str, universe: Universe, place: str = "") -> partial[None]:
         return partial(self.perform, task, universe.name, place)
 
-    def _selecting(self, universe: Universe, selection: Selection) -> Step:
-        spine, stage = self.job.spine, f"select {selection.name}"
-        geounits = len(spine.level(selection.level))
-        files = (selected_path(self.job, universe, selection),)
-        select = self._task("select", universe, selection.name)
-        return Step(stage, select, universe.name, selection.level, geounits, files=files)
-
 
 class ConfidentialSteps(MeasuringSteps):
     """The steps performed in this process. What they learn is kept here, never returned to an engine.
@@ -131,7 +129,7 @@ class ConfidentialSteps(MeasuringSteps):
 
     def __init__(self, job: Job, key: MasterKey, parts: Parts) -> None:
         super().__init__(job)
-        self.key = key
+        self.key, self.insecure = key, key.insecure
         self.parts = parts
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
@@ -145,27 +143,34 @@ class ConfidentialSteps(MeasuringSteps):
             self.job.receipts[:] = charge_run(self.job, self._charges, drawn=task == "close charge")
             return
         of = next(each for each in self.job.universes if each.name == universe)
+        part, run = self.parts[type(of.source)], self.job.run
         if task == "tabulate":
-            self._tabulate(of)
+            tabulate = partial(part.tabulate, self.job, self.key, of)
+            self.fingerprints[of.name], remarks = shielded(run, task, tabulate)
+            self.warnings += remarks
         elif task == "check":
-            self._check(of)
-        elif task == "measure":
-            self._measure(of, place)
-        elif task == MEASURE_POSITIVE:
-            self._measure_positive(of, place)
-        elif task == "select":
-            self._select(of, next(each for each in of.selections if each.name == place))
+            check = partial(part.check, self.job, of, self.job.inputs.of(BOUNDS))
+            self.warnings += shielded(run, task, check)
+            self.job.progress.advance(self.job.spine.n_leaves)
         else:
-            raise ValueError(f"{task!r} is not a task")
+            draw, what = self._drawing(task, of, place)
+            fingerprint = self.bound_fingerprints()[of.name]
+            shielded(run, task, partial(draw, self.job, self.key, fingerprint, of, what))
+
+    def _drawing(self, task: str, of: Universe, place: str) -> tuple[Callable[..., None], str | Selection]:
+        """What draws the answers of a task, and of which level, or of which choice."""
+        part = self.parts[type(of.source)]
+        if task == "measure":
+            return part.measure, place
+        if task == MEASURE_POSITIVE:
+            return part.measure_positive, place
+        if task == "select":
+            return select_versions, next(each for each in of.selections if each.name == place)
+        raise ValueError(f"{task!r} is not a task")
 
     def statement(self) -> KeyStatement:
         """See `MeasuringSteps.statement`."""
         return key_statement(self.key, release_salt(self.key, self.job.spec), self.bound_fingerprints())
-
-    @property
-    def insecure(self) -> bool:
-        """See `MeasuringSteps.insecure`."""
-        return self.key.insecure
 
     def end(self) -> None:
         """See `MeasuringSteps.end`: there is no such process."""
@@ -174,19 +179,6 @@ class ConfidentialSteps(MeasuringSteps):
         """Universe -> what its noise is bound to, once all are counted."""
         return bound_fingerprints(self.key, self.job.universes, self.fingerprints)
 
-    def _part(self, universe: Universe) -> ConfidentialPart:
-        return self.parts[type(universe.source)]
-
-    def _tabulate(self, universe: Universe) -> None:
-        tabulate = partial(self._part(universe).tabulate, self.job, self.key, universe)
-        self.fingerprints[universe.name], remarks = shielded(self.job.run, "tabulate", tabulate)
-        self.warnings += remarks
-
-    def _check(self, universe: Universe) -> None:
-        check = partial(self._part(universe).check, self.job, universe, self.job.inputs.of(BOUNDS))
-        self.warnings += shielded(self.job.run, "check", check)
-        self.job.progress.advance(self.job.spine.n_leaves)
-
     def record(self) -> None:
         """Bind the directory to these records; InputError if the run was started on others."""
         record_input(self.job.run, self.fingerprints)
@@ -194,21 +186,6 @@ class ConfidentialSteps(MeasuringSteps):
         if self.warnings:
             text = "".join(f"{line}\n" for line in self.warnings)
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
-
-    def _measure(self, universe: Universe, level: str) -> None:
-        fingerprint = self.bound_fingerprints()[universe.name]
-        measure = partial(self._part(universe).measure, self.job, self.key, fingerprint, universe, level)
-        shielded(self.job.run, "measure", measure)
-
-    def _measure_positive(self, universe: Universe, level: str) -> None:
-        fingerprint = self.bound_fingerprints()[universe.name]
-        measure = partial(self._part(universe).measure_positive, self.job, self.key, fingerprint, universe, level)
-        shielded(self.job.run, MEASURE_POSITIVE, measure)
-
-    def _select(self, universe: Universe, selection: Selection) -> None:
-        fingerprint = self.bound_fingerprints()[universe.name]
-        select = partial(select_versions, self.job, self.key, fingerprint, universe, selection)
-        shielded(self.job.run, "select", select)
 
 
 class Measured(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeVar
@@ -36,33 +35,26 @@ _PROBLEMS = {
 }
 
 
-@dataclass(frozen=True)
-class NumberReader:
-    """Reads a column of numbers from 0 to LARGEST_NUMBER."""
+def read_numbers(
+    name: str, column: pa.Array, geocodes: pa.Array, first_row: int, log: MistakeLog
+) -> NDArray[np.float64]:
+    """The number of each row of a column, `(n_rows,)`, negative where it is noted in `log` as wrong, with its geocode.
 
-    column: str
-
-    def read(self, column: pa.Array, geocodes: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.float64]:
-        """The number of each row, `(n_rows,)`, negative where it is noted in `log` as wrong, with its geocode.
-
-        NaN is a missing number; infinity is not a number.
-        """
-        distinct = Distinct.of(column)
-        of_value = np.array([parse_number(value) for value in distinct.values.to_pylist()], dtype=np.float64)
-        numbers: NDArray[np.float64] = np.append(of_value, _MISSING)[distinct.index]
-        if numbers.size and numbers.min() < 0:
-            for problem, description in _PROBLEMS.items():
-                rows = np.flatnonzero(numbers == problem)
-                if len(rows):
-                    codes = [geocodes[int(row)].as_py() for row in rows[:3]]
-                    where = f"column {self.column!r}, geounit{'s' if len(rows) > 1 else ''} {_shown(codes, len(rows))}"
-                    texts = () if problem == _MISSING else distinct.first_found(rows)
-                    log.add(where, description, first_row + rows + 1, texts, "allowed are numbers from 0 to 10^15")
-        return numbers
-
-
-def _shown(codes: list[object], n: int) -> str:
-    return ", ".join(str(code) for code in codes) + (", ..." if n > len(codes) else "")
+    Numbers are from 0 to LARGEST_NUMBER. NaN is a missing number; infinity is not a number.
+    """
+    distinct = Distinct.of(column)
+    of_value = np.array([parse_number(value) for value in distinct.values.to_pylist()], dtype=np.float64)
+    numbers: NDArray[np.float64] = np.append(of_value, _MISSING)[distinct.index]
+    if numbers.size and numbers.min() < 0:
+        for problem, description in _PROBLEMS.items():
+            rows = np.flatnonzero(numbers == problem)
+            if len(rows):
+                codes = ", ".join(str(geocodes[int(row)].as_py()) for row in rows[:3])
+                more, several = ", ..." if len(rows) > 3 else "", "s" if len(rows) > 1 else ""
+                where = f"column {name!r}, geounit{several} {codes}{more}"
+                texts = () if problem == _MISSING else distinct.first_found(rows)
+                log.add(where, description, first_row + rows + 1, texts, "allowed are numbers from 0 to 10^15")
+    return numbers
 
 
 def parse_number(value: object) -> float:
@@ -117,9 +109,7 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
 
     upto = spine.down_to(bound.level)
     facilities = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
-    rows = _Rows(where, bound.file, bound.geocode, upto)
-    rows.read(file, names, facilities, read)
-    rows.check()
+    _read_rows(where, (bound.file, file), bound.geocode, names, upto, read, facilities)
     most = sum(facilities.sum(axis=0).tolist()) * bound.upper
     if most > MOST_BOUNDED:
         raise InputError(
@@ -148,46 +138,49 @@ def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str]
         raise InputError(f"{where}: {error}") from None
 
     def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> NDArray[np.float64]:
-        return NumberReader(name).read(chunk.column(name), chunk.column(geocode), first_row, log)
+        return read_numbers(name, chunk.column(name), chunk.column(geocode), first_row, log)
 
     numbers = np.zeros((upto.n_leaves, len(names)))
-    rows = _Rows(where, path, geocode, upto)
-    rows.read(file, names, numbers, read)
-    rows.check(say_last=True)
+    _read_rows(where, (path, file), geocode, names, upto, read, numbers, say_last=True)
     return numbers
 
 
-class _Rows:
-    """The rows of a file, of which there is to be one for each geounit of the lowest level of a spine."""
+def _read_rows(
+    where: str,
+    source: tuple[Path | MemoryTable, RecordsFile],
+    geocode: str,
+    names: Sequence[str],
+    upto: Spine,
+    read: _Read[N],
+    numbers: NDArray[N],
+    *,
+    say_last: bool = False,
+) -> None:
+    """Read the columns of some names into `numbers`, `(n_geounits, n_columns)`, one row a geounit.
 
-    def __init__(self, where: str, path: Path | MemoryTable, geocode: str, upto: Spine) -> None:
-        self._where, self._path, self._geocode, self._upto = where, path, geocode, upto
-        self._rows_of, self._last_of = (np.zeros(upto.n_leaves, dtype=np.int64) for _ in range(2))
-
-    def read(self, file: RecordsFile, names: Sequence[str], numbers: NDArray[N], read: _Read[N]) -> None:
-        """Read the columns of some names into `numbers`, `(n_geounits, n_columns)`."""
-        reader, log = LeafReader(self._upto, self._geocode, self._path), MistakeLog(self._path, file.find_lines)
-        first_row = 0
-        try:
-            for chunk in file.chunks():
-                geounits, _ = reader.read(chunk.column(self._geocode), first_row, log)
-                placed = geounits >= 0
-                self._rows_of += np.bincount(geounits[placed], minlength=self._upto.n_leaves)
-                self._last_of[geounits[placed]] = first_row + np.flatnonzero(placed) + 1
-                for number, name in enumerate(names):
-                    numbers[geounits[placed], number] = read(name, chunk, first_row, log)[placed]
-                first_row += chunk.num_rows
-            log.raise_if_any()
-        except RecordsError as error:
-            raise InputError(f"{self._where}: {error}") from None
-
-    def check(self, *, say_last: bool = False) -> None:
-        """InputError where a geounit has no row, or several; of these the last is named if that is wanted."""
-        for affected, problem in ((self._rows_of > 1, "several rows"), (self._rows_of == 0, "no row")):
-            if affected.any():
-                codes, level = self._upto.leaf_level.geocodes[affected], self._upto.level_names[-1]
-                last = f" (the last is row {self._last_of[affected][0]:,})" if say_last and problem[0] == "s" else ""
-                raise InputError(
-                    f"{self._where}: {self._path}: {len(codes):,} geounits of level {level!r} have {problem}: "
-                    f"{first_few(codes)}{last}; each needs one"
-                )
+    InputError where a geounit has no row, or several; of these the last is named if that is wanted.
+    """
+    path, file = source
+    rows_of, last_of = (np.zeros(upto.n_leaves, dtype=np.int64) for _ in range(2))
+    reader, log = LeafReader(upto, geocode, path), MistakeLog(path, file.find_lines)
+    first_row = 0
+    try:
+        for chunk in file.chunks():
+            geounits, _ = reader.read(chunk.column(geocode), first_row, log)
+            placed = geounits >= 0
+            rows_of += np.bincount(geounits[placed], minlength=upto.n_leaves)
+            last_of[geounits[placed]] = first_row + np.flatnonzero(placed) + 1
+            for number, name in enumerate(names):
+                numbers[geounits[placed], number] = read(name, chunk, first_row, log)[placed]
+            first_row += chunk.num_rows
+        log.raise_if_any()
+    except RecordsError as error:
+        raise InputError(f"{where}: {error}") from None
+    for affected, problem in ((rows_of > 1, "several rows"), (rows_of == 0, "no row")):
+        if affected.any():
+            codes, level = upto.leaf_level.geocodes[affected], upto.level_names[-1]
+            last = f" (the last is row {last_of[affected][0]:,})" if say_last and problem[0] == "s" else ""
+            raise InputError(
+                f"{where}: {path}: {len(codes):,} geounits of level {level!r} have {problem}: "
+                f"{first_few(codes)}{last}; each needs one"
+            )

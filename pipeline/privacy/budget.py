@@ -17,23 +17,6 @@ from typing import Final, Literal
 
 from geography.errors import InputError
 
-__all__ = [
-    "FRAMEWORKS",
-    "LARGEST_SCALE",
-    "LEAST_SCALE",
-    "MOVED",
-    "NEIGHBOURS",
-    "Framework",
-    "Mechanism",
-    "Neighbours",
-    "NoiseSpec",
-    "budget_of_one",
-    "farthest",
-    "noise_for",
-    "reach_between",
-    "reach_of_total",
-]
-
 Mechanism = Literal["discrete_gaussian", "discrete_laplace"]
 #: "local": every report was randomised where it was made; no noise is drawn, and no ledger is charged.
 Framework = Literal["zcdp", "pure", "local"]
@@ -83,7 +66,7 @@ class NoiseSpec:
     def __post_init__(self) -> None:
         if self.mechanism not in LARGEST_SCALE:
             raise InputError(f"noise mechanism: found {self.mechanism!r}; allowed are {', '.join(LARGEST_SCALE)}")
-        object.__setattr__(self, "scale", _exact(self.scale, f"noise scale {_SYMBOL[self.mechanism]}"))
+        object.__setattr__(self, "scale", exact(self.scale, f"noise scale {_SYMBOL[self.mechanism]}"))
         symbol, largest = _SYMBOL[self.mechanism], LARGEST_SCALE[self.mechanism]
         if self.scale <= 0:
             raise InputError(f"noise scale: found {symbol} = {self.scale}; it must be above 0")
@@ -97,6 +80,23 @@ class NoiseSpec:
                 f"noise scale: found {symbol} = {rounded_text(self.scale, 4)}; at most {largest} is allowed: "
                 "give this query a larger share of the budget, or do not measure it"
             )
+
+    def rho(self, moved: int) -> Fraction:
+        """The zCDP loss of one use in which `moved` (m) of the numbers move by one each.
+
+        Gaussian: rho = m / (2 sigma^2), m the squared L2 sensitivity (Canonne, Kamath and Steinke 2020: theorem 4 for
+        one number, theorem 14 for several; zCDP adds up, Bun and Steinke 2016, arXiv 1605.02065, lemma 1.7). Laplace:
+        rho = m / (2 b^2), as an epsilon-private mechanism is epsilon^2 / 2-zCDP (the same, proposition 1.4), here m of
+        1 / b each.
+        """
+        return moved / (2 * self.scale ** (1 if self.mechanism == "discrete_gaussian" else 2))
+
+    def epsilon(self, moved: int) -> Fraction | None:
+        """The pure loss of such a use: of Laplace noise m / b, m the L1 sensitivity; None of Gaussian, which has none.
+
+        Ghosh, Roughgarden and Sundararajan 2012 (doi 10.1137/09076828X), definition 2.1 and theorem 2.2.
+        """
+        return None if self.mechanism == "discrete_gaussian" else moved / self.scale
 
     def __str__(self) -> str:
         return f"{self.mechanism.replace('_', ' ')}, {_SYMBOL[self.mechanism]} = {self.scale}"
@@ -166,10 +166,10 @@ def noise_for(
         raise InputError(f"privacy framework: found {framework!r}; allowed are {', '.join(FRAMEWORKS)}")
     if neighbours not in NEIGHBOURS:
         raise InputError(f"neighbours: found {neighbours!r}; allowed are {', '.join(NEIGHBOURS)}")
-    total = _exact(total, "total budget")
+    total = exact(total, "total budget")
     if total <= 0:
         raise InputError(f"total budget: found {total}; it must be above 0")
-    shares = {"level share": _exact(level_share, "level share"), "query share": _exact(query_share, "query share")}
+    shares = {"level share": exact(level_share, "level share"), "query share": exact(query_share, "query share")}
     for name, share in shares.items():
         if not 0 < share <= 1:
             raise InputError(f"{name}: found {share}; it must be above 0 and at most 1")
@@ -256,7 +256,7 @@ def rounded_text(value: Fraction, digits: int) -> str:
     return format(context.divide(Decimal(value.numerator), Decimal(value.denominator)), f".{digits - 1}e")
 
 
-def _exact(value: object, name: str) -> Fraction:
+def exact(value: object, name: str) -> Fraction:
     """`value` as a Fraction; a float is refused, since its digits are not those that anyone wrote."""
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise TypeError(f"{name}: found {value!r} of type {type(value).__name__}; an int or a Fraction is needed")

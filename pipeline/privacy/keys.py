@@ -32,17 +32,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from geography.errors import InputError
 from pipeline.storage.durable import sync_folder
 
-__all__ = [
-    "DERIVATION",
-    "KEY_BYTES",
-    "LONGEST_KEY_TEXT",
-    "MasterKey",
-    "draws_key",
-    "read_private",
-    "refinement_key",
-    "write_private",
-]
-
 KEY_BYTES: Final = 32
 #: Needs a new number with any change to a derivation, or to the noise that a key and a position give: other noise then
 #: comes from other uniforms, and the ledger charges for it. Noise drawn in two ways from one stream would not be

@@ -23,7 +23,6 @@ from pipeline.privacy.budget import rounded_text
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
 
-__all__ = ["LARGEST_DELTA", "LARGEST_EPSILON", "LARGEST_RHO", "beyond_limits"]
 
 LARGEST_DELTA: Final = Fraction(1, 100_000)
 LARGEST_RHO: Final = Fraction(5)

@@ -140,11 +140,9 @@ def _open_rows(
                 stride //= len(reader.attribute.values)
                 if reader.column in skip:
                     continue
-                if repeats is None or reader not in cells:
-                    codes = reader.read(chunk.column(reader.column), first_row, log, counted)
-                else:
-                    codes, places = reader.read_found(chunk.column(reader.column), first_row, log, counted)
-                    places_of_attributes.append(places)
+                codes, distinct = reader.read(chunk.column(reader.column), first_row, log, counted)
+                if repeats is not None and reader in cells:
+                    places_of_attributes.append(reader.places(distinct))
                 keys += codes * stride
                 usable &= codes >= 0
             persons = None
@@ -258,7 +256,7 @@ class _Repeats:
         log: MistakeLog,
     ) -> None:
         self.spine, self.log = spine, log
-        self.sizes = [reader.n_found for reader in attributes]
+        self.sizes = [reader.numbers.n_found for reader in attributes]
         self.where = "columns " + ", ".join(repr(name) for name in needed_columns(records, schema)[:-1])
         self.seen = SeenKeys()
 

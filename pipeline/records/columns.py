@@ -115,29 +115,13 @@ class AttributeReader:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
 
-    def read(self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong.
+    def read(
+        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], Distinct]:
+        """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong; and what was read.
 
         Rows that are not `counted` are not examined; they have the number 0.
         """
-        return self._read(column, first_row, log, counted)[0]
-
-    @property
-    def n_found(self) -> int:
-        """The number of things that the file may say: several can mean the same value."""
-        return self.numbers.n_found
-
-    def read_found(
-        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
-        codes, distinct = self._read(column, first_row, log, counted)
-        places = [self.numbers.place(text) for text in distinct.texts]
-        return codes, np.append(np.array(places, dtype=np.int64), self.numbers.place(""))[distinct.index]
-
-    def _read(
-        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], Distinct]:
         distinct = Distinct.of(column)
         no_value = self.numbers.get("", MISSING)
         codes = [self.numbers.get(text, OUTSIDE) if text else no_value for text in distinct.texts]
@@ -155,6 +139,11 @@ class AttributeReader:
             log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
         return read, distinct
 
+    def places(self, distinct: Distinct) -> NDArray[np.int64]:
+        """The number of what stands in the file, `(n_rows,)` from 0 to `n_found`: several can mean the same value."""
+        places = [self.numbers.place(text) for text in distinct.texts]
+        return np.append(np.array(places, dtype=np.int64), self.numbers.place(""))[distinct.index]
+
 
 @dataclass(frozen=True)
 class AmountReader(AttributeReader):
@@ -171,7 +160,7 @@ class AmountReader(AttributeReader):
         self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Units of each row `(n_rows,)`, and which rows are right; the others are noted in `log`, or not `counted`."""
-        numbers = self.read(column, first_row, log, counted)
+        numbers, _ = self.read(column, first_row, log, counted)
         return numbers + self.first, counted & (numbers >= 0)
 
 

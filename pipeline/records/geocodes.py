@@ -69,16 +69,14 @@ class LeafReader:
         codes = text_array(values)
         leaves = np.asarray(self.spine.find_leaves(codes), dtype=np.int64)
         found = np.where(leaves >= 0, leaves, np.where(codes == "", MISSING, OUTSIDE))
-        if (with_nul := _with_nul(values)).any():  # no geocode has one, and numpy has dropped those at the end
+        texts = values.cast(pa.string()) if pa.types.is_string_view(values.type) else values
+        with_nul = pc.fill_null(pc.match_substring(texts, "\0"), False).to_numpy(zero_copy_only=False)
+        if with_nul.any():  # no geocode has one, and numpy has dropped those at the end
             found, codes = np.where(with_nul, OUTSIDE, found), np.where(with_nul, "", codes)
-        return self._without_left_out(found, codes)
-
-    def _without_left_out(self, leaves: NDArray[np.int64], codes: NDArray[np.str_]) -> NDArray[np.int64]:
-        """`leaves` `(n,)` of some codes, `LEFT_OUT` in place of `OUTSIDE` where that is so."""
-        if self.spine.left_out is not None and (unknown := np.flatnonzero(leaves == OUTSIDE)).size:
+        if self.spine.left_out is not None and (unknown := np.flatnonzero(found == OUTSIDE)).size:
             there = self.spine.left_out.has(self.spine.n_levels - 1, codes[unknown])
-            leaves[unknown[there]] = LEFT_OUT
-        return leaves
+            found[unknown[there]] = LEFT_OUT
+        return found
 
     def _leaves_of_numbers(self, values: pa.Array) -> NDArray[np.int64]:
         numbers, leaf_of_number = self._numbered_leaves
@@ -127,13 +125,6 @@ class LeafReader:
         if not matches.size:
             return ""
         return f" ({str(padded[matches[0]])!r} is one: were leading zeros lost?)"
-
-
-def _with_nul(values: pa.Array) -> NDArray[np.bool_]:
-    """Which texts `(n,)` have a NUL character."""
-    if pa.types.is_string_view(values.type):
-        values = values.cast(pa.string())
-    return pc.fill_null(pc.match_substring(values, "\0"), False).to_numpy(zero_copy_only=False)
 
 
 def text_array(values: pa.Array) -> NDArray[np.str_]:

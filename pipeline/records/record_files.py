@@ -210,7 +210,7 @@ def open_records(
     return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed, text)
 
 
-def column_names(path: Source, *, label: str = "the file of the records", text: TextFormat = PLAIN) -> tuple[str, ...]:
+def column_names(path: Source, *, text: TextFormat = PLAIN) -> tuple[str, ...]:
     """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
 
     Raises:
@@ -218,7 +218,7 @@ def column_names(path: Source, *, label: str = "the file of the records", text: 
     """
     if isinstance(path, MemoryTable):
         return path.columns
-    if _kind(path, label) == "parquet":
+    if _kind(path, "the file of the records") == "parquet":
         schema, _ = _parquet_schema(path)
         return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
     return tuple(_csv_header(path, text))
@@ -265,14 +265,11 @@ def _check_separator(path: Path, header: Sequence[str], needed: Sequence[str], f
     """Refuse a file whose whole header is one column, and which has the needed columns with another separator."""
     for separator in _SEPARATORS:
         if len(header) == 1 and separator in header[0] and set(needed) <= set(header[0].split(separator)):
+            stated = '"\\t"' if separator == "\t" else f'"{separator}"'
             raise RecordsError(
                 f"{path}: found one column, {quote(header[0])}; the separator is {form.separator!r}. "
-                f"Columns appear to be separated by {_SEPARATORS[separator]}: state separator = {_toml(separator)}"
+                f"Columns appear to be separated by {_SEPARATORS[separator]}: state separator = {stated}"
             )
-
-
-def _toml(separator: str) -> str:
-    return '"\\t"' if separator == "\t" else f'"{separator}"'
 
 
 def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
@@ -399,19 +396,15 @@ def open_memory_table(source: MemoryTable, columns: tuple[str, ...], chunk_rows:
             raise RecordsError(f"{source}, column {name!r}: found values of type {kind}; allowed are text and numbers")
     if table.num_rows == 0:
         raise RecordsError(f"{source}: the table has no rows; at least one is needed")
-    return tuple(_plain(batch) for batch in _batches(table, chunk_rows))
-
-
-def _batches(table: pa.Table, chunk_rows: int) -> Iterator[pa.RecordBatch]:
-    yield from (batch for batch in table.to_batches(max_chunksize=chunk_rows) if batch.num_rows)
-
-
-def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same chunk without views of text, which not every function of Arrow takes."""
-    return pa.RecordBatch.from_arrays([_without_views(column) for column in batch.columns], batch.schema.names)
+    return tuple(
+        pa.RecordBatch.from_arrays([_without_views(column) for column in batch.columns], batch.schema.names)
+        for batch in table.to_batches(max_chunksize=chunk_rows)
+        if batch.num_rows
+    )
 
 
 def _without_views(column: pa.Array) -> pa.Array:
+    """The same without views of text, which not every function of Arrow takes."""
     if pa.types.is_string_view(column.type):
         return column.cast(pa.large_string())
     if pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type):

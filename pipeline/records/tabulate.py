@@ -41,11 +41,6 @@ def tabulate(
         counts.add(chunk.keys, chunk.persons)
         n_persons += chunk.n_persons
     opened.log.raise_if_any()
-    return _finish(counts, n_persons)
-
-
-def _finish(counts: CountAccumulator, n_persons: int) -> sp.csr_array[np.int64]:
-    """The matrix; RuntimeError, a defect, where it does not hold everybody who was read."""
     if counts.total != n_persons:
         raise RuntimeError("not all records that were read have been counted")
     return counts.finish()

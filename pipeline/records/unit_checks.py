@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -27,38 +26,14 @@ _CHUNK_ROWS = 500_000
 _NUMBER = re.compile(r"\+?0*([0-9]+?)(\.0*)?")
 
 
-@dataclass(frozen=True)
-class SimilarUnits:
-    """How many units are alike; confidential.
-
-    Attributes:
-        column: of the units.
-        n_units: texts that are like another one.
-        n_rows: their rows.
-    """
-
-    column: str
-    n_units: int
-    n_rows: int
-
-    @property
-    def warning(self) -> str:
-        """What it means for privacy, as a sentence; it names no unit."""
-        return (
-            f"column {self.column!r}: {self.n_units:,} units, in {self.n_rows:,} rows, differ from another in blanks, "
-            "capital letters or the form of a number only; units are told apart by their exact texts, and one that is "
-            "written in two ways is protected less than the privacy statement says: write each in one way"
-        )
-
-
-def find_similar_units(records: RecordSource) -> SimilarUnits | None:
-    """The units that are alike, over all rows of the records; None where there are none, or no units.
+def find_similar_units(records: RecordSource) -> str:
+    """What it means for privacy that units are alike; "" where none are, or there are none. It names no unit.
 
     Raises:
         RecordsError: the file cannot be read.
     """
     if records.unit is None:
-        return None
+        return ""
     rows: dict[str, int] = {}
     for chunk in open_records(records.file, (records.unit,), _CHUNK_ROWS, text=records.text_format).chunks():
         distinct = Distinct.of(chunk.column(records.unit))
@@ -69,7 +44,14 @@ def find_similar_units(records: RecordSource) -> SimilarUnits | None:
     for text in rows:
         texts.setdefault(_simplified(text), []).append(text)
     similar = [text for several in texts.values() if len(several) > 1 for text in several]
-    return SimilarUnits(records.unit, len(similar), sum(rows[text] for text in similar)) if similar else None
+    if not similar:
+        return ""
+    return (
+        f"column {records.unit!r}: {len(similar):,} units, in {sum(rows[text] for text in similar):,} rows, differ "
+        "from another in blanks, capital letters or the form of a number only; units are told apart by their exact "
+        "texts, and one that is written in two ways is protected less than the privacy statement says: write each in "
+        "one way"
+    )
 
 
 def _simplified(text: str) -> str:
@@ -90,30 +72,6 @@ _NAMES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class PersonNumber:
-    """A column that looks like a person's number, with values in several rows.
-
-    Attributes:
-        column: in the file.
-        n_rows: with a value.
-        per_value: rows for each value, on average.
-    """
-
-    column: str
-    n_rows: int
-    per_value: float
-
-    @property
-    def warning(self) -> str:
-        """What the column means for privacy, as a sentence."""
-        return (
-            f"column {self.column!r} looks like a person's number, and some stand in several rows "
-            f"({self.per_value:.3g} rows for each on average): a person in several records is protected less than the "
-            "privacy statement says; make it one record a person"
-        )
-
-
 class _Sample:
     """Some of the distinct values of a column, by their hashes, each with all of its rows."""
 
@@ -132,14 +90,9 @@ class _Sample:
             self.mask = 2 * self.mask + 1
             self.rows = {value: count for value, count in self.rows.items() if not value & self.mask}
 
-    @property
-    def distinct_share(self) -> float:
-        """Distinct values for each row."""
-        return len(self.rows) / max(1, sum(self.rows.values()))
 
-
-def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextFormat = PLAIN) -> list[PersonNumber]:
-    """The columns that look like it: nearly as many values as rows, some of them in several rows.
+def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextFormat = PLAIN) -> list[str]:
+    """What it means for privacy that columns look like it: nearly as many values as rows, some of them in several.
 
     Memory is bounded: of a column with many values a part of them is remembered, each with all of its rows. Numbers
     with decimals are measured, not given, and are not a person's number.
@@ -154,13 +107,17 @@ def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextForma
         for name, sample in samples.items():
             if sample.whole:
                 _add(sample, chunk.column(name))
-    person_numbers = []
+    found = []
     for name, sample in samples.items():
-        share = sample.distinct_share
+        share = len(sample.rows) / max(1, sum(sample.rows.values()))  # distinct values for each row
         least = _NEARLY_ONE_NAMED if _NAMES.search(name) else _NEARLY_ONE
         if sample.whole and sample.n_rows > _FEWEST_ROWS and least < share < 1:
-            person_numbers.append(PersonNumber(name, sample.n_rows, 1 / share))
-    return person_numbers
+            found.append(
+                f"column {name!r} looks like a person's number, and some stand in several rows ({1 / share:.3g} rows "
+                "for each on average): a person in several records is protected less than the privacy statement says; "
+                "make it one record a person"
+            )
+    return found
 
 
 def _add(sample: _Sample, column: pa.Array) -> None:

@@ -188,7 +188,7 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
             selection.noise,
             selection.choice_part(framework, universe.own_record_budget, neighbours),
         )
-        yield _noise_statement(selection.level, select.stream_name, select.mechanism.name, select.epsilon, own * part)
+        yield _noise_statement(selection.level, select.stream_name, "exponential", select.epsilon, own * part)
         yield _noise_statement(
             selection.level, select.measured_name, noise.mechanism, noise.scale, own * (selection.share - part)
         )

@@ -16,8 +16,10 @@ from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
+from pipeline.privacy.ledger.chain import Event
+from pipeline.privacy.ledger.dataset import ANSWER, DatasetState
 from pipeline.privacy.ledger.disclosures import inputs_of
-from pipeline.privacy.ledger.events import ANSWER, DatasetState, Event, replay
+from pipeline.privacy.ledger.events import replay
 from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest

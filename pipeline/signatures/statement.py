@@ -39,24 +39,6 @@ from pipeline.release.manifest import check_public_files, read_manifest
 from pipeline.signatures.signing_keys import PublicKey, SigningKey, algorithms
 from pipeline.storage.files import sha256_file, write_bytes
 
-__all__ = [
-    "LONGEST_NOTE",
-    "SignatureError",
-    "drop_stale_signature",
-    "is_signed",
-    "named",
-    "opened",
-    "read_note",
-    "require_signer",
-    "sign_release",
-    "signature_of",
-    "signature_problems",
-    "signed",
-    "split_note",
-    "statement_of",
-]
-
-
 #: Bytes of a note that is read at most: sixteen signatures of 5 kB, and its text.
 LONGEST_NOTE = 1 << 17
 _DASH = "— "

@@ -10,9 +10,8 @@ import pytest
 
 from pipeline.privacy.accounting.composition import advanced_composition, basic_epsilon, moments_epsilon
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.budget import noise_for
+from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.noise.exponential import Exponential
 from spinewise.collect import OptimisedUnaryEncoding, RandomisedResponse, Rappor
 
@@ -24,10 +23,10 @@ OF_RAPPOR = Rappor(bits=32, hashes=2, cohorts=4, f=HALF, p=HALF, q=Fraction(3, 4
 #: What was asked for, the program's number, and the textbook's.
 NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
     "Laplace: b = 1 / epsilon": (noise_for("pure", HALF, ONE, ONE, "add-remove").scale, 2),
-    "Laplace: epsilon = 1 / b": (DiscreteLaplace(Fraction(2)).epsilon(1), 1 / 2),
-    "Laplace: variance": (DiscreteLaplace(ONE).noise.variance, 2 * Q / (1 - Q) ** 2),
+    "Laplace: epsilon = 1 / b": (NoiseSpec("discrete_laplace", Fraction(2)).epsilon(1), 1 / 2),
+    "Laplace: variance": (NoiseSpec("discrete_laplace", ONE).variance, 2 * Q / (1 - Q) ** 2),
     "Gaussian: sigma^2 = 1 / (2 rho)": (noise_for("zcdp", HALF, ONE, ONE, "add-remove").scale, 1),
-    "Gaussian: rho = 1 / (2 sigma^2)": (DiscreteGaussian(Fraction(4)).rho(1), 1 / 8),
+    "Gaussian: rho = 1 / (2 sigma^2)": (NoiseSpec("discrete_gaussian", Fraction(4)).rho(1), 1 / 8),
     "exponential mechanism: odds exp(epsilon / 2) a loss": (Exponential(ONE).probabilities([0, 2])[0], E / (E + 1)),
     "sequential composition": (basic_epsilon([HALF] * 3, DELTA), 3 * zcdp_epsilon(HALF, DELTA / 3)),
     "advanced composition": (
@@ -39,7 +38,7 @@ NUMBERS: dict[str, tuple[SupportsFloat | None, float]] = {
         min(order * 0.5 + math.log(100) / (order - 1) for order in (1 + k / 1000 for k in range(1, 10_000))),
     ),
     "privacy loss distributions: delta = (1 - exp(epsilon - 1)) / (1 + q)": (
-        pld_epsilon([(DiscreteLaplace(ONE), 1)], DELTA),
+        pld_epsilon([(NoiseSpec("discrete_laplace", ONE), 1)], DELTA),
         1 + math.log(1 - float(DELTA) * (1 + Q)),
     ),
     "randomised response": (RandomisedResponse.for_epsilon(ONE).p, E / (E + 1)),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import pipeline.model.universe
 import pipeline.privacy.accounting.joint as joint
-import pipeline.privacy.ledger.charge
+import pipeline.privacy.ledger.charges
 import pipeline.records.units
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import household_statement
@@ -61,7 +61,7 @@ JOINED: tuple[Mutant, ...] = (
     mutant("a unit with three records counted as one record", "sa", on="joined", plant=text(
         "pipeline.spec.resolve:UniverseResolver._unit", "1 if measure.total else at_most or ", "")),
     mutant("two records of a person charged as one", "sv", on="joined ledger",
-           plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _records: "")),
+           plant=attribute(pipeline.privacy.ledger.charges, "per_person", lambda _records: "")),
     mutant("a unit of which every record is counted", "i", on="installed",
            plant=attribute(pipeline.records.units, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
     mutant("one epsilon for the release without one of its companions", "s", on="joined",

@@ -35,7 +35,7 @@ from releases.tested_mutants import DOUBLED_COINS, TESTED, TESTED_SLOWLY, text
 
 _DRAW, _DRAWN = "pipeline.privacy.noise.sampler:Sampler.draw", "return out"
 _STREAM, _PLACE = "pipeline.privacy.keys:MasterKey.stream_key", "*context, level, query)"
-_STATED, _CHARGED = "pipeline.privacy.accounting.statements:", "pipeline.privacy.ledger.charge:charge_for"
+_STATED, _CHARGED = "pipeline.privacy.accounting.statements:", "pipeline.privacy.ledger.charges:charge_for"
 _KEYED = ("pipeline.privacy.keys:MasterKey.keyed_hash",
           'hmac.digest(_derive(self._secret, "keyed hash", label), data, "sha256").hex()')  # fmt: skip
 _FLOATS = "np.random.default_rng([start, *stream_key]).normal(0, float(self.spec.scale) ** 0.5, count)"
@@ -210,10 +210,11 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("an invariant that the spec does not have", "svc", plant=_more_invariants),
     mutant("a test key under the status official", "sv", edit=_stated(lambda m: m.update(status="official"))),
     mutant("epsilon of rho 10 % too small", "s", plant=text(
-        f"{_STATED}_Account.statement", "zcdp_epsilon(budget", "0.9 * zcdp_epsilon(budget")),
+        "pipeline.privacy.accounting.statement_models:statement_of",
+        "zcdp_epsilon(budget", "0.9 * zcdp_epsilon(budget")),
     mutant("epsilon of the losses 5 % too small", "s", plant=text(
         f"{_STATED}_Account.statement",
-        "else pld_epsilon(uses, self.delta)", "else 0.95 * (pld_epsilon(uses, self.delta) or 0)")),
+        "pld_epsilon(uses, self.delta)", "0.95 * (pld_epsilon(uses, self.delta) or 0)")),
     mutant("an attribute that is said to move one answer", "s", plant=attribute(statements, "_MOVES", 1)),
     mutant("a scale in the manifest that was not drawn with", "sv", edit=_stated_scale),
     mutant("a draw that the manifest leaves out", "sv", edit=_stated(lambda m: m["privacy"][0]["noise"].pop())),

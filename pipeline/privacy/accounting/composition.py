@@ -14,15 +14,6 @@ from fractions import Fraction
 from geography.errors import InputError
 from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 
-__all__ = [
-    "advanced_composition",
-    "advanced_epsilon",
-    "basic_epsilon",
-    "gaussian_epsilon",
-    "group_budget",
-    "moments_epsilon",
-]
-
 
 def basic_epsilon(rhos: Sequence[Fraction], delta: Fraction) -> float:
     """The sum of the mechanisms' own epsilons, each at its part of delta.

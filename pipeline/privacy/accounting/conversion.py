@@ -14,8 +14,6 @@ from functools import lru_cache
 
 from geography.errors import InputError
 
-__all__ = ["CONVERSION", "zcdp_epsilon", "zcdp_epsilon_textbook"]
-
 #: How statements cite `zcdp_epsilon`.
 CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
 

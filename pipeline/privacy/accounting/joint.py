@@ -15,17 +15,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pipeline.privacy.accounting.composition import group_budget
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
-from pipeline.privacy.accounting.statements import statement_of
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, statement_of
 from pipeline.privacy.accounting.uses import choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
 
-__all__ = ["household_statement", "joint_statement"]
 
 _CHANGING = {"change-one": "changing", "add-remove": "adding or removing"}
 
@@ -44,28 +41,22 @@ def joint_statement(
     record = accounts[0].record
     if main.together is not None:
         record = min((one.record for one in accounts), key=lambda one: (one.records == 0, one.records))
-    if record.records == 0:
-        return record.model_copy(update={"about": "person"})
-    if not others and main.unit.records == 1:
+    if record.records == 0 or (not others and main.unit.records == 1):
         return record.model_copy(update={"about": "person"})
     if record.records == 1:
         budget = sum((one.budget for one in universes), Fraction(0))
     else:
         swapping = record.records * main.budget if main.unit.records == 1 else _two(main)
         budget = swapping + sum((_two(one) for one in others), Fraction(0))
-    zcdp, by_losses = None, None
-    if main.framework == "zcdp":
-        zcdp = zcdp_epsilon(budget, main.delta)
-        plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
-        if losses and record.records == 1 and plain:
-            moved = MOVED[main.neighbours]
-            uses = [(m.use, moved) for one in universes for m in measurements_of(one) + choices_of(one)]
-            earlier = [use for one in universes for _, use in earlier_of(one, moved)]
-            by_losses = pld_epsilon([*uses, *earlier], main.delta)
-    delta = main.delta if main.framework == "zcdp" else Fraction(0)
-    return statement_of(
-        ("person", ""), budget, (zcdp, by_losses), delta, _words(universes, record.records), record.records
-    )
+    by_losses = None
+    plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
+    if main.framework == "zcdp" and losses and record.records == 1 and plain:
+        moved = MOVED[main.neighbours]
+        uses = [(m.use, moved) for one in universes for m in measurements_of(one) + choices_of(one)]
+        earlier = [use for one in universes for _, use in earlier_of(one, moved)]
+        by_losses = pld_epsilon([*uses, *earlier], main.delta)
+    words = _words(universes, record.records)
+    return statement_of("person", "", main.framework, budget, main.delta, words, record.records, by_losses)
 
 
 def household_statement(
@@ -92,13 +83,11 @@ def household_statement(
         ),
         Fraction(0),
     )
-    zcdp = zcdp_epsilon(budget, main.delta) if main.framework == "zcdp" else None
-    delta = main.delta if main.framework == "zcdp" else Fraction(0)
     words = (
         f"the effect of {_CHANGING[main.neighbours]} one household of at most {members} members, with their records "
         f"and its own record of {companion}, on everything measured"
     )
-    return statement_of(("household", companion), budget, (zcdp, None), delta, words, members)
+    return statement_of("household", companion, main.framework, budget, main.delta, words, members)
 
 
 def _two(universe: Universe) -> Fraction:

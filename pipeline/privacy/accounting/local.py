@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING
 
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
+from pipeline.privacy.accounting.statement_models import About, PrivacyAccount, Statement, statement_of
 
 if TYPE_CHECKING:
     from pipeline.model.source import Randomiser
     from pipeline.model.strategy import Central
     from pipeline.model.universe import Universe
 
-__all__ = ["budget_of_both", "local_account", "local_promise"]
 
 #: Numbers of reports of one respondent that are stated.
 REPORTS = (2, 3, 4, 5)
@@ -178,7 +177,7 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
     sent = "any number of reports that repeat one response" if memoised else "one report"
     changed = "the effect of one respondent's having another answer, which is in the central release and in"
 
-    def stated(about: str, of: str, reports: int, words: str) -> Statement:
+    def stated(about: About, of: str, reports: int, words: str) -> Statement:
         budget = budget_of_both(central, universe.budget, reports)
         if central.framework != "zcdp":
             return _statement(about, of, budget, max(1, reports), words)
@@ -222,17 +221,5 @@ def _decimal(value: Fraction) -> str:
     return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
 
 
-def _statement(about: str, of: str, budget: Fraction, records: int, words: str) -> Statement:
-    epsilon = epsilon_text(budget)
-    return Statement.model_validate(
-        {
-            "about": about,
-            "of": of,
-            "budget": str(budget),
-            "epsilon": epsilon,
-            "zcdp": None,
-            "losses": None,
-            "records": records,
-            "words": f"{words}: epsilon = {epsilon}",
-        }
-    )
+def _statement(about: About, of: str, budget: Fraction, records: int, words: str) -> Statement:
+    return statement_of(about, of, "local", budget, Fraction(0), words, records)

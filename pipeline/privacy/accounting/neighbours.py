@@ -18,7 +18,7 @@ level but the lowest has two lowest-level geounits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.model.query import Query
     from pipeline.model.universe import Universe
 
-__all__ = ["SWAP", "Change", "attribute_changes", "change_in_words", "place_changes", "record_change", "vacuous"]
 
 #: Records that change together in a swap; also how many times as many numbers move as with one.
 SWAP = 2
@@ -142,10 +141,6 @@ class _View:
         """The queries of invariants at level number `first` and below."""
         return [query for level, query in self.invariants if level >= first]
 
-    def showing(self, attribute: int) -> list[tuple[int, Query]]:
-        """Level and query of the invariants that tell values of an attribute apart."""
-        return [(level, query) for level, query in self.invariants if _shows(query, attribute)]
-
     def classes(self, queries: Sequence[Query], attributes: Sequence[int] | None = None) -> NDArray[np.int64]:
         """Cells with the same answers to all queries, by these attributes alone, have the same number `(n_cells,)`."""
         found = np.zeros(int(np.prod(self.shape)), dtype=np.int64)
@@ -190,12 +185,10 @@ class _View:
             possible: see `by_value`.
             together: pairs of values that some context allows both.
         """
-        showing = self.showing(attribute)
-        differing = np.stack(
-            [_differing(np.asarray(query.groups[attribute])) for _, query in showing] or [together & False]
-        )
+        showing = [(level, query) for level, query in self.invariants if _shows(query, attribute)]
+        groups = [query.groups[attribute] for _, query in showing]
+        differing = np.stack([np.not_equal.outer(own, own) for own in groups] or [together & False])
         others = [i for i in range(len(self.shape)) if i != attribute]
-        first = _first_value(self.shape, attribute)
         found = []
         # Pairs of values that all these invariants tell apart come first, then those that fewer do.
         sets = np.unique(differing.reshape(len(differing), -1).T, axis=0)
@@ -206,9 +199,11 @@ class _View:
             pairs = (differing == np.array(chosen)[:, None, None]).all(axis=0) & (values[:, None] != values[None, :])
             lowest = max(level for level, _ in those)
             queries = [query for _, query in those]
-            known = self.classes(queries, others)[first]
+            # Of the cells with the first value: one for each context, in the order of `by_value`.
+            known = np.moveaxis(self.classes(queries, others).reshape(self.shape), attribute, 0)[0].ravel()
+            twice = np.flatnonzero(np.bincount(known) >= 2).tolist()
             places = lowest < self.n_levels - 1 and (together & pairs).any()
-            if places or any((_together(possible[:, known == one], 2) & pairs).any() for one in _twice(known)):
+            if places or any((_together(possible[:, known == one], 2) & pairs).any() for one in twice):
                 found.append(Change(SWAP, self.same(lowest, queries, without=attribute)))
         return found
 
@@ -245,24 +240,8 @@ def _shows(query: Query, attribute: int) -> bool:
     return bool(np.asarray(query.groups[attribute]).any())
 
 
-def _differing(groups: NDArray[np.int64]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = groups[:, None] != groups[None, :]
-    return found
-
-
 def _together(possible: NDArray[np.bool_], times: int = 1) -> NDArray[np.bool_]:
     """Pairs of values that are both possible in so many contexts, `(n_values, n_values)`."""
     counts = possible.astype(np.float32)
     found: NDArray[np.bool_] = counts @ counts.T >= times
     return found
-
-
-def _first_value(shape: tuple[int, ...], attribute: int) -> NDArray[np.int64]:
-    """The cells with the first value of an attribute, one for each context in the order of `_View.by_value`."""
-    cells = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-    return np.moveaxis(cells, attribute, 0)[0].ravel()
-
-
-def _twice(classes: NDArray[np.int64]) -> Iterator[int]:
-    """The numbers that occur at least twice."""
-    return iter(np.flatnonzero(np.bincount(classes) >= 2).tolist())

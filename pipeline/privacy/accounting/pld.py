@@ -25,41 +25,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-__all__ = [
-    "LARGEST_RHO",
-    "LARGEST_SIGMA2",
-    "LEAST_DELTA",
-    "FloatArray",
-    "Losses",
-    "Use",
-    "epsilon_of",
-    "gaussian_losses",
-    "interval",
-    "one_number_epsilon",
-    "pld_epsilon",
-]
-
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.mechanisms import Use
 
 FloatArray = NDArray[np.float64]
 
@@ -254,8 +231,6 @@ def _least_epsilon(masses: FloatArray, losses: FloatArray, infinite: float, delt
     return max(0.0, found)
 
 
-Use = DiscreteGaussian | DiscreteLaplace | Exponential | PermuteAndFlip
-
 LEAST_DELTA: Final = Fraction(1, 10**12)  # below it, the rounding of floats is not small beside delta
 LARGEST_RHO: Final = 50  # epsilon is about 100: no statement needs more than a bound
 LARGEST_SIGMA2: Final = 10**8  # sums over more outcomes take seconds and lose digits
@@ -279,18 +254,21 @@ def pld_epsilon(uses: Iterable[tuple[Use, int]], delta: Fraction) -> float | Non
         return 0.0
     if delta < LEAST_DELTA or rho > LARGEST_RHO:
         return None
-    if any(isinstance(use, DiscreteGaussian) and use.scale > LARGEST_SIGMA2 for use, _ in counts):
+    if any(use.mechanism == "discrete_gaussian" and use.scale > LARGEST_SIGMA2 for use, _ in counts):
         return None
     return _epsilon(counts, interval(rho, sum(moved for _, moved in counts), delta), delta, zcdp_epsilon(rho, delta))
 
 
-def one_number_epsilon(uses: Iterable[tuple[DiscreteGaussian, int]], delta: Fraction) -> float | None:
+def one_number_epsilon(uses: Sequence[tuple[Use, int]], delta: Fraction) -> float | None:
     """What `pld_epsilon` would be if each query were one number moved by the root of the numbers moved.
 
     A discrete Gaussian has no sensitivity but whole numbers, so sensitivity sqrt m and sigma^2 become sensitivity 1 and
     sigma^2 / m: the same rho, but another distribution. For comparison only; the mechanism does not have this loss.
+    None where some use is of another mechanism.
     """
-    return pld_epsilon([(DiscreteGaussian(use.scale / moved), 1) for use, moved in uses if moved], delta)
+    if any(use.mechanism != "discrete_gaussian" for use, _ in uses):
+        return None
+    return pld_epsilon([(replace(use, scale=use.scale / moved), 1) for use, moved in uses], delta)
 
 
 def interval(rho: Fraction, uses: int, delta: Fraction) -> float:
@@ -308,24 +286,35 @@ def _counted(uses: Iterable[tuple[Use, int]]) -> tuple[tuple[Use, int], ...]:
         if moved < 0:
             raise ValueError(f"privacy loss: found {moved} numbers moved; it must not be negative")
         counts[use] += moved
-    return tuple(sorted(((u, n) for u, n in counts.items() if n), key=lambda item: (item[0].name, item[0].scale)))
+    return tuple(sorted(((u, n) for u, n in counts.items() if n), key=lambda item: (item[0].mechanism, item[0].scale)))
 
 
 @lru_cache(maxsize=64)
 def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction, near: float) -> float | None:
     epsilon = epsilon_of([(_losses(use, step), times) for use, times in counts], step, _allowance(delta), near)
     # Of Gaussian noise the truth is below the bound from rho: what is above it tells of the floats, not of the losses.
-    if math.isinf(epsilon) or (epsilon > near and all(isinstance(use, DiscreteGaussian) for use, _ in counts)):
+    if math.isinf(epsilon) or (epsilon > near and all(use.mechanism == "discrete_gaussian" for use, _ in counts)):
         return None
     return math.nextafter(epsilon * (1 + 1e-9), math.inf)
 
 
 def _losses(use: Use, step: float) -> Losses:
-    """The losses of one use on the grid; those of the opposite neighbours have the same distribution."""
-    if isinstance(use, DiscreteGaussian):
+    """The losses of one use on the grid, never better than the truth; those of the opposite neighbours are the same."""
+    if use.mechanism == "discrete_gaussian":
         # A smaller sigma has the larger loss.
         return gaussian_losses(math.nextafter(math.sqrt(use.scale), 0.0), step)
-    found = _loss(use, step)
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    if use.mechanism == "discrete_laplace":
+        parameter = math.nextafter(float(1 / use.scale), math.inf)
+        found = losses.from_discrete_laplace_mechanism(
+            parameter, value_discretization_interval=step, use_connect_dots=True
+        )
+    else:
+        # Any epsilon-private mechanism is a post-processing of randomised response (Kairouz, Oh and Viswanath 2015).
+        epsilon = math.nextafter(float(use.scale), math.inf)
+        found = losses.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0), step)
     assert found._symmetric, "two distributions"
     masses = found._pmf_remove.to_dense_pmf()
     return Losses(masses._lower_loss, masses._probs, masses._infinity_mass)
@@ -339,18 +328,3 @@ def _allowance(delta: Fraction) -> float:
     epsilon less than 0.001 at delta = 1e-10.
     """
     return float(delta) * (1 - 2.0**-10) - 1e-13
-
-
-def _loss(use: DiscreteLaplace | Exponential | PermuteAndFlip, step: float) -> PrivacyLossDistribution:
-    """Distribution of the loss of one use of another mechanism, never better than the truth."""
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as losses
-
-    if isinstance(use, DiscreteLaplace):
-        parameter = math.nextafter(float(1 / use.scale), math.inf)
-        return losses.from_discrete_laplace_mechanism(
-            parameter, value_discretization_interval=step, use_connect_dots=True
-        )
-    # Any epsilon-private mechanism is a post-processing of randomised response (Kairouz, Oh and Viswanath 2015).
-    epsilon = math.nextafter(float(use.scale), math.inf)
-    return losses.from_privacy_parameters(common.DifferentialPrivacyParameters(epsilon, 0), step)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from pipeline.model.exact import epsilon_text
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.budget import Framework, Neighbours
+
+About = Literal["record", "attribute", "place", "group", "person", "household"]
+_WIDE: Final = Context(prec=400)
 
 #: From this epsilon on, the odds have more digits than anybody reads.
 _LARGE: Final = 50
@@ -62,7 +68,7 @@ class Statement(_Model):
         words: the guarantee as text.
     """
 
-    about: Literal["record", "attribute", "place", "group", "person", "household"]
+    about: About
     of: str
     budget: str
     epsilon: str
@@ -70,6 +76,45 @@ class Statement(_Model):
     losses: str | None
     records: int = 1
     words: str
+
+
+def statement_of(
+    about: About,
+    of: str,
+    framework: Framework,
+    budget: Fraction,
+    delta: Fraction,
+    words: str,
+    records: int,
+    losses: float | None = None,
+) -> Statement:
+    """A statement: under zCDP the least of the bounds from rho and losses, else the budget; rounded up.
+
+    Args:
+        about, of: what it is about, and which one of these.
+        framework: of the budget, rho for "zcdp", else epsilon.
+        budget: that what is bounded costs.
+        delta: at which epsilon holds under zCDP.
+        words: what is bounded.
+        records: how many records change together.
+        losses: the epsilon from the distribution of losses.
+    """
+    zcdp, at = None, ""
+    if framework == "zcdp":
+        zcdp = zcdp_epsilon(budget, delta)
+        short = format(_WIDE.divide(Decimal(delta.numerator), Decimal(delta.denominator)), "g").replace("E", "e")
+        at = f" at delta = {short}"
+    epsilon = epsilon_text(min((bound for bound in (zcdp, losses) if bound is not None), default=budget))
+    return Statement(
+        about=about,
+        of=of,
+        budget=str(budget),
+        epsilon=epsilon,
+        zcdp=None if zcdp is None else epsilon_text(zcdp),
+        losses=None if losses is None else epsilon_text(losses),
+        records=records,
+        words=f"{words}: epsilon = {epsilon}{at}",
+    )
 
 
 class Comparison(_Model):

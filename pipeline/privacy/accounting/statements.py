@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.composition import (
@@ -35,9 +34,8 @@ from pipeline.privacy.accounting.composition import (
     group_budget,
     moments_epsilon,
 )
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.local import local_account
-from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
+from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.neighbours import (
     SWAP,
     Change,
@@ -47,20 +45,17 @@ from pipeline.privacy.accounting.neighbours import (
     record_change,
     vacuous,
 )
-from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
-from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
+from pipeline.privacy.accounting.pld import one_number_epsilon, pld_epsilon
+from pipeline.privacy.accounting.statement_models import About, Comparison, PrivacyAccount, Statement, statement_of
 from pipeline.privacy.accounting.uses import Measurement, choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
 
-__all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements", "statement_of"]
-
 GROUP_SIZES = (2, 3, 4, 5)
 #: Of a unit with more, another value or place of one record can change which of the others are counted.
 _COUNTED = " (of a unit of whose records none is left out)"
-_WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
 
 
@@ -86,14 +81,11 @@ class _Spending:
     measured: tuple[Measurement, ...] | None
 
 
-def privacy_statements(
-    universe: Universe, group_sizes: Sequence[int] = GROUP_SIZES, *, losses: bool = True
-) -> PrivacyAccount:
+def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAccount:
     """All statements about one universe.
 
     Args:
         universe: that they are about.
-        group_sizes: of the groups of records that have one.
         losses: whether with the bounds from distributions of the privacy loss and the comparison, which take a while.
 
     Raises:
@@ -133,11 +125,18 @@ def privacy_statements(
             for level, spent in spending.places.items()
             for change in levels[level]
         ),
+        # From rho alone: which of a group's possible shifts has the worst distribution of losses is not known.
         groups=tuple(
-            account.group(
-                universe.record_budget, size, f"what can be learnt about {size} records together, such as a household"
+            statement_of(
+                "group",
+                str(size),
+                universe.framework,
+                group_budget(universe.framework, universe.record_budget, size),
+                universe.delta,
+                f"what can be learnt about {size} records together, such as a household",
+                size,
             )
-            for size in group_sizes
+            for size in GROUP_SIZES
         ),
         comparison=None if spending.measured is None else account.comparison([m.use for m in spending.measured], moved),
     )
@@ -147,7 +146,16 @@ def _of_record(universe: Universe, account: _Account, spent: _Spent) -> Statemen
     """About the smallest change of records that the invariants leave; about nothing where they leave none."""
     change = record_change(universe)
     if change is None:
-        return account.nothing(universe.record_budget, f"nothing is promised: {vacuous(universe)}")
+        return Statement(
+            about="record",
+            of="",
+            budget=str(universe.record_budget),
+            epsilon="infinity",
+            zcdp=None,
+            losses=None,
+            records=0,
+            words=f"nothing is promised: {vacuous(universe)}",
+        )
     return account.statement("record", "", spent, f"the effect of {change_in_words(universe, change)}", change.records)
 
 
@@ -280,30 +288,23 @@ class _Account:
 
     def __init__(self, framework: Framework, delta: Fraction, *, losses: bool) -> None:
         self.zcdp = framework == "zcdp"
-        self.losses = losses
+        self.losses = self.zcdp and losses
         self.framework = framework
         self.delta = delta if self.zcdp else Fraction(0)
 
-    def statement(
-        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, sentence: str, records: int
-    ) -> Statement:
+    def statement(self, about: About, of: str, spent: _Spent, words: str, records: int) -> Statement:
         """Of uses by the distribution of losses and by rho; of an amount by that alone.
 
         A swap of two records moves twice as many numbers by one each as a change of one, see `neighbours`.
         """
-        uses = None if isinstance(spent, Fraction) else [(use, moved * records) for use, moved in spent]
-        budget = spent * records if isinstance(spent, Fraction) else self.cost(uses or ())
-        if not self.zcdp:
-            return self._made(about, of, budget, (None, None), sentence, records)
-        losses = None if uses is None or not self.losses else pld_epsilon(uses, self.delta)
-        return self._made(about, of, budget, (zcdp_epsilon(budget, self.delta), losses), sentence, records)
-
-    def nothing(self, budget: Fraction, sentence: str) -> Statement:
-        """That nothing is promised about any record, whatever the noise costs."""
-        return Statement(
-            about="record", of="", budget=str(budget), epsilon="infinity", zcdp=None, losses=None, records=0,
-            words=sentence,
-        )  # fmt: skip
+        losses = None
+        if isinstance(spent, Fraction):
+            budget = spent * records
+        else:
+            uses = [(use, moved * records) for use, moved in spent]
+            budget = self.cost(uses)
+            losses = pld_epsilon(uses, self.delta) if self.losses else None
+        return statement_of(about, of, self.framework, budget, self.delta, words, records, losses)
 
     def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
         """The cost, rho or epsilon, of uses on so many numbers (or geounits) that move."""
@@ -311,20 +312,13 @@ class _Account:
             return sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
 
-    def group(self, budget: Fraction, size: int, sentence: str) -> Statement:
-        """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""
-        enlarged = group_budget(self.framework, budget, size)
-        zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
-        return self._made("group", str(size), enlarged, (zcdp, None), sentence, size)
-
     def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
-        if not (self.zcdp and self.losses):
+        """By other ways of counting; None where losses are not counted."""
+        if not self.losses:
             return None
-        gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
         rhos = [use.rho(moved) for use in uses]
         rho = sum(rhos, Fraction(0))
-        all_gaussian = len(gaussians) == len(uses)
-        epsilon = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
+        epsilon = one_number_epsilon([(use, moved) for use in uses], self.delta)
         return Comparison(
             basic=epsilon_text(basic_epsilon(rhos, self.delta)),
             advanced=epsilon_text(advanced_epsilon(rhos, self.delta)),
@@ -332,53 +326,3 @@ class _Account:
             one_number=None if epsilon is None else epsilon_text(epsilon),
             gaussian=epsilon_text(gaussian_epsilon(rho, self.delta)),
         )
-
-    def _made(
-        self,
-        about: Literal["record", "attribute", "place", "group"],
-        of: str,
-        budget: Fraction,
-        bounds: tuple[float | None, float | None],
-        sentence: str,
-        records: int,
-    ) -> Statement:
-        return statement_of((about, of), budget, bounds, self.delta, sentence, records)
-
-
-def statement_of(
-    about_of: tuple[Literal["record", "attribute", "place", "group", "person", "household"], str],
-    budget: Fraction,
-    bounds: tuple[float | None, float | None],
-    delta: Fraction,
-    sentence: str,
-    records: int,
-) -> Statement:
-    """A statement: the least of the bounds, or the budget where there are none, rounded up.
-
-    Args:
-        about_of: what it is about, and which one of these.
-        budget: rho or epsilon.
-        bounds: the epsilon from rho, and from the distribution of losses.
-        delta: at which they hold; 0 in the pure framework.
-        sentence: what is bounded.
-        records: how many records change together.
-    """
-    zcdp, losses = bounds
-    found = [bound for bound in bounds if bound is not None]
-    epsilon = epsilon_text(min(found) if found else budget)
-    at = f" at delta = {_short(delta)}" if delta else ""
-    return Statement(
-        about=about_of[0],
-        of=about_of[1],
-        budget=str(budget),
-        epsilon=epsilon,
-        zcdp=None if zcdp is None else epsilon_text(zcdp),
-        losses=None if losses is None else epsilon_text(losses),
-        records=records,
-        words=f"{sentence}: epsilon = {epsilon}{at}",
-    )
-
-
-def _short(delta: Fraction) -> str:
-    """Six digits at most, also of what is too small for a float."""
-    return format(_WIDE.divide(Decimal(delta.numerator), Decimal(delta.denominator)), "g").replace("E", "e")

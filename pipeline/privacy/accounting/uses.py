@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.privacy.accounting.mechanisms import mechanism
-from pipeline.privacy.accounting.pld import Use
+from pipeline.privacy.accounting.mechanisms import Use, mechanism
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
     from pipeline.model.strategy import EarlierUse
     from pipeline.model.universe import Universe
-
-__all__ = ["Measurement", "choices_of", "earlier_of", "measurements_of"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,8 @@ def measurements_of(universe: Universe) -> tuple[Measurement, ...]:
     measurements = []
     for draw in universe.draws():
         (noise,) = (draw.asked.noise,) if draw.asked else draw.drawn
-        use = mechanism(noise.mechanism, noise.scale)
         attributes = _attributes(universe, draw.query)
-        measurements.append(Measurement(draw.level, draw.query.name, attributes, draw.query.n_asked, use))
+        measurements.append(Measurement(draw.level, draw.query.name, attributes, draw.query.n_asked, noise))
     return tuple(measurements)
 
 
@@ -50,14 +46,11 @@ def choices_of(universe: Universe) -> tuple[Measurement, ...]:
     """Every private choice, and after each the noise on what was chosen."""
     measurements = []
     for selection in universe.selections:
-        select, finest, use = (
-            selection.select,
-            selection.versions[-1],
-            mechanism(selection.noise.mechanism, selection.noise.scale),
-        )
+        select, finest = selection.select, selection.versions[-1]
         measurements.append(Measurement(selection.level, select.stream_name, frozenset(), 1, select.mechanism))
+        attributes = _attributes(universe, finest)
         measurements.append(
-            Measurement(selection.level, select.measured_name, _attributes(universe, finest), finest.size, use)
+            Measurement(selection.level, select.measured_name, attributes, finest.size, selection.noise)
         )
     return tuple(measurements)
 

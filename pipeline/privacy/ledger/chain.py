@@ -15,19 +15,6 @@ from pipeline.errors import SpinewiseError
 from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
 from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
-__all__ = [
-    "BYPASSED",
-    "Event",
-    "EventKind",
-    "Group",
-    "LedgerError",
-    "details_text",
-    "exact_of_text",
-    "exact_text",
-    "read_details",
-    "sealed",
-]
-
 
 def details_text(content: Mapping[str, Any]) -> str:
     """The one text of an object: names in order, no blanks, ASCII."""
@@ -96,7 +83,7 @@ class Event:
         population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
         budget: of an `open`, or a `purpose`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
-        run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
+        run: fingerprint of what determines the noise; see `charges.run_fingerprint`.
         release: the name of the release charged for.
         previous: hash of the event before; the ledger's own id for the first.
         hash: SHA-256 over all of the other fields.
@@ -135,7 +122,7 @@ class Event:
     def group(self) -> Group:
         """What a `charge` is for; LedgerError if its fields do not state that properly."""
         drawn = mechanism(self.mechanism, exact_of_text(self.scale, "scale"))
-        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
+        return Group(self.level, self.query, drawn.mechanism, drawn.scale, self.count)
 
     def subject(self) -> Subject:
         """What an `allow` declares; ValueError if its fields do not state that properly."""

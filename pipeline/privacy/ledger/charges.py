@@ -1,65 +1,60 @@
-"""What a run asks of the ledger, and what it is answered."""
+"""What a run asks of the ledger, and what it is answered.
+
+A universe is charged a group of equal costs for each query at each level, and for each choice.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import InputError
+from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import DERIVATION, MasterKey
+from pipeline.privacy.ledger.chain import BYPASSED, Group
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.notes import Head
 from pipeline.privacy.ledger.series import SeriesUse
 
-__all__ = ["Charge", "Charged", "Reservation", "RunFingerprint"]
+if TYPE_CHECKING:
+    from pipeline.model.universe import Universe
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True)
-class RunFingerprint:
-    """SHA-256 over all that the noise of a run is determined by; it holds nothing confidential.
+def run_fingerprint(key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> str:
+    """SHA-256 over all that the noise of one universe of a run is determined by; it holds nothing confidential.
 
-    Attributes:
-        text: 64 hex digits.
+    Args:
+        key: the run's master key; its commitment goes in.
+        input_fingerprint: of the confidential records, keyed with the master key.
+        spine_fingerprint: of the public spine.
+        privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
+            the stream keys are derived from.
+
+    Returns:
+        64 hex digits.
+
+    Raises:
+        InputError: the key is a test key, whose noise anyone can compute.
     """
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.text):
-            raise ValueError("a run's fingerprint is 64 hex digits")
-
-    @classmethod
-    def of(cls, key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> Self:
-        """The fingerprint of one universe of a run.
-
-        Args:
-            key: the run's master key; its commitment goes in.
-            input_fingerprint: of the confidential records, keyed with the master key.
-            spine_fingerprint: of the public spine.
-            privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
-                the stream keys are derived from.
-
-        Raises:
-            InputError: the key is a test key, whose noise anyone can compute.
-        """
-        if key.insecure:
-            raise InputError(
-                "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
-                "budget covers what it shows; leave the key out of the spec, or the dataset"
-            )
-        context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
-        if not all(context):
-            raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
-        content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
-        return cls(hashlib.sha256(json.dumps(content).encode()).hexdigest())
+    if key.insecure:
+        raise InputError(
+            "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
+            "budget covers what it shows; leave the key out of the spec, or the dataset"
+        )
+    context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
+    if not all(context):
+        raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
+    content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -67,6 +62,7 @@ class Charge:
     """What one universe of a run is going to measure, and of which dataset.
 
     Attributes:
+        run: its `run_fingerprint`.
         release: name of the release, for the record.
         neighbours: that the noise was made for; they must be the dataset's.
         groups: every query at every level, each once.
@@ -78,7 +74,7 @@ class Charge:
     """
 
     dataset: str
-    run: RunFingerprint
+    run: str
     release: str
     neighbours: str
     groups: tuple[Group, ...]
@@ -89,6 +85,8 @@ class Charge:
     later: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.run):
+            raise ValueError("a run's fingerprint is 64 hex digits")
         if not self.groups:
             raise ValueError("a charge needs what it is for")
         if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
@@ -126,3 +124,63 @@ class Reservation:
     new: bool
     head: Head
     charged: tuple[Charged, ...] = ()
+
+
+def charge_for(
+    universe: Universe,
+    *,
+    dataset: str,
+    release: str,
+    key: MasterKey,
+    input_fingerprint: str,
+    spine_fingerprint: str,
+    sizes: Mapping[str, int],
+    measured: Mapping[str, int],
+) -> Charge:
+    """The charge that a ledger must accept before anything of the universe is measured.
+
+    Args:
+        universe: what is measured.
+        dataset: the ledger's name for what the universe's records are about.
+        release: the release's name.
+        key: the run's master key.
+        input_fingerprint: of the universe's confidential records, keyed with it.
+        spine_fingerprint: of the public spine.
+        sizes: number of geounits of each level; none is bypassed by a choice.
+        measured: number of those in which something is drawn, of each level that has draws. Where others are bypassed,
+            their share of the budget is spent above, and what is charged is the cost of a path on which none is: all
+            cost the same.
+
+    Raises:
+        InputError: the key is a test key, or there is no noise for the budget.
+    """
+    run = run_fingerprint(
+        key,
+        input_fingerprint=input_fingerprint,
+        spine_fingerprint=spine_fingerprint,
+        privacy_fingerprint=universe.privacy_fingerprint(),
+    )
+    several = by_up_to(universe.reach) + per_person(universe.unit.records)
+    several += "" if universe.series is None else over_series(universe.series.terms.distance)
+    groups = [
+        Group(
+            m.level,
+            m.query + (BYPASSED if universe.bypass else "") + several,
+            m.use.mechanism,
+            m.use.scale,
+            m.size * measured[m.level],
+        )
+        for m in measurements_of(universe)
+    ]
+    groups += [
+        Group(m.level, m.query + several, m.use.mechanism, m.use.scale, m.size * sizes[m.level])
+        for m in choices_of(universe)
+    ]
+    return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))
+
+
+def _series_use(universe: Universe) -> SeriesUse | None:
+    if (series := universe.series) is None:
+        return None
+    fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
+    return SeriesUse(series.name, fingerprint, len(series.periods), *place)

@@ -22,8 +22,6 @@ from typing import Any, Final, Self
 from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.notes import Head, write_json
 
-__all__ = ["Checkpoint"]
-
 _FORMAT: Final = 1
 
 
@@ -83,7 +81,6 @@ class Checkpoint:
         for name, sums in self.datasets.items():
             state = datasets[name]
             state.spent_for = {purpose: _amount(text) for purpose, text in sums["spent"].items()}
-            state.spent = sum(state.spent_for.values(), Fraction(0))
             state.drawn, state.standing = dict(sums["drawn"]), list(sums["standing"])
 
 

@@ -47,7 +47,6 @@ class DatasetState:
     framework: Framework
     neighbours: str
     budget: Fraction
-    spent: Fraction = Fraction(0)
     closed: bool = False
     runs: dict[str, tuple[Event, ...]] = field(default_factory=dict)
     releases: set[str] = field(default_factory=set)
@@ -93,6 +92,11 @@ class DatasetState:
             self.add_charge(event)
 
     @property
+    def spent(self) -> Fraction:
+        """The budget that is spent, for whatever purpose, rho or epsilon, exact."""
+        return sum(self.spent_for.values(), Fraction(0))
+
+    @property
     def left(self) -> Fraction:
         """The budget that is not spent, rho or epsilon, exact."""
         return self.budget - self.spent
@@ -111,11 +115,6 @@ class DatasetState:
     def left_for(self, purpose: str) -> Fraction:
         """What is left of that."""
         return self.total_for(purpose) - self.spent_for.get(purpose, Fraction(0))
-
-    def spend(self, purpose: str, cost: Fraction) -> None:
-        """Note that so much is spent for a purpose."""
-        self.spent += cost
-        self.spent_for[purpose] = self.spent_for.get(purpose, Fraction(0)) + cost
 
     def named(self, purpose: str) -> str:
         """The dataset, or its part for a purpose, for messages: what its budget is of."""

@@ -14,8 +14,6 @@ from typing import Final, Literal, get_args
 
 from pipeline.errors import InputError
 
-__all__ = ["Exact", "Subject", "Way", "undeclared"]
-
 #: Answers published as they are; cells, or groups of cells for which there are facilities, that are stated as public;
 #: public inputs that were made from the records.
 Way = Literal["invariant", "zeros", "bounds", "inputs"]

@@ -10,16 +10,17 @@ does.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.model.series import FIRST
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS
 from pipeline.privacy.ledger.chain import (
-    BYPASSED,
     Event,
     Group,
     LedgerError,
@@ -27,90 +28,53 @@ from pipeline.privacy.ledger.chain import (
     exact_of_text,
     exact_text,
     read_details,
-    sealed,
 )
-from pipeline.privacy.ledger.dataset import ANSWER, QUESTIONS, DatasetState
+from pipeline.privacy.ledger.dataset import QUESTIONS, DatasetState
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
-from pipeline.privacy.ledger.series import apply_period, apply_series, series_of
+from pipeline.privacy.ledger.series import series_of, stated
 
-__all__ = [
-    "ANSWER",
-    "BYPASSED",
-    "QUESTIONS",
-    "DatasetState",
-    "Event",
-    "Group",
-    "LedgerError",
-    "allow_event",
-    "by_losses",
-    "by_up_to",
-    "continued",
-    "cost_of",
-    "exact_event",
-    "exact_text",
-    "is_for_several",
-    "note",
-    "numbers_of_unit",
-    "over_series",
-    "per_person",
-    "purpose_events",
-    "replay",
-    "same_groups",
-    "sealed",
-    "uses_like",
-]
-
-#: Ends the query of a charge for records of which one person alters several.
-_PER_PERSON: Final = " ({} records a person)"
-_SEVERAL: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) records a person\)$", re.ASCII)
-#: Ends the query of a charge for numbers that a record moves by more than one; what is above may follow it.
-_BY_UP_TO: Final = " (each by up to {})"
-_REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
-#: Ends the query of a charge for units that are each in several numbers, by one each.
-_NUMBERS_OF_UNIT: Final = " ({} numbers of a unit)"
-_NUMBERS: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) numbers of a unit\)$", re.ASCII)
-#: Ends the query of a charge for a whole series, in which a person's history is farther away than one of its records.
-_OVER_SERIES: Final = " ({} times over a series)"
-_SERIES: Final = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
-
-
-#: Ends the query of a charge for a choice whose losses a change moves by more than one; records may follow it.
-_BY_LOSSES: Final = " (losses by up to {})"
-_LOSSES: Final = re.compile(r" \(losses by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
-
-
+#: What the query of a charge ends with, where a change of one person moves more than one number by one: at most one of
+#: these, and after the first two also the number of records.
+_SEVERAL: Final = re.compile(
+    r"(?:(?: \(each by up to (?P<reach>{n})\)| \(losses by up to (?P<losses>{n})\))?"
+    r"(?: \((?P<records>{n}) records a person\))?"
+    r"| \((?P<numbers>{n}) numbers of a unit\)"
+    r"| \((?P<series>[1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\))$".replace("{n}", "[2-9]|[1-9][0-9]+"),
+    re.ASCII,
+)
 _PURPOSE: Final = re.compile(r"[^\W_][\w-]{0,99}")
 
 
 def per_person(records: int) -> str:
     """What the query of a charge ends with, where one person's change alters so many of the records; "" for one."""
-    return "" if records == 1 else _PER_PERSON.format(records)
+    return "" if records == 1 else f" ({records} records a person)"
 
 
 def by_up_to(reach: int) -> str:
     """What the query of a charge has at its end where a record moves numbers by so much; "" for one."""
-    return "" if reach == 1 else _BY_UP_TO.format(reach)
+    return "" if reach == 1 else f" (each by up to {reach})"
 
 
 def by_losses(losses: int) -> str:
     """What the query of a charge for a choice has at its end where a change moves its losses by so much; "" for one."""
-    return "" if losses == 1 else _BY_LOSSES.format(losses)
+    return "" if losses == 1 else f" (losses by up to {losses})"
 
 
 def numbers_of_unit(numbers: int) -> str:
     """What the query of a charge ends with, where a unit is in up to so many numbers, by one each; "" for one."""
-    return "" if numbers == 1 else _NUMBERS_OF_UNIT.format(numbers)
+    return "" if numbers == 1 else f" ({numbers} numbers of a unit)"
 
 
 def over_series(distance: Fraction) -> str:
     """What the query of a charge ends with, where it is for a whole series whose squared distance is so much."""
-    return _OVER_SERIES.format(distance)
+    return f" ({distance} times over a series)"
 
 
-def is_for_several(query: str) -> bool:
-    """Whether a charge is for a change of several records of one person, or of numbers by more than one."""
-    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _LOSSES, _NUMBERS, _SERIES))
+def several(query: str) -> dict[str, Fraction]:
+    """What the query of a charge ends with: the `records`, `numbers` ... that a change moves, where not one."""
+    found = _SEVERAL.search(query)
+    return {} if found is None else {what: Fraction(text) for what, text in found.groupdict().items() if text}
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
@@ -125,26 +89,18 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     Raises:
         InputError: the mechanism has no cost in the framework.
     """
-    used = mechanism(group.mechanism, group.scale)
-    losses = _LOSSES.search(group.query)
-    moved = MOVED[neighbours] if losses is None else 1
-    cost = used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
+    zcdp, used, times = framework == "zcdp", mechanism(group.mechanism, group.scale), several(group.query)
+    moved = 1 if "losses" in times else MOVED[neighbours]
+    cost = used.rho(moved) if zcdp else used.epsilon(moved)
     if cost is None:
         raise InputError(
             f"{group.mechanism} noise ({group.query} at {group.level}) cannot be charged to a budget of epsilon: it "
             'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'
         )
-    several = _SEVERAL.search(group.query)
-    reach = _REACH.search(group.query)
-    times = (1 if several is None else int(several[1])) * (1 if reach is None else int(reach[1]))
-    times *= 1 if losses is None else int(losses[1])
-    numbers = _NUMBERS.search(group.query)
-    whole = cost * times ** (2 if framework == "zcdp" else 1) * (1 if numbers is None else int(numbers[1]))
-    if (series := _SERIES.search(group.query)) is None:
-        return whole
-    if framework != "zcdp":
+    if "series" in times and not zcdp:
         raise InputError(f"a series ({group.query} at {group.level}) cannot be charged to a budget of epsilon")
-    return whole * Fraction(series[1])
+    apart = math.prod(times.get(what, 1) for what in ("records", "reach", "losses"))
+    return cost * apart ** (2 if zcdp else 1) * times.get("numbers", 1) * times.get("series", 1)
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
@@ -232,7 +188,7 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
     before = state.runs.get(event.run, ())
     state.add_charge(event)
     purpose = state.purpose_of(event.release)
-    state.spend(purpose, cost)
+    state.spent_for[purpose] = state.spent_for.get(purpose, Fraction(0)) + cost
     if event.details != (details_text({"purpose": purpose}) if purpose else ""):
         raise LedgerError(f"charges {event.release!r} with the details {event.details!r}, and it is for {purpose!r}")
     if cost != (due := cost_of(group, state.framework, state.neighbours)):
@@ -326,11 +282,30 @@ def _key(datasets: dict[str, DatasetState], event: Event) -> None:
 
 
 def _series(datasets: dict[str, DatasetState], event: Event) -> None:
-    apply_series(_known(datasets, event), event)
+    state, name = _known(datasets, event), series_of(event)
+    if name in state.series:
+        raise LedgerError(f"opens the series {name!r} again")
+    state.series[name] = event
+    if not name or event.count < 1 or event.run not in state.runs:
+        raise LedgerError(f"opens the series {name!r} of {event.count} periods, for which nothing was charged")
 
 
 def _period(datasets: dict[str, DatasetState], event: Event) -> None:
-    apply_period(_known(datasets, event), event)
+    state, period = _known(datasets, event), stated(event)
+    name = str(period["series"])
+    opened, before, is_charged = state.series.get(name), state.drawn.get(name, 0), event.run in state.runs
+    state.drawn[name] = before + 1
+    state.add_period(name, event)
+    if before and is_charged:
+        raise LedgerError(f"draws period {period['period']!r} of the series {name!r} by a run that was charged")
+    if opened is None or not event.run or event.count != before or event.count >= opened.count:
+        raise LedgerError(f"draws period {period['period']!r} of the series {name!r}, which is not the next one")
+    if event.cost != "0" or (not before and event.run != opened.run):
+        raise LedgerError(f"draws period {period['period']!r} of the series {name!r} by a run that was not charged")
+    if (period["predecessor"] == FIRST) != (not before):
+        raise LedgerError(f"period {period['period']!r} of the series {name!r} follows {period['predecessor']!r}")
+    if state.closed:
+        raise LedgerError(f"draws of {event.dataset!r}, which is closed")
 
 
 def uses_like(datasets: Mapping[str, DatasetState], use: KeyUse) -> list[tuple[str, KeyUse]]:

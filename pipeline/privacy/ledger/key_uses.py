@@ -17,8 +17,6 @@ from typing import Final
 
 from pipeline.privacy.ledger.chain import details_text, read_details
 
-__all__ = ["COMMITTED", "KeyUse", "conflicting"]
-
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _RECORDED: Final = ("commitment", "universe", "layout", "records")
 #: So many characters at the start of a use's details state the commitment: uses of one key begin alike.

@@ -2,7 +2,7 @@
 
 The order is reserve, sample, commit. `Ledger.reserve` charges everything that a run is going to measure, in one
 transaction that is on disk before it returns; only then may anything be drawn. A run that dies in between has spent
-what it reserved. The same run again (`RunFingerprint`) draws the same noise, bit for bit, and so is not charged again.
+what it reserved. The same run again (`run_fingerprint`) draws the same noise, bit for bit, and so is not charged again.
 
 The high-water mark of each ledger: the last event that was seen of it, kept outside ledger and runs.
 
@@ -25,25 +25,22 @@ from dataclasses import asdict
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from filelock import FileLock, Timeout
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import details_text
-from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
+from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, exact_text
+from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
 from pipeline.privacy.ledger.checkpoint import Checkpoint
+from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.disclosures import Subject, undeclared
 from pipeline.privacy.ledger.events import (
-    DatasetState,
-    Event,
-    LedgerError,
     allow_event,
     continued,
     cost_of,
     exact_event,
-    exact_text,
     purpose_events,
     replay,
     same_groups,
@@ -55,28 +52,6 @@ from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, am
 from pipeline.privacy.ledger.series import is_known
 from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, utc_now
 from pipeline.storage.durable import make_folder
-
-if TYPE_CHECKING:
-    from pipeline.privacy.ledger.charges import Charge
-    from pipeline.privacy.ledger.store import Writing
-
-__all__ = [
-    "STATE_VARIABLE",
-    "Charge",
-    "Ledger",
-    "Marks",
-    "OverspentError",
-    "Reservation",
-    "RunFingerprint",
-    "UndeclaredError",
-    "amount_text",
-    "charge_run",
-    "disclose",
-    "key_of",
-    "record_key",
-    "state_folder",
-]
-
 
 STATE_VARIABLE: Final = "SPINEWISE_STATE"
 _WAIT_SECONDS: Final = 120  # for another process's transaction
@@ -186,9 +161,9 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             f"ledger: the dataset {state.name!r} has units, by the column {state.units!r}, and the run {found}; state "
             "unit and at_most in [privacy] of all that is charged to it; nothing was charged or drawn"
         )
-    if charge.series is not None and is_known(state, charge.series, charge.run.text):
+    if charge.series is not None and is_known(state, charge.series, charge.run):
         return
-    if recorded := state.runs.get(charge.run.text):
+    if recorded := state.runs.get(charge.run):
         if not same_groups(recorded, charge.groups):
             raise LedgerError(
                 f"ledger {place}: this run was charged to {state.name!r} before, for other measurements than "
@@ -213,7 +188,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             "charge",
             state.name,
             neighbours=charge.neighbours,
-            run=charge.run.text,
+            run=charge.run,
             release=charge.release,
             level=group.level,
             query=group.query,
@@ -224,7 +199,7 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             details=details_text({"purpose": purpose}) if purpose else "",
         )
     if (series := charge.series) is not None:
-        of_run = {"run": charge.run.text, "release": charge.release}
+        of_run = {"run": charge.run, "release": charge.release}
         if series.number == 0:
             writing.add("series", state.name, **of_run, **series.opening())
         writing.add("period", state.name, **of_run, **series.stated())
@@ -232,14 +207,14 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
 
 def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
     """Record what the run discloses exactly. BudgetRefusedError where that is not allowed."""
-    recorded = [event.exact() for event in state.exact.get(charge.run.text, ())]
+    recorded = [event.exact() for event in state.exact.get(charge.run, ())]
     asked = [exact for exact in sorted(charge.exact) if exact not in recorded]
     if refused := undeclared(state.allowed, state.disclosed, asked):
         raise UndeclaredError(state, refused)
     if asked and state.closed:
         raise UndeclaredError(state, asked)
     for exact in asked:
-        writing.add("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
+        writing.add("exact", state.name, run=charge.run, release=charge.release, **exact_event(exact))
 
 
 def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> KeyUse | None:
@@ -247,7 +222,7 @@ def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charg
     if charge.key is None:
         return None
     use, before = charge.key, uses_like(datasets, charge.key)
-    recorded = state.keys.get(charge.run.text, use)
+    recorded = state.keys.get(charge.run, use)
     if other := conflicting(state.name, use, before) or (state.name if recorded != use else ""):
         raise InputError(
             f"ledger: the key of this run was used over other records before, or over the same ones read otherwise, of "
@@ -259,7 +234,7 @@ def key_of(datasets: dict[str, DatasetState], state: DatasetState, charge: Charg
 
 def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUse | None) -> None:
     """Record how the run uses its key, from `key_of`, unless it is."""
-    run = charge.run.text
+    run = charge.run
     if use is None or run in state.keys:
         return
     writing.add("key", state.name, run=run, release=charge.release, details=use.details())
@@ -380,7 +355,7 @@ class Ledger:
         with self._writing() as writing:
             if name in self._checked(writing):
                 raise InputError(f"ledger: there is a dataset {name!r} already; its budget cannot be changed")
-            last = writing.add(
+            writing.add(
                 "open",
                 name,
                 population=population.strip(),
@@ -390,10 +365,10 @@ class Ledger:
                 details=details_text({"units": units.strip()}) if units.strip() else "",
             )
             for purpose in aside:
-                last = writing.add("purpose", name, **purpose)
+                writing.add("purpose", name, **purpose)
             for subject in subjects:
-                last = writing.add("allow", name, **allow_event(subject))
-            return self._head(last)
+                writing.add("allow", name, **allow_event(subject))
+            return writing.head
 
     def allow_exact(self, name: str, *exact: Subject | str) -> Head:
         """Declare that more may be published exactly of a dataset; each stands for one meaning, see `disclosures`.
@@ -430,7 +405,8 @@ class Ledger:
         """
         with self._writing() as writing:
             datasets = self._checked(writing, charges)
-            self._check_noted(writing, noted)
+            heads = tuple(noted)
+            check_noted(writing.head, writing.hashes(head.number for head in heads), heads)
             before = writing.head
             states = [self._dataset(datasets, charge.dataset) for charge in charges]
             # Before budgets: which of two refusals came would say whether the records are those of before.
@@ -452,12 +428,12 @@ class Ledger:
             datasets = self._checked(writing, reservation.charges)
             for charge in reservation.charges:
                 state = self._dataset(datasets, charge.dataset)
-                if charge.run.text not in state.runs:
+                if charge.run not in state.runs:
                     raise LedgerError(
                         f"ledger {self.place}: the run was not charged to {charge.dataset!r}; the ledger was put back"
                     )
-                if charge.run.text not in state.committed:
-                    writing.add("commit", charge.dataset, run=charge.run.text, release=charge.release)
+                if charge.run not in state.committed:
+                    writing.add("commit", charge.dataset, run=charge.run, release=charge.release)
             return writing.head
 
     def close_dataset(self, name: str) -> Head:
@@ -469,7 +445,8 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed already")
-            return self._head(writing.add("close", name))
+            writing.add("close", name)
+            return writing.head
 
     def datasets(self) -> dict[str, DatasetState]:
         """All datasets by name. LedgerError if the ledger is damaged."""
@@ -530,18 +507,15 @@ class Ledger:
         found = []
         for name in dict.fromkeys(charge.dataset for charge in charges):
             state, own = datasets[name], [charge for charge in charges if charge.dataset == name]
-            costs = [event for charge in own for event in state.runs[charge.run.text]]
+            costs = [event for charge in own for event in state.runs[charge.run]]
             exact = [
-                event
-                for charge in own
-                for event in state.exact.get(charge.run.text, ())
-                if event.exact() in charge.exact
+                event for charge in own for event in state.exact.get(charge.run, ()) if event.exact() in charge.exact
             ]
             last = max([*costs, *exact], key=lambda event: event.number)
             found.append(
                 Charged(
                     name,
-                    self._head(last),
+                    Head(self.id, last.number, last.hash),
                     state.unit,
                     sum((Fraction(event.cost) for event in costs), Fraction(0)),
                     tuple((one.universe, one.subject) for one in sorted(event.exact() for event in exact)),
@@ -573,10 +547,6 @@ class Ledger:
         self._refuse(problems, self._marks.passed_by(writing.head, hashes, seen))
         return writing.datasets
 
-    def _check_noted(self, writing: Writing, noted: Iterable[Head]) -> None:
-        heads = tuple(noted)
-        check_noted(writing.head, writing.hashes(head.number for head in heads), heads)
-
     def _refuse(self, problems: Sequence[str], passed: Sequence[str]) -> None:
         """LedgerError where the events have problems, or do not pass the mark."""
         if problems:
@@ -592,9 +562,6 @@ class Ledger:
                 f"ledger {self.place}: there is no dataset {name!r}; it has {names}: `spinewise ledger open` makes one"
             )
         return datasets[name]
-
-    def _head(self, event: Event) -> Head:
-        return Head(self.id, event.number, event.hash)
 
 
 def _subjects(exact: Iterable[Subject | str]) -> list[Subject]:

@@ -17,8 +17,6 @@ from pathlib import Path
 from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.storage.durable import sync_folder
 
-__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_head", "read_note", "read_notes", "write_json"]
-
 #: Of the file in a run's restricted/ folder.
 NOTE_NAME = "ledger.json"
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from pipeline.errors import BudgetRefusedError
 
 if TYPE_CHECKING:
+    from pipeline.privacy.ledger.dataset import DatasetState
     from pipeline.privacy.ledger.disclosures import Exact
-    from pipeline.privacy.ledger.events import DatasetState
-
-__all__ = ["OverspentError", "UndeclaredError", "amount_text"]
 
 
 class OverspentError(BudgetRefusedError):

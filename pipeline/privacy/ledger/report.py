@@ -16,12 +16,11 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.ledger.chain import is_typed
+from pipeline.privacy.ledger.chain import BYPASSED, Event, is_typed
+from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.disclosures import Exact
-from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
-from pipeline.privacy.ledger.series import names_of
-
-__all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
+from pipeline.privacy.ledger.events import replay, several
+from pipeline.privacy.ledger.series import stated
 
 _FORMAT: Final = 2
 
@@ -38,7 +37,7 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
     moved = MOVED[state.neighbours]
     groups = [event.group() for charges in state.runs.values() for event in charges if event.kind == "charge"]
     bound = zcdp_epsilon(state.spent, delta)
-    if any(BYPASSED in group.query or is_for_several(group.query) for group in groups):
+    if any(BYPASSED in group.query or several(group.query) for group in groups):
         return bound
     losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
     return bound if losses is None else min(bound, losses)
@@ -89,10 +88,11 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
 
 def _series(state: DatasetState) -> list[dict[str, Any]]:
     """Each series with the periods that are drawn, and how many it has."""
-    return [
-        {"name": name, "periods": opened.count, "drawn": list(names_of(state.periods.get(name, {}).values()))}
-        for name, opened in state.series.items()
-    ]
+    found = []
+    for name, opened in state.series.items():
+        drawn = [str(stated(event)["period"]) for event in state.periods.get(name, {}).values()]
+        found.append({"name": name, "periods": opened.count, "drawn": drawn})
+    return found
 
 
 def named(exact: Exact) -> str:

@@ -8,7 +8,7 @@ of the release before; it costs nothing. The same run again is the period that i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,8 +16,6 @@ from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, read_details
 from pipeline.privacy.ledger.dataset import DatasetState
-
-__all__ = ["SeriesUse", "apply_period", "apply_series", "is_known", "names_of", "series_of"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -78,7 +76,7 @@ def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
         )
     if use.number < drawn:
         before = state.periods[use.name][use.number]
-        if before.run == run and _stated(before)["predecessor"] == use.predecessor:
+        if before.run == run and stated(before)["predecessor"] == use.predecessor:
             return True
         raise InputError(
             f"{where}: drawn before, as the release {before.release!r} (event {before.number}), with another key, "
@@ -94,46 +92,13 @@ def is_known(state: DatasetState, use: SeriesUse, run: str) -> bool:
     return False
 
 
-def apply_series(state: DatasetState, event: Event) -> None:
-    """Open a series. LedgerError where it is open, or nothing was charged for it."""
-    name = series_of(event)
-    if name in state.series:
-        raise LedgerError(f"opens the series {name!r} again")
-    state.series[name] = event
-    if not name or event.count < 1 or event.run not in state.runs:
-        raise LedgerError(f"opens the series {name!r} of {event.count} periods, for which nothing was charged")
-
-
-def apply_period(state: DatasetState, event: Event) -> None:
-    """Note a period of a series. LedgerError where it is not the next one."""
-    stated = _stated(event)
-    name = str(stated["series"])
-    opened, before, is_charged = state.series.get(name), state.drawn.get(name, 0), event.run in state.runs
-    state.drawn[name] = before + 1
-    state.add_period(name, event)
-    if before and is_charged:
-        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was charged")
-    if opened is None or not event.run or event.count != before or event.count >= opened.count:
-        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r}, which is not the next one")
-    if event.cost != "0" or (not before and event.run != opened.run):
-        raise LedgerError(f"draws period {stated['period']!r} of the series {name!r} by a run that was not charged")
-    if (stated["predecessor"] == FIRST) != (not before):
-        raise LedgerError(f"period {stated['period']!r} of the series {name!r} follows {stated['predecessor']!r}")
-    if state.closed:
-        raise LedgerError(f"draws of {event.dataset!r}, which is closed")
-
-
 def series_of(event: Event) -> str:
     """The name of the series that a `series` opens, or that a `period` is of."""
     if event.kind == "series":
         return str(read_details(event.details, "name", "strategy")["name"])
-    return str(_stated(event)["series"])
+    return str(stated(event)["series"])
 
 
-def _stated(event: Event) -> Mapping[str, Any]:
+def stated(event: Event) -> Mapping[str, Any]:
+    """What a `period` states: its `series`, its own name, and its `predecessor`."""
     return read_details(event.details, "series", "period", "predecessor")
-
-
-def names_of(periods: Iterable[Event]) -> tuple[str, ...]:
-    """The names of periods that were drawn."""
-    return tuple(str(_stated(event)["period"]) for event in periods)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from geography.errors import InputError
-from pipeline.privacy.ledger.chain import EventKind, is_typed
+from pipeline.privacy.ledger.chain import Event, EventKind, LedgerError, is_typed, sealed
 from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.events import DatasetState, Event, LedgerError, continued, note, replay, sealed
+from pipeline.privacy.ledger.dataset import DatasetState
+from pipeline.privacy.ledger.events import continued, note, replay
 from pipeline.privacy.ledger.key_uses import COMMITTED
 from pipeline.privacy.ledger.notes import Head
 
@@ -39,40 +40,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from pipeline.storage.durable import make_folder
 
-__all__ = [
-    "ENVIRONMENT",
-    "EVENTS",
-    "GUARDS",
-    "KEY",
-    "KEY_START",
-    "PERIOD",
-    "Store",
-    "Writing",
-    "connected",
-    "damage",
-    "default_url",
-    "engine_of",
-    "guards",
-    "head_of",
-    "identity",
-    "ledger_url",
-    "make",
-    "random_id",
-    "shown_url",
-    "utc_now",
-]
-
-
 _WAIT_SECONDS: Final = 60  # for another process's transaction
 _WRITES: Final = "spinewise_writes"
 
 
-def ledger_url(text: str, what: str = "ledger") -> sa.URL:
+def ledger_url(text: str) -> sa.URL:
     """The database that `text` names: a file's path, `sqlite:///path` or `postgresql://user@host/database`.
-
-    Args:
-        text: a path or a URL.
-        what: the name that messages give it.
 
     Raises:
         InputError: it names none that can hold a ledger.
@@ -82,59 +55,38 @@ def ledger_url(text: str, what: str = "ledger") -> sa.URL:
     try:
         url = sa.make_url(text)
     except ArgumentError:
-        raise InputError(f"{what}: the URL given is none; allowed are sqlite:///PATH and postgresql://...") from None
+        raise InputError("ledger: the URL given is none; allowed are sqlite:///PATH and postgresql://...") from None
     kind = url.get_backend_name()
     if kind == "sqlite":
         if url.database in (None, "", ":memory:") or url.query:
-            raise InputError(f"{what} {text}: a file is needed, such as sqlite:///{what}.sqlite, without options")
+            raise InputError(f"ledger {text}: a file is needed, such as sqlite:///ledger.sqlite, without options")
         return sa.URL.create("sqlite", database=str(Path(str(url.database)).absolute()))
     if kind == "postgresql":
         return url.set(drivername="postgresql+psycopg")
-    raise InputError(f"{what} {shown_url(url)}: found a {kind} database; allowed are sqlite and postgresql")
+    raise InputError(f"ledger {shown_url(url)}: found a {kind} database; allowed are sqlite and postgresql")
 
 
-@contextmanager
-def connected(engine: sa.Engine, shown: str, *, writes: bool, lock: int) -> Iterator[sa.Connection]:
-    """A connection in a transaction that is committed at the end of the block.
-
-    Args:
-        engine: of `engine_of`.
-        shown: what messages call the database.
-        writes: whether no other connection may write until then.
-        lock: number of the advisory lock that stands for it in PostgreSQL.
-
-    Raises:
-        LedgerError: the database cannot be reached, refuses, or is damaged.
-    """
-    try:
-        with engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
-            if writes and connection.dialect.name == "postgresql":
-                # The statements after the lock see what its last holder has committed.
-                connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_WAIT_SECONDS}s'"))
-                connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": lock})
-            yield connection
-    except DBAPIError as error:
-        raise LedgerError(f"{shown}: {str(error.orig).strip()}") from error
-    except SQLAlchemyError as error:
-        raise LedgerError(f"{shown}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise LedgerError(f"{shown}: is damaged: some of its text cannot be read") from error
-
-
-def engine_of(url: sa.URL, shown: str, *, create: bool) -> sa.Engine:
+def engine_of(url: sa.URL, *, create: bool) -> sa.Engine:
     """Connections to the database.
 
     Args:
         url: of `ledger_url`.
-        shown: what messages call the database.
-        create: make the file of a SQLite database that is not there.
+        create: make the file of a SQLite database that is not there, mode 0600; SQLite's would have the default mode.
 
     Raises:
         InputError: there is no such file, or no library for the database.
     """
+    where = f"ledger {shown_url(url)}"
     if url.get_backend_name() == "sqlite":
-        _prepare_file(Path(str(url.database)), shown, create=create)
+        path = Path(str(url.database))
+        try:
+            if create:
+                make_folder(path.parent, private=True)
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            elif not path.is_file():
+                raise InputError(f"{where}: there is none; `spinewise ledger open` makes it with its first dataset")
+        except OSError as error:
+            raise InputError(f"{where}: cannot be opened ({error.strerror})") from None
         engine = sa.create_engine(
             url, poolclass=sa.NullPool, connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None}
         )
@@ -144,19 +96,7 @@ def engine_of(url: sa.URL, shown: str, *, create: bool) -> sa.Engine:
     try:
         return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
     except (ModuleNotFoundError, NoSuchModuleError):
-        raise InputError(f'{shown}: PostgreSQL needs the package psycopg: pip install "psycopg[binary]>=3.2"') from None
-
-
-def _prepare_file(path: Path, shown: str, *, create: bool) -> None:
-    """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
-    try:
-        if create:
-            make_folder(path.parent, private=True)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        elif not path.is_file():
-            raise InputError(f"{shown}: there is none; `spinewise ledger open` makes it with its first dataset")
-    except OSError as error:
-        raise InputError(f"{shown}: cannot be opened ({error.strerror})") from None
+        raise InputError(f'{where}: PostgreSQL needs the package psycopg: pip install "psycopg[binary]>=3.2"') from None
 
 
 def _on_connect(connection: object, _record: object) -> None:
@@ -348,8 +288,7 @@ class Store:
             LedgerError: it is damaged, of another version, or cannot be reached.
         """
         address = ledger_url(default_url() if url is None else url)
-        shown = shown_url(address)
-        store = cls(engine_of(address, f"ledger {shown}", create=create), shown, clock)
+        store = cls(engine_of(address, create=create), shown_url(address), clock)
         try:
             with store._connected(writes=False) as connection:
                 store.ledger = identity(connection)
@@ -406,8 +345,31 @@ class Store:
             if name not in present
         ]
 
-    def _connected(self, *, writes: bool) -> AbstractContextManager[sa.Connection]:
-        return connected(self._engine, f"ledger {self.shown}", writes=writes, lock=_LOCK)
+    @contextmanager
+    def _connected(self, *, writes: bool) -> Iterator[sa.Connection]:
+        """A connection in a transaction that is committed at the end of the block.
+
+        Args:
+            writes: whether no other connection may write until then.
+
+        Raises:
+            LedgerError: the database cannot be reached, refuses, or is damaged.
+        """
+        where = f"ledger {self.shown}"
+        try:
+            with self._engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
+                if writes and connection.dialect.name == "postgresql":
+                    # The statements after the lock see what its last holder has committed.
+                    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_WAIT_SECONDS}s'"))
+                    connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                yield connection
+        except DBAPIError as error:
+            raise LedgerError(f"{where}: {str(error.orig).strip()}") from error
+        except SQLAlchemyError as error:
+            raise LedgerError(f"{where}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise LedgerError(f"{where}: is damaged: some of its text cannot be read") from error
 
 
 class Writing:
@@ -481,7 +443,7 @@ class Writing:
 
     def _concerning(self, kept: Checkpoint, charges: Sequence[Charge], after: Sequence[Event]) -> list[Event]:
         """The events up to the checkpoint that charges, and events after it, build on; in order."""
-        runs = {charge.run.text for charge in charges} | {event.run for event in after if event.run}
+        runs = {charge.run for charge in charges} | {event.run for event in after if event.run}
         keys = {charge.key.details()[:COMMITTED] for charge in charges if charge.key is not None}
         keys |= {event.details[:COMMITTED] for event in after if event.kind == "key"}
         periods = {charge.series.number for charge in charges if charge.series is not None}

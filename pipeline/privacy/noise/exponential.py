@@ -20,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.errors import InputError
+from pipeline.privacy.budget import exact
 from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import Enclosure, divide, exp_minus
 from pipeline.privacy.noise.streams import Stream
-
-__all__ = ["Exponential", "cumulative"]
 
 _WORD_BITS: Final = 64
 _GUARD_BITS: Final = 64
@@ -56,10 +55,10 @@ class Exponential:
     """
 
     scale: Fraction
-    name: ClassVar[Literal["exponential"]] = "exponential"
+    mechanism: ClassVar[Literal["exponential"]] = "exponential"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _exact(self.scale))
+        object.__setattr__(self, "scale", exact(self.scale, "exponential mechanism: epsilon"))
         if self.scale <= 0:
             raise InputError(f"exponential mechanism: found epsilon = {self.scale}; it must be above 0")
 
@@ -74,7 +73,8 @@ class Exponential:
     def probabilities(self, losses: Sequence[int]) -> tuple[float, ...]:
         """Of each candidate, to float precision; for reports and tests, nothing is drawn with them."""
         bits = 128
-        ends = [Fraction(low + high, 2 << bits) for low, high in cumulative(self.scale, _reduced(losses), bits)]
+        reduced = [loss - min(losses) for loss in losses]
+        ends = [Fraction(low + high, 2 << bits) for low, high in cumulative(self.scale, reduced, bits)]
         return tuple(float(high - low) for low, high in zip([Fraction(0), *ends], [*ends, Fraction(1)], strict=True))
 
     def draw(self, stream_key: bytes, losses: NDArray[np.int64], start: int = 0) -> NDArray[np.int64]:
@@ -163,14 +163,3 @@ def _locate(enclosures: list[Enclosure], digits: int) -> int | None:
     low, high = digits << _GUARD_BITS, (digits + 1) << _GUARD_BITS
     beyond = sum(1 for _, upper in enclosures if upper <= low)
     return beyond if all(lower >= high for lower, _ in enclosures[beyond:]) else None
-
-
-def _exact(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise TypeError(f"exponential mechanism: found epsilon = {value!r}; an int or a Fraction is needed")
-    return Fraction(value)
-
-
-def _reduced(losses: Sequence[int]) -> list[int]:
-    least = min(losses)
-    return [loss - least for loss in losses]

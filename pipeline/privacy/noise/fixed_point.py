@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["Enclosure", "divide", "exp_minus", "multiply"]
-
 Enclosure = tuple[int, int]
 
 

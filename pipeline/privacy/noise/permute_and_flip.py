@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.errors import InputError
+from pipeline.privacy.budget import exact
 from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import exp_minus
 from pipeline.privacy.noise.streams import Stream
-
-__all__ = ["PermuteAndFlip"]
 
 _WORD_BITS: Final = 64
 _GUARD_BITS: Final = 64
@@ -60,10 +59,10 @@ class PermuteAndFlip:
     """
 
     scale: Fraction
-    name: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
+    mechanism: ClassVar[Literal["permute_and_flip"]] = "permute_and_flip"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _exact(self.scale))
+        object.__setattr__(self, "scale", exact(self.scale, "permute-and-flip: epsilon"))
         if self.scale <= 0:
             raise InputError(f"permute-and-flip: found epsilon = {self.scale}; it must be above 0")
 
@@ -183,9 +182,3 @@ def _nodes(n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     for array in nodes:
         array.setflags(write=False)
     return nodes
-
-
-def _exact(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | Fraction):
-        raise TypeError(f"permute-and-flip: found epsilon = {value!r}; an int or a Fraction is needed")
-    return Fraction(value)

@@ -38,20 +38,6 @@ from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import divide, exp_minus, multiply
 from pipeline.privacy.noise.streams import Stream
 
-__all__ = [
-    "POSITIONS",
-    "WORD_BITS",
-    "FurtherWords",
-    "Sampler",
-    "Tails",
-    "boundaries",
-    "decide",
-    "locate",
-    "sampler_for",
-    "tails",
-]
-
-
 WORD_BITS = 64
 _GUARD_BITS = 128  # precision beyond the bits of the uniform; the recurrences lose fewer than 64 of them
 _NEGLIGIBLE_BITS = 32  # a weight of at most 2^32 units is left to the bound on the tail
@@ -299,9 +285,7 @@ class _Scratch:
         return cls(np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.int32))
 
 
-@lru_cache(maxsize=2)
-def _refined(spec: NoiseSpec, bits: int) -> Tails:
-    return tails(spec, bits)
+_refined = lru_cache(maxsize=2)(tails)
 
 
 def _refinement(stream_key: bytes, position: int) -> Iterator[int]:

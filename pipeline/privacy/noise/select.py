@@ -20,8 +20,6 @@ from geography.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, rounded_text
 from pipeline.privacy.noise.exponential import Exponential
 
-__all__ = ["Select", "affordable_epsilon"]
-
 _MILLION = 10**6
 
 

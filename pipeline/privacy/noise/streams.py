@@ -8,8 +8,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-__all__ = ["STREAM_WORDS", "Stream"]
-
 STREAM_WORDS: Final = 2**129  # 2^128 blocks of two words
 _PIECE: Final = 1 << 15
 _ZEROS: Final = bytes(8 * _PIECE)

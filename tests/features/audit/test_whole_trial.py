@@ -12,7 +12,7 @@ import pytest
 from releases.asked import asking
 
 import features.audit.questions_asked as trial
-import pipeline.privacy.ledger.charge
+import pipeline.privacy.ledger.charges
 from features.audit import whole_trial
 from features.audit.findings import Finding
 from features.audit.finished import independent_findings
@@ -64,7 +64,7 @@ def test_a_wrong_number_or_charge_is_found(kind: Kind, monkeypatch: pytest.Monke
     with monkeypatch.context() as fault:
         fault.setattr(whole_trial, "independent_findings", spoilt)
         assert "noise" in finding_on(kind).detail
-    monkeypatch.setattr(pipeline.privacy.ledger.charge, "measurements_of", cheaper)
+    monkeypatch.setattr(pipeline.privacy.ledger.charges, "measurements_of", cheaper)
     assert "was not charged" in finding_on(kind).detail
 
 

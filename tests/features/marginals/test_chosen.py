@@ -53,8 +53,9 @@ from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.accounting.uses import earlier_of
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.events import Group, by_losses, cost_of, per_person
+from pipeline.privacy.ledger.events import by_losses, cost_of, per_person
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from postprocess.arrays import IntArray

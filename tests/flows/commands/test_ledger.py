@@ -13,8 +13,9 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from pipeline.errors import InputError
-from pipeline.privacy.ledger.events import Group, LedgerError
-from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
+from pipeline.privacy.ledger.chain import Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event
 
 _MISSING = re.compile(r"\b(?:nan|undefined|null|none|infinity|inf)\b", re.IGNORECASE)
@@ -36,7 +37,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     with Ledger.open(path) as opened:
         for dataset, release, letter, mechanism, scales, drawn in charges:
             groups = tuple(Group("county", f"query {scale}", mechanism, Fraction(scale), 20) for scale in scales)  # type: ignore[arg-type]
-            reserved = opened.reserve(Charge(dataset, RunFingerprint(letter * 64), release, "change-one", groups))
+            reserved = opened.reserve(Charge(dataset, letter * 64, release, "change-one", groups))
             if drawn:
                 opened.commit(reserved)
     _run("close", "spare", "--yes")
@@ -100,7 +101,7 @@ def opened(file: str) -> None:
     )
     group = Group("county", "votingage * race", "discrete_gaussian", Fraction(3), 20)
     with Ledger.open(file) as ledger:
-        charge = Charge("persons", RunFingerprint("a" * 64), "first", "change-one", (group,))
+        charge = Charge("persons", "a" * 64, "first", "change-one", (group,))
         note = ledger.commit(ledger.reserve(charge))
     run = Path(file).parent / "out" / "first" / "restricted"
     run.mkdir(parents=True)

@@ -32,7 +32,7 @@ from pipeline.estimation.constraints import LARGEST_TOTAL
 from pipeline.execution.progress import Silent
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import LedgerError
+from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.notes import read_notes
 from pipeline.publishing import promises

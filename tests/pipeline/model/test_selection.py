@@ -19,7 +19,8 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import Neighbours, NoiseSpec, noise_for
-from pipeline.privacy.ledger.events import Group, cost_of
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.events import cost_of
 from pipeline.privacy.noise.select import affordable_epsilon
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.privacy_statement import privacy_statement
@@ -73,7 +74,7 @@ def universe(*arguments: str, **others: str) -> Universe:
 def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framework: str) -> None:
     one = universe(privacy)
     groups = {
-        (m.level, m.query): Group(m.level, m.query, m.use.name, m.use.scale, 1)
+        (m.level, m.query): Group(m.level, m.query, m.use.mechanism, m.use.scale, 1)
         for m in (*measurements_of(one), *choices_of(one))
     }
     costs = {key: cost_of(group, framework, one.neighbours) for key, group in groups.items()}

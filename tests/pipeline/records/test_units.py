@@ -19,7 +19,7 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
-from pipeline.records.unit_checks import PersonNumber, find_person_numbers
+from pipeline.records.unit_checks import find_person_numbers
 from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.spec.input_section import InputSpec
 
@@ -94,5 +94,5 @@ def test_a_column_that_looks_like_a_persons_number_is_told_by_the_rows_that_have
     numbers = [*(f"n{number}" for number in range(30)), "n1", "n2", *[""] * 60]
     rows = [f"{number},{row % 7},{row}.5" for row, number in enumerate(numbers)]
     (tmp_path / "visits.csv").write_text("\n".join(["number,age,weight", *rows]) + "\n")
-    found = find_person_numbers(tmp_path / "visits.csv", ("number", "age", "weight"))
-    assert found == [PersonNumber("number", 32, 32 / 30)]
+    (found,) = find_person_numbers(tmp_path / "visits.csv", ("number", "age", "weight"))
+    assert found.startswith("column 'number' looks like a person's number, and some stand in several rows (1.07 rows")

@@ -26,8 +26,9 @@ from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import Group
-from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
+from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.charges import Charge
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.storage.files import canonical_json, json_sha256
 
 _HASH = "manifest_sha256"
@@ -231,7 +232,7 @@ def ledger(tmp_path: Path) -> Path:
                 Group("county", "total", mechanism, Fraction(3), 20),
                 Group("block", "sex", mechanism, Fraction(9), 8),
             )
-            opened.commit(opened.reserve(Charge(dataset, RunFingerprint(letter * 64), letter, "change-one", groups)))
+            opened.commit(opened.reserve(Charge(dataset, letter * 64, letter, "change-one", groups)))
     with sqlite3.connect(path) as database:
         database.execute("pragma wal_checkpoint(truncate)")
         database.execute("pragma journal_mode = delete")

@@ -15,7 +15,8 @@ import pytest
 from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.neighbours import attribute_changes, place_changes, record_change
-from pipeline.privacy.accounting.statements import Statement, privacy_statements
+from pipeline.privacy.accounting.statement_models import Statement
+from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.spec.release_spec import parse_spec
 
 LEVELS = ("state", "county", "block")

@@ -17,12 +17,14 @@ import pytest
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.chain import EventKind, details_text, sealed
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError, details_text, sealed
+from pipeline.privacy.ledger.charges import Charge
+from pipeline.privacy.ledger.dataset import ANSWER
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import ANSWER, Event, Group, LedgerError, cost_of, over_series, replay
+from pipeline.privacy.ledger.events import cost_of, over_series, replay
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError
 from pipeline.privacy.ledger.series import SeriesUse
 
 TOTAL = Subject("invariant", "county", "total")
@@ -46,7 +48,7 @@ def opened_with(ledger: Ledger, name: str, budget: str = "3/2", **more: Any) -> 
 def charge(run: int, *, dataset: str = "people", release: str = "r", scale: str = "5", **more: Any) -> Charge:
     """Of a rho of 1 / scale."""
     group = Group("county", "total", "discrete_gaussian", Fraction(scale), 20)
-    return Charge(dataset, RunFingerprint(f"{run:064x}"), release, "change-one", (group,), **more)
+    return Charge(dataset, f"{run:064x}", release, "change-one", (group,), **more)
 
 
 def exact(content: str = "1", universe: str = "") -> tuple[Exact, ...]:

@@ -20,10 +20,9 @@ from pipeline.model.series import FIRST
 from pipeline.privacy.ledger import checkpoint as ledger_checkpoint
 from pipeline.privacy.ledger import store
 from pipeline.privacy.ledger import store as ledger_store
-from pipeline.privacy.ledger.chain import EventKind, LedgerError
-from pipeline.privacy.ledger.charges import Charge, RunFingerprint
+from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import Event, Group
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.series import SeriesUse
@@ -36,7 +35,7 @@ LAYOUT, RECORDS = "a" * 64, "b" * 64
 def charge(run: int, dataset: str = "people", **rest: object) -> Charge:
     """Two measurements of rho = 1/100 each."""
     groups = tuple(Group(level, "total", "discrete_gaussian", Fraction(100), 3) for level in ("county", "block"))
-    return Charge(dataset, RunFingerprint(f"{run:064x}"), f"r{run}", "change-one", groups, **rest)  # type: ignore[arg-type]
+    return Charge(dataset, f"{run:064x}", f"r{run}", "change-one", groups, **rest)  # type: ignore[arg-type]
 
 
 def begun(url: str, runs: int = 5, *, budget: str = "1", **opened: Any) -> None:

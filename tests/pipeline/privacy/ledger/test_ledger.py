@@ -19,10 +19,11 @@ from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import store as ledger_schema
-from pipeline.privacy.ledger.chain import Event
-from pipeline.privacy.ledger.events import Group, LedgerError
-from pipeline.privacy.ledger.ledger import Charge, Ledger, Marks, OverspentError, RunFingerprint
+from pipeline.privacy.ledger.chain import Event, Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge, run_fingerprint
+from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.ledger.refusals import OverspentError
 from pipeline.privacy.ledger.store import Store, default_url, ledger_url
 
 RACERS = 16
@@ -49,8 +50,8 @@ def begin(url: str, budget: str = "1", *, framework: str = "zcdp", neighbours: s
         )
 
 
-def fingerprint(number: int) -> RunFingerprint:
-    return RunFingerprint(f"{number:064x}")
+def fingerprint(number: int) -> str:
+    return f"{number:064x}"
 
 
 def charge(run: int, *rhos: str, dataset: str = "persons", mechanism: MechanismName = "discrete_gaussian") -> Charge:
@@ -161,8 +162,8 @@ def test_two_rights_are_enough_to_spend_on_postgresql(url: str) -> None:
 CONTEXT = {"input_fingerprint": "i", "spine_fingerprint": "s", "privacy_fingerprint": "p"}
 
 
-def key_and_context(**changed: str) -> RunFingerprint:
-    return RunFingerprint.of(MasterKey(bytes(32)), **(CONTEXT | changed))
+def key_and_context(**changed: str) -> str:
+    return run_fingerprint(MasterKey(bytes(32)), **(CONTEXT | changed))
 
 
 def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
@@ -171,12 +172,12 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
         key_and_context(input_fingerprint="j"),
         key_and_context(spine_fingerprint="j"),
         key_and_context(privacy_fingerprint="j"),
-        RunFingerprint.of(MasterKey(b"1" * 32), **CONTEXT),
+        run_fingerprint(MasterKey(b"1" * 32), **CONTEXT),
     ]
-    assert len({run.text for run in runs}) == len(runs)
+    assert len(set(runs)) == len(runs)
     assert key_and_context() == runs[0]
     with pytest.raises(InputError, match="cannot draw on a ledger"):
-        RunFingerprint.of(MasterKey.from_text("insecure-test:1"), **CONTEXT)
+        run_fingerprint(MasterKey.from_text("insecure-test:1"), **CONTEXT)
 
 
 def test_amounts_are_exact_to_the_last_digit(file: str) -> None:

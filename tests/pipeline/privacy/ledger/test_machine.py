@@ -27,12 +27,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.privacy.ledger import ledger as ledger_module
+from pipeline.privacy.ledger.chain import Group, LedgerError
+from pipeline.privacy.ledger.charges import Charge, Reservation
 from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.dataset import DatasetState
 from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Charge, Ledger, Marks, Reservation, RunFingerprint
+from pipeline.privacy.ledger.ledger import Ledger, Marks
 from pipeline.privacy.ledger.store import Writing
 
 SUBJECTS = ("county:total", "zeros")
@@ -148,7 +149,7 @@ def charge_of(asked: Asked, model: Model) -> Charge:
         None if asked.key is None else KeyUse(f"{asked.key[0]:064x}", asked.universe, "a" * 64, f"{asked.key[1]:064x}")
     )
     neighbours = "add-remove" if one else "change-one"
-    run = RunFingerprint(f"{asked.run:064x}")
+    run = f"{asked.run:064x}"
     return Charge(asked.dataset, run, asked.release, neighbours, groups, exact, key)
 
 
