@@ -62,8 +62,9 @@ class ChildGroups:
             children.sum_duplicates()
         return cls(classes, firsts, children)
 
-    def sum_of_blocks(self, blocks: FloatArray) -> FloatArray:
-        """Blocks of the children's classes `(n, ...)` summed over the children of a parent of each class."""
-        flat = blocks[: self.children.shape[1]].reshape(self.children.shape[1], -1)
-        out: FloatArray = (self.children @ flat).reshape(-1, *blocks.shape[1:])
-        return out
+
+def summed_over(children: sp.csr_array, blocks: FloatArray) -> FloatArray:
+    """Blocks `(n, ...)` of the children's classes, summed over the children of a parent of each class."""
+    n_classes, n_below = children.shape
+    out: FloatArray = (children @ blocks[:n_below].reshape(n_below, -1)).reshape(n_classes, *blocks.shape[1:])
+    return out

@@ -17,7 +17,7 @@ import numpy as np
 
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
     fixed_answers,
@@ -25,10 +25,8 @@ from postprocess.linear.information import (
     known_with_family,
     learns_from_family,
     off_known,
-    with_unmeasured,
 )
-from postprocess.linear.invariants import common_known
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, known_to_children
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 
@@ -173,12 +171,14 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
         return children.precision, estimates[level].classes
     below, n = estimates[level + 1], len(problem.spine.levels[level])
     groups = ChildGroups.of(problem.spine.child_offsets(level), below.classes, np.zeros((n, 0)), counted=True)
-    summed = groups.sum_of_blocks
-    # What every child knows, and what of any child nothing is known of.
-    excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
-    if below.info.blind.any():
-        excluded = with_unmeasured(excluded, summed(below.info.unmeasured))
-    return inverse_off(summed(below.info.covariance), excluded), groups.classes
+    _, excluded = known_to_children(groups, below.info.known, below.info.unmeasured, plain=False)
+    return inverse_off(summed_over(groups.children, below.info.covariance), excluded), groups.classes
+
+
+def top_variances(estimate: LevelEstimate) -> LevelVariances:
+    """Covariances of the estimates of the top level, which has nothing above it."""
+    info = estimate.info
+    return LevelVariances(estimate.classes, info.covariance, info.unmeasured, info.known)
 
 
 def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
@@ -187,8 +187,7 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
     """
-    top = estimates[0]
-    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    above = top_variances(estimates[0])
     yield above
     yield from variances_below(problem, estimates, above)
 
@@ -213,8 +212,7 @@ def answer_variances_of(
         basis: of the problem.
         queries: per level.
     """
-    top = estimates[0]
-    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    above = top_variances(estimates[0])
     below = answer_variances_below(problem, basis, estimates, above, queries[1:])
     return [above.of_queries(basis, queries[0]), *below]
 
@@ -347,7 +345,7 @@ class _Below:
         offsets = self.problem.spine.child_offsets(self.level - 1)
         groups = ChildGroups.of(offsets, self.estimate.classes, np.zeros((n_parents, 0)), counted=True)
         _, first = np.unique(self.parent_classes, return_index=True)
-        return groups.classes[first], groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
+        return groups.classes[first], summed_over(groups.children, np.eye(known.shape[-1]) - known)
 
 
 def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
     Information,
@@ -183,21 +183,46 @@ def everything(basis: Basis) -> BoolArray:
     return np.ones(len(basis.symmetric), dtype=bool)
 
 
-def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+def alike_by_themselves(problem: Problem, basis: Basis, level: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Classes by a level's own measurements: of each geounit `(n,)`, and of each class its kind and what is known."""
     masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
-    own = own_precisions(basis, problem.measured[level])
-    if kinds is None:
-        patterns, classes = np.unique(masks, axis=0, return_inverse=True)
-        kind_of = np.zeros(len(patterns), dtype=np.int64)
-    else:
-        # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
-        rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
-        distinct, classes = np.unique(rows, axis=0, return_inverse=True)
-        kind_of, patterns = distinct[:, 0].astype(np.int64), distinct[:, 1:].astype(bool)
-    known = zero_projector(basis, patterns)
+    # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
+    kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    rows, classes = np.unique(np.column_stack([kind, masks]), axis=0, return_inverse=True)
+    known = zero_projector(basis, rows[:, 1:].astype(bool))
     if invariants := invariants_of(problem.constraints.bounds[level]):
         known, _ = with_invariants(basis, known, invariants)
-    return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
+    return classes.ravel().astype(np.int64), rows[:, 0].astype(np.int64), known
+
+
+def kinds_above(problem: Problem, level: int, silent: Sequence[BoolArray]) -> tuple[IntArray, BoolArray]:
+    """Of a level with children: kinds `(n,)`, -1 where only children are measured, and whether these say something.
+
+    They say nothing where a geounit stands for all below it; `silent` as from `silent_of`.
+    """
+    kinds = problem.kinds_of(level)
+    if kinds is None:
+        n = len(problem.spine.levels[level])
+        return np.zeros(n, dtype=np.int8), np.ones(n, dtype=bool)
+    stands = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
+    between = (kinds < 0) & ~silent[level] & (problem.estimator == "full")
+    return np.where(between, -1, np.maximum(kinds, 0)), ~stands
+
+
+def known_to_children(
+    groups: ChildGroups, known: FloatArray, unmeasured: FloatArray, *, plain: bool
+) -> tuple[FloatArray, FloatArray]:
+    """What every child knows, and the same with what of any child nothing is known of; from the children's classes."""
+    inherited = common_known(summed_over(groups.children, np.eye(known.shape[-1]) - known), plain=plain)
+    if not unmeasured.any():
+        return inherited, inherited
+    return inherited, with_unmeasured(inherited, summed_over(groups.children, unmeasured))
+
+
+def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+    classes, kind, known = alike_by_themselves(problem, basis, level)
+    own = own_precisions(basis, problem.measured[level])
+    return LevelEstimate(classes, own[0], information(own[kind], known, is_full(own)))
 
 
 def _sum_over_children(
@@ -311,35 +336,26 @@ def _parents(
         mean = np.zeros((len(problem.spine.levels[level]), problem.n_cells))
         invariants_below = below.children is None and invariants_of(problem.constraints.bounds[level + 1])
         fixed_sum = mean if invariants_below or below.fixed is not None else None
-    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
-    above_all = between = np.zeros(len(masks), dtype=bool)
-    if kinds is not None:
-        above_all = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
-        between = (kinds < 0) & ~silent[level]
-        # Where a geounit stands for all below it, its children add no information.
-        mean[above_all] = 0.0
-    kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    masks, (kind, informative) = zero_masks(problem, basis, level), kinds_above(problem, level, silent)
+    # Where a geounit stands for all below it, its children add no information.
+    mean[~informative] = 0.0
     groups = ChildGroups.of(
         problem.spine.child_offsets(level),
         below.classes,
-        np.column_stack([masks, kind, above_all, between]),
+        np.column_stack([masks, kind, informative]),
         counted=below.children is None,
     )
     classes, first = groups.classes, groups.first
-    summed = groups.sum_of_blocks
-    identity = np.eye(basis.n_asymmetric)
-    inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
-    excluded = inherited
-    if below.info.blind.any():
-        excluded = with_unmeasured(inherited, summed(below.info.unmeasured))
-    precision_of_children = inverse_off(summed(below.info.covariance), excluded)
+    inherited, excluded = known_to_children(groups, below.info.known, below.info.unmeasured, plain=fixed_sum is None)
+    precision_of_children = inverse_off(summed_over(groups.children, below.info.covariance), excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
     own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.blind.any()
-    if kinds is not None:
-        own = np.where(between[first, None, None, None], 0.0, own_of_kinds[kind[first]])
-        precision_of_children[above_all[first]] = 0.0
-        full = full and (is_full(own_of_kinds) or not above_all.any())
-        full = full and (not below.info.blind.any() or not between.any())
+    if problem.kinds_of(level) is not None:
+        kind, informative = kind[first], informative[first]
+        own = np.where((kind < 0)[:, None, None, None], 0.0, own_of_kinds[np.maximum(kind, 0)])
+        precision_of_children[~informative] = 0.0
+        full = full and (is_full(own_of_kinds) or informative.all())
+        full = full and not (below.info.blind.any() and (kind < 0).any())
     zeros = zero_projector(basis, masks[first])
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
