@@ -113,13 +113,14 @@ def member_of(
         upper = upper[:, : len(cells)]
     if not len(cells):
         return None
-    held_group = held_values = None
+    held_sums = None
     chain: list[GroupLevel] = []
     if held is not None and current.held is not None:
-        present, held_group = _renumbered(current.group_of(current.held)[cells])
+        present, group = _renumbered(current.group_of(current.held)[cells])
         held_values = held[rows][:, present]
-        chain.append(GroupLevel(held_group, held_values, held_values))
-        upper = np.minimum(upper, held_values[:, held_group])
+        chain.append(GroupLevel(group, held_values, held_values))
+        upper = np.minimum(upper, held_values[:, group])
+        held_sums = GroupRange.fixed(group, held_values)
     ranges = list(_ranges(task, current, rows, cells, counts, upper))
     hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
     chain = _chain(chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], n)
@@ -149,8 +150,7 @@ def member_of(
         linear=linear,
         upper=upper,
         parent=counts,
-        held_group=held_group,
-        held=None if held_values is None else held_values.astype(np.float64),
+        held=held_sums,
         ranges=tuple(ranges),
         kind=kind,
     )

@@ -74,8 +74,8 @@ class Guess:
     @classmethod
     def none_active(cls, family: Family) -> Guess:
         """The guess that no inequality is active except those of impossible cells."""
-        middle = [0.5 * (limits.lower + limits.upper) for limits in family.ranges]
-        sums = np.hstack(middle) if middle else np.zeros((family.n_children, 0))
+        _, lower, upper = family.side_by_side()
+        sums = 0.5 * (lower + upper)
         inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
         return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
 
@@ -251,7 +251,7 @@ class _Method:
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
                     dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
-                    sums = now.multipliers[rows, : _n_sums(family)]
+                    sums = now.multipliers[rows, : sum(limits.size for limits in family.sums)]
                     self.results[place] = Exact(clipped, number, primal, dual, sums)
         self.active = changed
         return ended
@@ -279,12 +279,6 @@ class _Method:
         self.active = self.active.of_children(rows)
 
 
-def _n_sums(family: Family) -> int:
-    """Held sums and those in the ranges."""
-    held = 0 if family.held is None else family.held.shape[1]
-    return held + sum(limits.lower.shape[1] for limits in family.ranges)
-
-
 @dataclass(frozen=True, eq=False)
 class _Best:
     """The round of a family that broke the fewest inequalities."""
@@ -299,7 +293,7 @@ class _Best:
         """The state of the round, for another method."""
         family, rows = self.family, self.stack.children[self.number]
         matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
-        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.lower.shape[1] for limits in family.ranges))
+        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.size for limits in family.ranges))
         x = self.now.x[rows]
         sums = x @ matrix[ranges].T
         pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])

@@ -24,7 +24,7 @@ import numpy as np
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
-from postprocess.families.family import Family, one_hot
+from postprocess.families.family import Family
 from postprocess.families.inverses import inverse
 from postprocess.families.progress import Standing, Watch
 
@@ -139,13 +139,13 @@ class _Quadratic:
         self.resolvent = _resolvent(_mean_precision(family), scale)
         self.held: tuple[Matrices, Matrices, FloatArray] | None = None
         self.right, self.left, self.x = (np.zeros_like(family.linear) for _ in range(3))
-        if family.held is not None and family.held_group is not None:
-            groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
+        if family.held is not None:
+            groups = family.held.matrix.astype(np.float32)
             empty = np.eye(groups.shape[1]) * (groups.sum(axis=0) == 0)
             by_group = self.resolvent @ groups
             middle = np.linalg.inv((groups.T @ by_group).astype(np.float64) + empty)
             self.held = groups, by_group, middle
-            self.x = np.asarray(family.held @ middle @ by_group.T)
+            self.x = np.asarray(family.held.lower @ middle @ by_group.T)
 
     def arrays(self) -> dict[str, FloatArray | IntArray]:
         """Where it is, for another one of the same problem to go on."""

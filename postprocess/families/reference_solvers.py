@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution, one_hot, violation
+from postprocess.families.family import Family, Solution, violation
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -56,8 +56,8 @@ def _shape(family: Family) -> _Shape:
         cells=family.n_cells,
         shared=family.shared,
         has_parent=family.parent is not None,
-        held=0 if family.held is None else family.held.shape[1],
-        groups=sum(sums.lower.shape[1] for sums in family.ranges),
+        held=0 if family.held is None else family.held.size,
+        groups=sum(sums.size for sums in family.ranges),
     )
 
 
@@ -135,14 +135,12 @@ def numbers_of(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
     if family.parent is not None:
         values["parent"] = family.parent - origin.sum(axis=0)
         limits.append(np.abs(values["parent"]).sum())
-    if family.held is not None and family.held_group is not None:
-        values["held_matrix"] = one_hot(family.held_group, family.held.shape[1])
-        values["held"] = family.held - origin @ values["held_matrix"]
+    if family.held is not None:
+        values["held_matrix"] = family.held.matrix
+        values["held"] = family.held.lower - origin @ values["held_matrix"]
         limits.append(np.abs(values["held"]).sum())
     if family.ranges:
-        values["groups"] = np.hstack([one_hot(bounds.group, bounds.lower.shape[1]) for bounds in family.ranges])
-        lower = np.hstack([bounds.lower for bounds in family.ranges])
-        upper = np.hstack([bounds.upper for bounds in family.ranges])
+        values["groups"], lower, upper = family.side_by_side()
         sums = origin @ values["groups"]
         limits += [np.maximum(lower - sums, 0.0).sum(), np.maximum(sums - upper, 0.0).sum()]
         values["lower_groups"], values["upper_groups"] = lower - sums, upper - sums

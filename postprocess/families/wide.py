@@ -104,8 +104,6 @@ class WideArea:
             linear=self.linear[None, cells],
             upper=self.upper[None, cells],
             parent=None,
-            held_group=None,
-            held=None,
             ranges=tuple(
                 GroupRange(one.marginal.cell_answer[cells], one.lower[None, :], one.upper[None, :]) for one in self.sums
             ),

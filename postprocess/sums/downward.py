@@ -27,7 +27,7 @@ from postprocess.downward.level import run_here
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution
+from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
@@ -187,16 +187,17 @@ class _Family:
         upper = np.full(linear.shape, UNBOUNDED)
         if persons is not None:
             upper = np.minimum(upper, persons[None, :])
+        limits = None
         if group is not None and held is not None:
             upper = np.minimum(upper, held[:, group])
+            limits = GroupRange.fixed(group, held)
         return Family(
             name=self.name,
             precision=precision,
             linear=linear,
             upper=upper,
             parent=persons,
-            held_group=group,
-            held=None if held is None else held.astype(np.float64),
+            held=limits,
             kind=kind,
         )
 
