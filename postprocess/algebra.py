@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,15 @@ CHUNK_NUMBERS = 4_000_000
 LARGE = 64
 
 
-def chunks(n: int, numbers: int) -> Iterator[slice]:
-    """Runs of `range(n)`, each short enough for as many matrices of `numbers` numbers to be held at once."""
-    step = max(1, CHUNK_NUMBERS // max(1, numbers))
+def chunks(n: int, numbers: int, most: int | None = None) -> Iterator[slice]:
+    """Runs of `range(n)`, each short enough for as many matrices of `numbers` numbers to be held at once, or `most`."""
+    step = max(1, (CHUNK_NUMBERS if most is None else most) // max(1, numbers))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
+
+
+def symmetrise(matrices: NDArray[Any]) -> NDArray[Any]:
+    """The symmetric part of stacked square matrices."""
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
 def products(matrices: FloatArray, classes: IntArray, vectors: FloatArray) -> FloatArray:

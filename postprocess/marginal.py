@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.arrays import owners
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -87,7 +89,7 @@ class Marginal:
 
     def add_answers(self, counts: sp.csr_array, out: NDArray[np.int64]) -> None:
         """Add the answers for the sparse histograms `(n_rows, n_cells)` to `out`, contiguous `(n_rows, size)`."""
-        rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+        rows = owners(counts.indptr)
         np.add.at(out.reshape(-1), rows * self.size + self.cell_answer[counts.indices], counts.data)
 
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:

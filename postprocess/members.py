@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
+from postprocess.arrays import BoolArray, FloatArray, IntArray, over_siblings, successive
 from postprocess.marginal import Marginal
 
 #: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
@@ -110,9 +110,7 @@ class Implied:
         factor, weight = above._learned(least, excess, noise)
         uncertain = 1.0 / (1.0 + weight) + BETWEEN**2
         persons = np.maximum(self.values, 0.0)
-        total = np.zeros_like(above.values)
-        np.add.at(total, parent_of, persons)
-        share = persons / np.maximum(total[parent_of], 1.0)
+        share = persons / np.maximum(over_siblings(parent_of, persons), 1.0)
         open_ended = share * (excess * np.maximum(factor, 0.5))[parent_of]
         largest = self.counted.excess.max(axis=1)
         variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
@@ -271,10 +269,8 @@ def _rough(variances: FloatArray) -> FloatArray:
 
 def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:
     """The parents' numbers `(n_parents, r)` in proportion to their children's weights `(n, r)`."""
-    total = np.zeros_like(above)
-    np.add.at(total, parent_of, weights)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(weights > 0, weights * (above / total)[parent_of], 0.0)
+        return np.where(weights > 0, weights * (above[parent_of] / over_siblings(parent_of, weights)), 0.0)
 
 
 def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:

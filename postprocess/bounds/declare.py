@@ -9,6 +9,7 @@ import numpy as np
 
 from geography.errors import InputError
 from geography.spine import Spine
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed
@@ -85,9 +86,7 @@ def declare(
 def _limits(bound: FacilityBounds, counts: IntArray) -> tuple[IntArray, IntArray]:
     """The least and the most persons `(n, size)` of facilities; some rows at a time, beside which nothing is held."""
     lower, upper = np.zeros_like(counts), np.full_like(counts, UNBOUNDED)
-    step = max(1, _CHUNK // max(1, counts.shape[1]))
-    for first in range(0, len(counts), step):
-        rows = slice(first, first + step)
+    for rows in chunks(*counts.shape, _CHUNK):
         known = counts[rows] != NO_COLUMN
         most = np.minimum(counts[rows].astype(np.float64) * bound.upper, UNBOUNDED).astype(np.int64)
         np.copyto(lower[rows], counts[rows] * bound.lower, where=known)

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.bounds.set_bounds import UNBOUNDED, bounded_sum
 from postprocess.bounds.subtree_bounds import merged, trivial
 from postprocess.errors import InfeasibleError
@@ -214,8 +214,7 @@ def _ranges(
     rows = []
     for statement, group in wide:
         least, most = limits(statement)
-        present = np.zeros_like(least)
-        np.add.at(present.T, group, (high > 0).T.astype(np.float64))
+        present = group_sums((high > 0).astype(np.float64), group, least.shape[1])
         if ((present == 0) & (least > 0)).any():
             return None
         rows.append((statement, group, ((least > 0) | (most < np.inf)) & (present > 0)))

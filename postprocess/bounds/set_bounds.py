@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray, runs
 
 #: Stands for no upper bound; four of them still fit in int64.
 UNBOUNDED = 1 << 52
@@ -24,16 +24,13 @@ _CHUNK = 1 << 22
 def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
     """Sums of upper bounds over runs of rows that begin at `starts`; unbounded where any row is."""
     out = np.empty((len(starts), *upper.shape[1:]), dtype=np.int64)
-    ends = np.append(starts[1:], len(upper))
-    step = max(1, _CHUNK // max(1, upper[:1].size))
-    first = 0
-    while first < len(starts):  # some runs at a time, of a level that may have millions of rows
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        part, own = upper[starts[first] : ends[last - 1]], starts[first:last] - starts[first]
+    offsets = np.append(starts, len(upper))
+    # Some at a time, of a level that may have millions of rows.
+    for first, last in runs(offsets, max(1, _CHUNK // max(1, upper[:1].size))):
+        part, own = upper[offsets[first] : offsets[last]], starts[first:last] - starts[first]
         # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
         unbounded = np.add.reduceat(part.astype(np.float64), own, axis=0) >= UNBOUNDED
         out[first:last] = np.where(unbounded, UNBOUNDED, np.add.reduceat(part, own, axis=0))
-        first = last
     return out
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray, runs
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import GroupBounds
@@ -133,20 +133,16 @@ def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: Boo
     finest = chain[-1]
     exists = np.zeros(finest.marginal.size, dtype=bool)
     exists[finest.marginal.cell_answer[possible]] = True
-    ends = np.append(starts[1:], len(finest.lower))
-    step = max(1, _CHUNK >> finest.marginal.size)
+    offsets = np.append(starts, len(finest.lower))
     parts: list[SetBounds] = []
-    first = 0
-    while first < len(starts):
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        rows = slice(int(starts[first]), int(ends[last - 1]))
+    for first, last in runs(offsets, max(1, _CHUNK >> finest.marginal.size)):
+        rows = slice(int(offsets[first]), int(offsets[last]))
         sets = SetBounds.of_groups(finest.lower[rows], np.where(exists, finest.upper[rows], 0))
         for bound in reversed(chain[:-1]):
             for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
                 block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
                 sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
         parts.append(sets.added_up(starts[first:last] - starts[first]))
-        first = last
     return SetBounds(np.concatenate([s.lower for s in parts]), np.concatenate([s.upper for s in parts]))
 
 

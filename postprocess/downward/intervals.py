@@ -39,7 +39,7 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import Ranges, Windows, cell_groups, central, inverted_places, narrowest, united
 from postprocess.downward.simulated_margins import (
@@ -99,9 +99,7 @@ class Intervals:
         """
         by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
         low, high = np.empty(released.shape), np.empty(released.shape)
-        step = max(1, _AT_ONCE // self.table.marginal.size)
-        for start in range(0, len(released), step):
-            part = slice(start, start + step)
+        for part in chunks(*released.shape, _AT_ONCE):
             low[part], high[part] = self._ends(released[part], by_class[classes[part]])
         return low, high
 

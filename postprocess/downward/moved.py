@@ -26,7 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtr
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
+from postprocess.algebra import chunks
+from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, is_large
 from postprocess.downward.sized_errors import distinct_sums
 from postprocess.marginal import Marginal, refines
@@ -63,9 +64,7 @@ def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array)
         measured: at the level; one at least refines the query, and was measured without a condition.
         released: `(n, n_cells)`; worked on some areas at a time, however few answers the query has.
     """
-    n, n_cells = released.shape
-    step = max(1, CHUNK_NUMBERS // n_cells)
-    parts = [_taken(query, measured, released[first : first + step]) for first in range(0, n, step)]
+    parts = [_taken(query, measured, released[rows]) for rows in chunks(*released.shape, CHUNK_NUMBERS)]
     return np.concatenate(parts) if parts else np.zeros((0, query.size))
 
 
@@ -73,7 +72,7 @@ def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array
     """The same of some areas."""
     n = released.shape[0]
     positive = released.data > 0
-    rows = np.repeat(np.arange(n), np.diff(released.indptr))[positive]
+    rows = owners(released.indptr)[positive]
     cells = released.indices[positive]
 
     def numbers(fine: Marginal) -> FloatArray:

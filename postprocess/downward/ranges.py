@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.downward.windows import Chunk, Counted, RangeOf, at_most
@@ -248,8 +249,7 @@ def united(
 def inverted_places(by_truth: Ranges, unit: int, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
     """The interval by inversion alone of released counts `(n,)` of some cells; arguments as in `united`."""
     low, high = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
-    for first in range(0, len(cells), _CHUNK_COUNTS):
-        rows = slice(first, first + _CHUNK_COUNTS)
+    for rows in chunks(len(cells), 1, _CHUNK_COUNTS):
         least, most = unit * by_truth.low[cells[rows]], unit * by_truth.high[cells[rows]] - 1
         low[rows], high[rows] = inverted(least, most, released[rows])
     return low, high

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from geography.spine import Level, Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, members, owners
 from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
@@ -156,12 +156,9 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
     rows, levels = [tops], [spine.levels[level]]
     levels[0] = Level(levels[0].name, levels[0].geocodes[tops], np.full(len(tops), -1, dtype=np.int64))
     for number in range(level, spine.n_levels - 1):
-        offsets = spine.child_offsets(number)
-        first, sizes = offsets[rows[-1]], offsets[rows[-1] + 1] - offsets[rows[-1]]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        own = np.repeat(first - starts, sizes) + np.arange(int(sizes.sum()))
+        own, starts = members(spine.child_offsets(number), rows[-1])
         below = spine.levels[number + 1]
-        levels.append(Level(below.name, below.geocodes[own], np.repeat(np.arange(len(sizes)), sizes)))
+        levels.append(Level(below.name, below.geocodes[own], owners(starts)))
         rows.append(own)
     bounds = _sliced(problem.constraints.bounds[level:], rows)
     chosen = replace(

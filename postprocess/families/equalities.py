@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.cholesky import Matrices, factor, solve_factored
 from postprocess.families.inverses import free_cells, products
@@ -257,7 +258,7 @@ class _Equalities:
             if stack.shape.rows:
                 follow = follow - np.swapaxes(self.by_row[number], 1, 2) @ self.weights[number]
             cells.add_to(total, stack.family, follow)
-        return np.asarray(0.5 * (total + np.swapaxes(total, 1, 2)))
+        return symmetrise(total)
 
     def _cells(self, right: FloatArray) -> FloatArray:
         """The inverses times `(N, k)`, 0 in cells that are not free."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
@@ -81,7 +81,7 @@ def area_blocks(
         upward = summed @ from_children
         np.add.at(upward, place, np.where(single, passed, 0.0))
         nodes, passed = parents, upward
-    return 0.5 * (variance + np.swapaxes(variance, -1, -2)), blind
+    return symmetrise(variance), blind
 
 
 def fixed_in_area(

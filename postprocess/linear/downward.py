@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import Basis, chunks, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
@@ -357,7 +357,7 @@ def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, sin
     """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
     gain = covariance @ precision
     total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-    out: FloatArray = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
+    out: FloatArray = np.where(single[:, None, None, None], upper, symmetrise(total))
     return out
 
 
@@ -381,13 +381,12 @@ def unbiased_estimates(
         moved = basis.fold(above - children.mean)
         correction = basis.unfold(basis.apply(children.precision, moved, estimates[level - 1].classes))
         single = np.diff(problem.spine.child_offsets(level - 1)) == 1
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, len(estimate.classes), step):
-        rows = np.arange(first, min(first + step, len(estimate.classes)))
+    for part in chunks(len(estimate.classes), problem.n_cells, CHUNK_CELLS):
+        rows = np.arange(part.start, part.stop)
         best = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
         if correction is not None and above is not None:
             parents = problem.spine.levels[level].parents[rows]
             moved = basis.apply(estimate.info.covariance, basis.fold(correction[parents]), estimate.classes[rows])
             best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
-        yield slice(first, int(rows[-1]) + 1), best
+        yield part, best

@@ -17,12 +17,12 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis, diagonals
+from postprocess.algebra import Basis, diagonals, symmetrise
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.child_groups import summed_over
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.downward import LevelVariances
-from postprocess.linear.information import inverse_off, symmetrise
+from postprocess.linear.information import inverse_off
 from postprocess.marginal import Marginal
 from postprocess.statistics import EXACT_VARIANCE, MEAN_ABSOLUTE
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks
+from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks, symmetrise
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.marginal import Marginal
 
@@ -29,11 +29,6 @@ FREE = 1e-6
 TINY = float(np.finfo(float).tiny)
 #: What rounding leaves of a matrix where it is zero, relative to its trace, is below this.
 ROUNDING = 1e-13
-
-
-def symmetrise(matrices: FloatArray) -> FloatArray:
-    """The symmetric part of stacked square matrices."""
-    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
 def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, chunks
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, runs
 from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
@@ -162,19 +162,15 @@ def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.nd
         return values if len(order) == len(values) and np.array_equal(order, np.arange(len(values))) else values[order]
     kind = np.float64 if values.dtype.kind == "f" else np.int64
     out = np.zeros((len(starts), values.shape[1]), dtype=kind)
-    ends = np.append(starts[1:], len(order))
+    offsets = np.append(starts, len(order))
     if kind is np.int64 and len(order) * values.shape[1] >= LOOP_NUMBERS * len(starts):
         # Row by row in the rows' own type: a tenth of the time, to the same whole numbers.
-        for sums, first, last in zip(out, starts.tolist(), ends.tolist(), strict=True):
+        for sums, first, last in zip(out, starts.tolist(), offsets[1:].tolist(), strict=True):
             np.add.reduce(values[order[first:last]], axis=0, dtype=np.int64, out=sums)
         return out
-    step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
-    first = 0
-    while first < len(starts):
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        rows = order[starts[first] : ends[last - 1]]
+    for first, last in runs(offsets, max(1, CHUNK_CELLS // max(1, values.shape[1]))):
+        rows = order[offsets[first] : offsets[last]]
         out[first:last] = np.add.reduceat(values[rows].astype(kind), starts[first:last] - starts[first], axis=0)
-        first = last
     return out
 
 
@@ -244,9 +240,7 @@ def _sum_over_children(
     sums = LevelSums.of(problem, level, estimate, order, starts)
     mean = np.zeros((n_parents, problem.n_cells))
     fixed_sum = np.zeros_like(mean) if sums.any_fixed else None
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, len(starts), step):
-        rows = slice(first, first + step)
+    for rows in chunks(len(starts), problem.n_cells, CHUNK_CELLS):
         masks = zero_masks(problem, basis, level)[order[starts[rows]]] if sums.invariants else None
         best, fixed = sums.estimates(basis, estimate, group_class[rows], rows, masks, everything(basis))
         np.add.at(mean, group_parent[rows], basis.unfold(best))

@@ -21,7 +21,8 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.algebra import symmetrise
+from postprocess.arrays import BoolArray, FloatArray, IntArray, stored_row
 from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
 from postprocess.downward.level import run_here
 from postprocess.downward.report import SolverReport
@@ -31,7 +32,7 @@ from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
-from postprocess.linear.information import inverse_off, null_projector, symmetrise
+from postprocess.linear.information import inverse_off, null_projector
 from postprocess.marginal import Marginal, refines
 from postprocess.positive import PositiveAnswers
 from postprocess.problem import Measured
@@ -128,8 +129,8 @@ def _of_parent(task: SumsTask, parent: int) -> tuple[IntArray, FloatArray | None
     """The cells of a family, and its parent's persons in them; None at the top."""
     if task.parents is None:
         return task.possible, None
-    row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
-    return task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
+    cells, counts = stored_row(task.parents, parent)
+    return cells, counts.astype(np.float64)
 
 
 class _Family:
