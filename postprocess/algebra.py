@@ -57,7 +57,7 @@ def diagonals(rows: FloatArray, blocks: FloatArray) -> FloatArray:
     number do, which small ones keep, to the same bits.
     """
     if rows.shape[1] < LARGE:
-        return np.asarray(np.einsum("gi,nbij,gj->nbg", rows, blocks, rows))
+        return np.einsum("gi,nbij,gj->nbg", rows, blocks, rows)
     out = np.empty((*blocks.shape[:2], len(rows)))
     for some in chunks(len(blocks), blocks.shape[1] * rows.size):
         out[some] = np.einsum("nbgj,gj->nbg", rows @ blocks[some], rows)
@@ -116,7 +116,7 @@ class Basis:
     @cached_property
     def _contains(self) -> NDArray[np.bool_]:
         """`(n_blocks, n_blocks)`: row b, column k: subset k is part of subset b."""
-        return np.asarray((~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2))
+        return (~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2)
 
     @cached_property
     def to_marginal_form(self) -> FloatArray:
@@ -129,7 +129,7 @@ class Basis:
     @cached_property
     def to_pattern_form(self) -> FloatArray:
         """`(n_blocks, n_blocks)`: row e, of which blocks the entries of a `pattern_table` are made."""
-        return np.asarray(self._contains.astype(np.float64) @ self.to_marginal_form)
+        return self._contains.astype(np.float64) @ self.to_marginal_form
 
     @cached_property
     def cell_blocks(self) -> tuple[IntArray, IntArray]:
@@ -224,7 +224,7 @@ class Basis:
 
     def patterns_of(self, blocks: FloatArray) -> FloatArray:
         """A `pattern_table` by two products, for large blocks; its last bits may be others."""
-        return np.asarray(np.einsum("pb,nbij->npij", self.to_pattern_form, blocks, optimize=True))
+        return np.einsum("pb,nbij->npij", self.to_pattern_form, blocks, optimize=True)
 
     def dense(self, table: FloatArray, cells: IntArray) -> FloatArray:
         """The matrices `(n, k, k)` on k of the cells, in C order, looked up in a `pattern_table`."""
@@ -269,8 +269,7 @@ class Basis:
         sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
         inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
         in_order = folded.reshape(len(summed), *sizes).transpose(0, *(1 + int(j) for j in inverse))
-        out: FloatArray = in_order.reshape(len(summed), -1)
-        return out
+        return in_order.reshape(len(summed), -1)
 
     def answer_covariances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
         """Covariances `(n, size, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
@@ -284,8 +283,7 @@ class Basis:
         answers = Basis((len(recode), *small.shape[1:]), small.symmetric)
         matrices = answers.restricted(outside * (recode @ blocks[:, numbers] @ recode.T), np.arange(marginal.size))
         order = self.answer_order(marginal)
-        out: FloatArray = matrices[:, order[:, None], order[None, :]]
-        return out
+        return matrices[:, order[:, None], order[None, :]]
 
     def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
         """A'y for answers `(n, size)`, summed over the symmetric attributes outside `keep`: `(n, a, kept sizes)`.
@@ -312,8 +310,7 @@ class Basis:
             elif not is_held and not is_kept:
                 factor *= self.symmetric_shape[j]
         flat = recode.T @ folded.reshape(n, len(recode), -1).astype(np.float64) * factor
-        out: FloatArray = flat.reshape(n, self.n_asymmetric, *folded.shape[2:])
-        return out
+        return flat.reshape(n, self.n_asymmetric, *folded.shape[2:])
 
     def answer_variances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
         """Variances `(n, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
@@ -324,8 +321,7 @@ class Basis:
         recode, factors = self.answer_factors(marginal)
         diagonal = diagonals(recode, blocks)
         folded = np.einsum("nbg,bf->ngf", diagonal, factors)
-        out: FloatArray = folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
-        return out
+        return folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
 
     def answer_factors(self, marginal: Marginal) -> tuple[FloatArray, FloatArray]:
         """The marginal's matrix on the asymmetric attributes `(G, a)`, and the parts of its answers in each block.

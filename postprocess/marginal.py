@@ -36,9 +36,14 @@ class Marginal:
     answered: tuple[NDArray[np.bool_], ...] = ()
 
     @cached_property
+    def grouping(self) -> MarginalKey:
+        """What distinguishes it from queries with other groups, whatever was measured of them."""
+        return tuple(group.tobytes() for group in self.groups)
+
+    @cached_property
     def key(self) -> MarginalKey:
         """What distinguishes it from other queries, whatever their names."""
-        return tuple(part.tobytes() for part in (*self.groups, *self.answered))
+        return (*self.grouping, *(part.tobytes() for part in self.answered))
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:

@@ -205,7 +205,7 @@ class Implied:
         matrices = weights[:, :, None] * of_members * weights[:, None, :] + np.eye(weights.shape[1])
         scaled = covariances * weights[:, None, :]
         gain = np.linalg.solve(matrices, scaled.transpose(0, 2, 1))
-        return np.asarray(variances - np.einsum("nse,nes->ns", scaled, gain))
+        return variances - np.einsum("nse,nes->ns", scaled, gain)
 
     @cached_property
     def kinds(self) -> tuple[FloatArray, IntArray]:
@@ -219,7 +219,7 @@ class Implied:
 
     def used_at_first(self, rows: slice) -> BoolArray:
         """Which comparisons are used until some are exceeded, `(C, r)`."""
-        return np.asarray(np.isfinite(self.variances[rows]) & ~self.counted.at_most)
+        return np.isfinite(self.variances[rows]) & ~self.counted.at_most
 
     def used_then(self, members: FloatArray, rows: slice, x: FloatArray, used: BoolArray) -> BoolArray:
         """Which comparisons `(C, r)` are used with the households `x` `(C, k)`: once exceeded, a limit stays."""
@@ -264,7 +264,7 @@ class Implied:
 
 def _rough(variances: FloatArray) -> FloatArray:
     """The variances to the next half power of two, so that many children share a matrix."""
-    return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
+    return np.exp2(np.round(2.0 * np.log2(variances)) / 2.0)
 
 
 def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:
@@ -277,7 +277,7 @@ def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray
     """Standard normal numbers `(n, size)`, those of each row by its number."""
     from scipy.special import ndtri  # slow to import, and rarely needed
 
-    return np.asarray(ndtri(uniform_by_row(rows, size, level, key)))
+    return ndtri(uniform_by_row(rows, size, level, key))
 
 
 def uniform_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:

@@ -113,7 +113,7 @@ def difference_interval(
     difference = values[0] - values[1]
 
     def reach(one: FloatArray, other: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(np.maximum(one**2 + other**2 - 2.0 * correlation * one * other, 0.0)))
+        return np.sqrt(np.maximum(one**2 + other**2 - 2.0 * correlation * one * other, 0.0))
 
     return difference, difference - reach(below[0], above[1]), difference + reach(above[0], below[1])
 

@@ -16,7 +16,7 @@ from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Constraints, GroupBounds
 
-__all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
+__all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagation"]
 
 #: In the counts of facilities: the answer has no column, so it is not bounded.
 NO_COLUMN = -1
@@ -56,7 +56,7 @@ def declare(
     invariants: Iterable[Invariant] = (),
     facilities: Iterable[FacilityBounds] = (),
 ) -> Constraints:
-    """The constraints as they are stated, each at its own level only; `propagate` carries them to the others.
+    """The constraints as they are stated, each at its own level only; `propagation` carries them to the others.
 
     Args:
         spine: the geounits.
@@ -123,17 +123,6 @@ class Propagation:
 
     bounds: tuple[tuple[GroupBounds, ...], ...]
     gaps: tuple[str, ...]
-
-
-def propagate(
-    spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
-) -> tuple[tuple[GroupBounds, ...], ...]:
-    """Bounds at every level that keep the levels below solvable; see `propagation`.
-
-    An invariant of the leaves thus becomes an invariant of every ancestor, and a group that is empty in a geounit is
-    empty below it.
-    """
-    return propagation(spine, bounds, structural_zeros).bounds
 
 
 def propagation(
@@ -229,12 +218,8 @@ def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:
             empty = (above.upper == 0)[parents]
             if not empty.any():
                 continue
-            same = [b for b in levels[level] if _same_query(b.marginal, above.marginal)]
+            same = [b for b in levels[level] if b.marginal.grouping == above.marginal.grouping]
             if not same or (empty & (same[0].upper > 0)).any():
                 upper = np.where(empty, 0, UNBOUNDED)
                 inherited = GroupBounds(above.name, above.marginal, np.zeros_like(upper), upper)
                 levels[level] = merged([*levels[level], inherited])
-
-
-def _same_query(first: Marginal, second: Marginal) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first.groups, second.groups, strict=True))

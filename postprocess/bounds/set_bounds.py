@@ -34,6 +34,11 @@ def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
     return out
 
 
+def sum_of_upper(upper: IntArray) -> IntArray:
+    """Sums `(n,)` of upper bounds over the columns, without a bound where one has none."""
+    return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
+
+
 def _added(upper: IntArray, more: IntArray) -> IntArray:
     """The sum of two arrays of upper bounds, either of which may be `UNBOUNDED`."""
     return np.where((upper >= UNBOUNDED) | (more >= UNBOUNDED), UNBOUNDED, upper + more)
@@ -120,7 +125,7 @@ class SetBounds:
                     else [1 << group for group in range(groups) if complement >> group & 1]
                 )
                 others_low = self.lower[:, parts].sum(axis=1)
-                others_high = bounded_sum(self.upper[:, parts].T, np.zeros(1, dtype=np.int64))[0]
+                others_high = sum_of_upper(self.upper[:, parts])
                 upper_of_all = self.upper[:, every]
                 left = np.where(upper_of_all >= UNBOUNDED, UNBOUNDED, upper_of_all - others_low)
                 implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)

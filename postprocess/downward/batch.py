@@ -103,7 +103,7 @@ def limits_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) 
     for partition in chain:
         sums = group_sums(rounded, partition.group, partition.size)
         kept &= ((sums >= partition.lower) & (sums <= partition.upper)).all(axis=1)
-    return np.asarray(kept)
+    return kept
 
 
 def assert_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> None:

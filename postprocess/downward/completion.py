@@ -78,7 +78,7 @@ def determined(basis: Basis, unmeasured: FloatArray, queries: Sequence[Marginal]
             for i, query in enumerate(queries)
         ]
     )
-    return np.asarray(known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2))
+    return known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2)
 
 
 def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Iterator[Sums]:
@@ -100,7 +100,7 @@ def _not_negative(values: FloatArray) -> FloatArray:
     """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
     total = np.maximum(values.sum(axis=1), 0.0)
     positive = np.maximum(values, 0.0)
-    return np.asarray(positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None])
+    return positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None]
 
 
 def fitted(
@@ -192,4 +192,4 @@ class _Tables:
         # What no child is left for is divided evenly again.
         x = np.where(found > 0, x, self.start)
         found = np.where(found > 0, found, self.total)
-        return np.asarray(np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0))
+        return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)

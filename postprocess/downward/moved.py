@@ -244,7 +244,7 @@ def _joined(numbers: IntArray) -> list[list[int]]:
 def _likelihoods(distance: FloatArray, g: FloatArray) -> FloatArray:
     """Of distances `(n, 1)`, given each scale of b, up to a factor: `(n, n_scales)`, none of them 0."""
     variance = g + SCALES**2
-    return np.asarray(np.exp(-0.5 * distance**2 / variance) / np.sqrt(variance) + 1e-300)
+    return np.exp(-0.5 * distance**2 / variance) / np.sqrt(variance) + 1e-300
 
 
 def _weights(distance: FloatArray, g: FloatArray, times: IntArray) -> FloatArray:

@@ -158,7 +158,7 @@ def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:
     """The largest value of each owner's cells, `(owners, size classes)`, of those of cells; every owner has some."""
     order = np.argsort(of_cells, kind="stable")
     begun = np.flatnonzero(np.diff(of_cells[order], prepend=-1))
-    return np.asarray(np.maximum.reduceat(values[order], begun, axis=0))
+    return np.maximum.reduceat(values[order], begun, axis=0)
 
 
 def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:

@@ -264,7 +264,7 @@ class _Lines:
         middle, spread = self.start[place] + self.slope[place] * count, self.spread[place]
 
         def below(end: FloatArray) -> FloatArray:
-            return np.asarray(ndtr((end - middle) / spread))
+            return ndtr((end - middle) / spread)
 
         def end_of(share: FloatArray) -> FloatArray:
             return middle + spread * ndtri(np.clip(share, 1e-12, 1 - 1e-12))

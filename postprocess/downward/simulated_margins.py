@@ -186,4 +186,4 @@ def evenly(*numbers: IntArray) -> FloatArray:
     Whole errors are spread with it over the unit around them, so that the quantile of many is a number between, and
     such a quantile is rounded with it to a whole number, down or up.
     """
-    return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)
+    return sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0

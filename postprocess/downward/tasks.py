@@ -178,7 +178,7 @@ def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> Flo
 def _blind(basis: Basis, estimate: LevelEstimate, shared: Shared) -> BoolArray:
     """Of which shared answers `(n, r)` nothing is measured."""
     unmeasured = basis.answer_variances(estimate.info.unmeasured, shared.query)[:, shared.answers]
-    return np.asarray(unmeasured[estimate.classes] > BLIND)
+    return unmeasured[estimate.classes] > BLIND
 
 
 def level_tasks(

@@ -387,7 +387,7 @@ def _only_first(changed: Active, active: Active, rows: slice) -> None:
 
 
 def _may_be_released(stack: Stack) -> BoolArray:
-    return np.asarray((stack.row_lower < stack.row_upper) & ~stack.held[stack.family])
+    return (stack.row_lower < stack.row_upper) & ~stack.held[stack.family]
 
 
 def _release(stack: Stack, active: Active, now: Stationary, number: int, changed: Active) -> None:

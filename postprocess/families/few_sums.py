@@ -192,7 +192,7 @@ class FewSums(OnSums):
                     columns = np.flatnonzero(kinds == kind)
                     weighted[rows, columns] = partition.weights[kind] @ sums[rows, columns]
             first = rows.stop
-        return np.asarray(out + self._spread @ weighted)
+        return out + self._spread @ weighted
 
 
 def few_sums_of(basis: Basis, table: FloatArray) -> FewSums | None:
@@ -233,7 +233,7 @@ class InPieces:
 
     def of(self, cells: FloatArray) -> FloatArray:
         """`(s, C)` of cells `(k, C)`."""
-        return np.asarray(self._of_rows @ (self._pieces @ cells))
+        return self._of_rows @ (self._pieces @ cells)
 
 
 def _by_subset(basis: Basis, table: FloatArray) -> FloatArray:

@@ -48,7 +48,7 @@ class FreeCells:
         """Which cells are in each sum that is active: `(m, g, n)`; arguments as in `Stack` and `_Equalities`."""
         own, row = family[self.members], np.arange(matrix.shape[1])
         cells = matrix[own[:, None, None], row[None, :, None], self.cells[:, None, :]]
-        return np.asarray(cells * row_mask[self.members][:, :, None])
+        return cells * row_mask[self.members][:, :, None]
 
     def add_to(self, totals: Matrices, family: IntArray, matrices: Matrices) -> None:
         """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
@@ -144,7 +144,7 @@ def inverse(matrices: Matrices) -> Matrices:
     """Inverses of stacked positive definite matrices, which are overwritten; large ones by their Cholesky factors."""
     n = matrices.shape[-1]
     if n < LARGE:
-        return np.asarray(np.linalg.inv(matrices))
+        return np.linalg.inv(matrices)
     for matrix in matrices:
         if not factor(matrix) or not inverse_of_factored(matrix):
             raise np.linalg.LinAlgError("a precision is not positive definite")

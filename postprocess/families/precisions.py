@@ -40,7 +40,7 @@ class Precisions(ABC):
 
     def mean(self, weights: FloatArray) -> FloatArray:
         """All numbers of their mean `(k, k)` with weights `(K,)`."""
-        return np.asarray(np.tensordot(weights, self.matrices(), 1))
+        return np.tensordot(weights, self.matrices(), 1)
 
     def least(self) -> float:
         """At most the least eigenvalue of any."""
@@ -77,9 +77,9 @@ class Dense(Precisions):
     def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
         """See `Precisions`."""
         if len(self) == 1:
-            return np.asarray(x @ self.numbers[0])
+            return x @ self.numbers[0]
         if kind is None:
-            return np.asarray(np.matmul(self.numbers, x[:, :, None])[:, :, 0])
+            return np.matmul(self.numbers, x[:, :, None])[:, :, 0]
         out = np.empty_like(x)
         for number, own in enumerate(self.numbers):
             members = kind == number
@@ -112,7 +112,7 @@ class Dense(Precisions):
 
 def places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
     """Where the pairs of some cells `(m, n)` are in stacked `(k, k)` matrices, of the given `numbers`: `(m, n, n)`."""
-    return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
+    return ((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :]
 
 
 def kinds_of(kind: IntArray | None, n_kinds: int, n_children: int) -> IntArray:

@@ -114,7 +114,7 @@ def in_proportion(family: Family, possible: BoolArray) -> FloatArray:
     """Of each cell of the parent `(k, C)` the same share for a child, where it is possible; zeros without a parent."""
     if family.parent is None:
         return np.zeros(possible.shape)
-    return np.asarray(possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None])
+    return possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None]
 
 
 class FreeSums:
@@ -154,14 +154,14 @@ class FreeSums:
         """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
         nu = by_cell * self.share
         if by_group is None or self.group is None:
-            return np.asarray(np.broadcast_to(nu[:, None], self.free.shape))
+            return np.broadcast_to(nu[:, None], self.free.shape)
         if len(by_group) == 1:
             mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
-            return np.asarray((nu - (self.mask @ mu) * self.share)[:, None] + mu)
+            return (nu - (self.mask @ mu) * self.share)[:, None] + mu
         mu = np.matmul(self.inverse, (by_group - self.sums.of(self.mask * nu[:, None]))[:, :, None])[:, :, 0]
         on_cells = mu[self.group]
         nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
-        return np.asarray(nu[:, None] + on_cells)
+        return nu[:, None] + on_cells
 
     def projected(self, cells: FloatArray) -> FloatArray:
         """The nearest cells, 0 where they are not free, whose sums are all 0."""

@@ -339,7 +339,7 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
 
 def _in_parts(gains: FloatArray) -> FloatArray:
     """What swaps change the objective by, in whole parts; 0 where there is no swap."""
-    return np.asarray(np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0))
+    return np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0)
 
 
 def _in_one_group(chain: Sequence[GroupLevel], n_cells: int) -> BoolArray:

@@ -197,7 +197,7 @@ class Stack:
 
     def over_children(self, values: FloatArray) -> FloatArray:
         """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
-        return np.asarray(np.add.reduceat(values, self.first, axis=0))
+        return np.add.reduceat(values, self.first, axis=0)
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:

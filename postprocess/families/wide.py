@@ -94,7 +94,7 @@ class WideArea:
 
     def times(self, x: FloatArray) -> FloatArray:
         """The precision times cells `(n_cells,)`."""
-        return np.asarray(self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0])
+        return self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0]
 
     def on(self, cells: IntArray, table: FloatArray) -> Family:
         """The problem on some cells, the others empty; `table` is the `pattern_table` of the blocks."""

@@ -64,5 +64,4 @@ class ChildGroups:
 def summed_over(children: sp.csr_array, blocks: FloatArray) -> FloatArray:
     """Blocks `(n, ...)` of the children's classes, summed over the children of a parent of each class."""
     n_classes, n_below = children.shape
-    out: FloatArray = (children @ blocks[:n_below].reshape(n_below, -1)).reshape(n_classes, *blocks.shape[1:])
-    return out
+    return (children @ blocks[:n_below].reshape(n_below, -1)).reshape(n_classes, *blocks.shape[1:])

@@ -64,8 +64,7 @@ class LevelVariances:
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
             variances = np.where(blind > BLIND, np.nan, variances)
-        out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
-        return out
+        return np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
 
     def of_rows(self, rows: slice) -> LevelVariances:
         """The variances of some geounits."""
@@ -329,7 +328,7 @@ class _Below:
         known = self.estimate.info.known
         upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
         if not learns_from_family(known[own], _shared(above.known, upper)).any():
-            return np.asarray(known[own])
+            return known[own]
         upper, of, _, own = kinds
         classes, unknown = self._unknown_of_families
         out = np.empty((len(own), *known.shape[1:]))
@@ -357,8 +356,7 @@ def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, sin
     """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
     gain = covariance @ precision
     total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-    out: FloatArray = np.where(single[:, None, None, None], upper, symmetrise(total))
-    return out
+    return np.where(single[:, None, None, None], upper, symmetrise(total))
 
 
 def unbiased_estimates(

@@ -279,8 +279,7 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     scale = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
     scale = np.where(scale > 0, scale, 1.0)
     factor = np.linalg.cholesky(symmetrise(covariance / scale + excluded))
-    out: FloatArray = np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
-    return out
+    return np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
 
 
 def draw(
@@ -376,5 +375,4 @@ def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray
     sizes = [marginal.sizes[j] for j in (*basis.asymmetric, *basis.symmetric)]
     order = np.argsort((*basis.asymmetric, *basis.symmetric)).astype(int)
     shaped = table.reshape(n, *sizes).transpose(0, *(1 + int(j) for j in order))
-    out: FloatArray = shaped.reshape(n, -1)
-    return out
+    return shaped.reshape(n, -1)

@@ -206,5 +206,4 @@ def error_by_final(
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))
     by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
     weights = np.einsum("ngf,bf->nbg", by_variance, factors)
-    out: FloatArray = (recode.T * weights[:, :, None, :]) @ recode
-    return out
+    return (recode.T * weights[:, :, None, :]) @ recode

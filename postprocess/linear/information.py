@@ -106,7 +106,7 @@ def known_with_family(known: FloatArray, known_above: FloatArray, unknown_of_fam
 def learns_from_family(known: FloatArray, known_above: FloatArray) -> BoolArray:
     """`(n,)`: whether a parent knows directions exactly that its child by itself does not, from stacked projectors."""
     further = np.einsum("...ij,...ji->...", known_above, np.eye(known.shape[-1]) - known)
-    return np.asarray(further.max(axis=-1, initial=0.0) > RANK_TOLERANCE)
+    return further.max(axis=-1, initial=0.0) > RANK_TOLERANCE
 
 
 def off_known(unmeasured: FloatArray, known: FloatArray) -> FloatArray:
@@ -161,8 +161,7 @@ def with_unmeasured(known: FloatArray, unmeasured: FloatArray) -> FloatArray:
 def full_rank(blocks: FloatArray) -> BoolArray:
     """Of which stacked positive semidefinite matrices `(..., a, a)` the rank is full: `(...)`."""
     values = np.linalg.eigvalsh(blocks)
-    full = values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)
-    return np.asarray(full)
+    return values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)
 
 
 def is_full(blocks: FloatArray) -> bool:

@@ -93,4 +93,4 @@ def _root(blocks: FloatArray) -> FloatArray:
     # Of a rounding error the root would be much larger than the error.
     kept = np.where(values > _ROUNDING * values.max(axis=-1, keepdims=True, initial=0.0), values, 0.0)
     scaled = vectors * np.sqrt(kept)[..., None, :]
-    return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
+    return scaled @ np.swapaxes(vectors, -1, -2)

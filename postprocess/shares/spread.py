@@ -93,7 +93,7 @@ class Spread:
 
 def octaves(number: FloatArray) -> FloatArray:
     """The class of each public number: those of a class are within a factor of two."""
-    return np.asarray(np.floor(np.log2(np.where(number > 0, number, 1.0))))
+    return np.floor(np.log2(np.where(number > 0, number, 1.0)))
 
 
 #: Where nothing is measured, persons are shared as a multinomial shares them.

@@ -303,7 +303,7 @@ class _Family:
                          self.persons / self.n_children)  # fmt: skip
             if np.abs(z - before).max(initial=0.0) <= FITTED:
                 break
-        return np.asarray(z)
+        return z
 
     def _chain(
         self, cells: IntArray, group: IntArray | None, held: IntArray | None, soft: Sequence[Marginal]

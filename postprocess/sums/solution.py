@@ -77,14 +77,14 @@ class Inverse:
     def times(self, vector: FloatArray) -> FloatArray:
         """The inverse times a vector `(k,)`."""
         out = self._of_chain(vector)
-        return np.asarray(out - self._of_chain(self.spread @ (self.inner @ (self.few @ out))))
+        return out - self._of_chain(self.spread @ (self.inner @ (self.few @ out)))
 
     def _of_chain(self, vector: FloatArray) -> FloatArray:
         """The inverse without the few sums."""
         out = vector / self.scale
         for group, size, b, share in self.parts:
             out = out - b * (share * np.bincount(group, out, size))[group]
-        return np.asarray(out)
+        return out
 
 
 #: Persons by which a cell of a solution may differ from the exact one at most; and the bound that is aimed at.
@@ -215,16 +215,16 @@ class _Alone:
         """A vector near another that has the fixed sums."""
         if self.held is None:
             return vector
-        return np.asarray(vector + self.on_held @ (self.of_held @ (self.values - self.held @ vector)))
+        return vector + self.on_held @ (self.of_held @ (self.values - self.held @ vector))
 
     def projected(self, gradient: FloatArray) -> FloatArray:
         """What multipliers of the fixed sums leave of a gradient."""
         if self.held is None:
             return gradient
-        return np.asarray(gradient - self.held.T @ self._multipliers(gradient))
+        return gradient - self.held.T @ self._multipliers(gradient)
 
     def _multipliers(self, gradient: FloatArray) -> FloatArray:
-        return np.asarray(self.of_held @ (self.on_held.T @ gradient))
+        return self.of_held @ (self.on_held.T @ gradient)
 
     def step(self, residual: FloatArray) -> FloatArray:
         """The direction in which to go for a projected residual."""
@@ -239,7 +239,7 @@ class _Alone:
             return gradient
         of_group = np.zeros(int(self.group.max()) + 1)
         of_group[self.used] = self._multipliers(gradient[self.free, 0])
-        return np.asarray(gradient - of_group[self.group][:, None])
+        return gradient - of_group[self.group][:, None]
 
     def links(self, gradient: FloatArray) -> BoolArray:
         """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""

@@ -130,12 +130,12 @@ class Pieces:
                 of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
                 parts.append((np.arange(query.sizes[j])[:, None] == of_piece[None, :]) * np.sqrt(size))
             rows.append(kronecker(parts))
-        return np.asarray(np.vstack(rows).T @ space.q)
+        return np.vstack(rows).T @ space.q
 
     def coordinates(self, cells: FloatArray) -> FloatArray:
         """The part of a vector over all cells `(n_cells,)` in these functions: `(d,)`."""
         sums = np.bincount(self.cells.cell_answer, cells, minlength=self.n_pieces)
-        return np.asarray(sums / np.sqrt(kronecker(self.sizes)))
+        return sums / np.sqrt(kronecker(self.sizes))
 
 
 class Known:
