@@ -116,7 +116,7 @@ class Basis:
     @cached_property
     def _contains(self) -> NDArray[np.bool_]:
         """`(n_blocks, n_blocks)`: row b, column k: subset k is part of subset b."""
-        return (~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2)
+        return np.asarray((~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2))
 
     @cached_property
     def to_marginal_form(self) -> FloatArray:
