@@ -84,6 +84,11 @@ def over_siblings(parents: IntArray, values: FloatArray) -> FloatArray:
     return total[parents]
 
 
+def largest_of(values: NDArray[Any]) -> float:
+    """The largest absolute value; 0 of none."""
+    return float(np.abs(values).max(initial=0.0))
+
+
 def adding_up(counts: FloatArray, totals: FloatArray | IntArray) -> FloatArray:
     """Counts `(n, k)` with what they miss of their totals `(n,)`, which are known, spread evenly over them."""
     return counts + (totals - counts.sum(axis=1))[:, None] / counts.shape[1]

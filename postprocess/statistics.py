@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
@@ -37,17 +37,16 @@ def is_exact(standard: FloatArray) -> BoolArray:
     return standard < EXACT_STANDARD
 
 
-def half_widths(standard: FloatArray, factor: ArrayLike = NORMAL_QUANTILE, least: float = 1.0) -> FloatArray:
+def half_widths(standard: FloatArray, least: float = 1.0) -> FloatArray:
     """Half the width of a 90 % interval, in whole persons; 0 where exact, else `least` or more; NaN where unknown.
 
     It is rounded to the nearest: counts are whole, so an interval of m reaches errors of up to m + 1/2.
 
     Args:
         standard: standard errors, NaN where they are unknown.
-        factor: what they are multiplied by; broadcast against `standard`.
         least: 1 for a number, which looked exact otherwise; 0 for a difference of two.
     """
-    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(np.asarray(factor) * standard), least))
+    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(NORMAL_QUANTILE * standard), least))
 
 
 def typical_half_width(variances: FloatArray) -> float | None:

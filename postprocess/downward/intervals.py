@@ -107,7 +107,8 @@ class Intervals:
         """The same of some geounits, for the standard errors `(n, cells)` of their answers."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
-        by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
+        # NaN where too few errors were seen.
+        by_size = united(*self._ranges, self.errors.unit, *np.divmod(places, 1 + int(released.max(initial=0))))
         low, high = np.full(released.shape, np.nan), np.full(released.shape, np.nan)
         for ends, of_size in zip((low, high), by_size, strict=True):
             ends[small] = of_size[inverse]
@@ -178,10 +179,6 @@ class Intervals:
     def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
         return narrowed(self.errors, self.table.marginal.size, pooled=self.pooled)
-
-    def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""
-        return united(*self._ranges, self.errors.unit, cells, released)
 
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.

@@ -29,7 +29,7 @@ from scipy.special import ndtr
 from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, is_large
-from postprocess.downward.sized_errors import distinct_sums
+from postprocess.downward.sized_errors import Seen, distinct_sums
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Measured
 from postprocess.statistics import is_exact
@@ -99,8 +99,7 @@ def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array
     return (1.0 - unbound / left) * (1.0 - of_finer / of_totals * share / np.maximum(in_area, 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
+class Distances(Seen):
     """How often each distance was seen among numbers of each class; those of several geounits can be added.
 
     Attributes:
@@ -108,24 +107,11 @@ class Distances:
         times: how often, the same shape.
     """
 
-    places: IntArray
-    times: IntArray
-
     @classmethod
     def of(cls, counts: IntArray, estimates: FloatArray, standard: FloatArray, g: FloatArray) -> Distances:
         """Those of some numbers, all arrays of one shape; exact ones and those without an estimate are left out."""
         places = _places(counts, estimates, standard, g)[is_learned(counts, standard, g)]
         return cls(*distinct_sums(places, np.ones(len(places), dtype=np.int64)))
-
-    @classmethod
-    def none(cls) -> Distances:
-        """No distances."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def __add__(self, other: Distances) -> Distances:
-        return Distances(
-            *distinct_sums(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
-        )
 
 
 def is_learned(counts: IntArray, standard: FloatArray, g: FloatArray) -> BoolArray:

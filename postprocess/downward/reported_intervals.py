@@ -120,10 +120,10 @@ class ReportedIntervals:
     @cached_property
     def _truths(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the stand-ins of each owner, `(n_owners,)`; NaN where they are few."""
-        owner, sizes, error, times = self._parts
-        truth, n = MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
+        owner, _, truth, times = self._pairs
+        n = n_owners(self.table.marginal)
         seen = np.bincount(owner, weights=times, minlength=n)
-        seen = np.where(seen < max(float(ON_A_LINE), STAND_INS * self._visits), np.nan, seen)
+        seen = np.where(seen < self._needed, np.nan, seen)
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
         return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
@@ -150,6 +150,18 @@ class ReportedIntervals:
     def _parts(self) -> tuple[IntArray, IntArray, IntArray, IntArray]:
         """Owner, size class, class of the error, and how often."""
         return *self.errors.by_release.parts(), self.errors.by_release.times
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
+        """Owner, released count, truth, and how often."""
+        owner, sizes, error, times = self._parts
+        count = MIDDLES[sizes]
+        return owner, count, count + self._units[owner] * (error + 0.5) - 0.5, times
+
+    @property
+    def _needed(self) -> float:
+        """Errors that a line needs."""
+        return max(float(ON_A_LINE), STAND_INS * self._visits)
 
     @cached_property
     def _alike(self) -> IntArray:
@@ -209,13 +221,9 @@ class ReportedIntervals:
 
     @cached_property
     def _lines(self) -> _Lines:
-        owner, sizes, error, times = self._parts
-        count = MIDDLES[sizes]
-        truth = count + self._units[owner] * (error + 0.5) - 0.5
-        n = n_owners(self.table.marginal)
-        needed = max(float(ON_A_LINE), STAND_INS * self._visits)
-        of_cells = _Lines.of(owner, count, truth, times, n, needed)
-        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1, needed)
+        owner, *pairs = self._pairs
+        of_cells = _Lines.of(owner, *pairs, n_owners(self.table.marginal), self._needed)
+        alike = _Lines.of(self._alike[owner], *pairs, int(self._alike.max()) + 1, self._needed)
         return of_cells.where_known(alike, self._alike)
 
 

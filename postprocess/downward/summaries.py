@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis, chunks, symmetrise
 from postprocess.arrays import FloatArray, IntArray, adding_up
-from postprocess.linear.information import Information
+from postprocess.linear.information import Information, rank_and_scale
 from postprocess.linear.upward import (
     CHUNK_CELLS,
     ChildrenSum,
@@ -54,8 +54,7 @@ def factors_of(info: Information) -> FloatArray:
         excluded = info.known[rows] + unmeasured[rows]
         kept = np.eye(excluded.shape[-1]) - excluded
         precision = kept @ info.precision[rows] @ kept
-        rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-        scale = np.trace(precision, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+        rank, scale = rank_and_scale(kept, precision)
         nothing = (rank < 0.5) | (scale <= 0)
         scale = np.where(nothing, 1.0, scale)
         factor = np.linalg.cholesky(symmetrise(np.where(nothing, 0.0, precision) / scale + excluded + nothing * kept))

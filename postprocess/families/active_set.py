@@ -20,9 +20,9 @@ from functools import partial
 import numpy as np
 from scipy.linalg import lapack
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.equalities import Active, Stationary, stationary
-from postprocess.families.family import Family, violation, violations
+from postprocess.families.family import Family, clipped, violations
 from postprocess.families.progress import Watch
 from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
 
@@ -154,12 +154,12 @@ def solve_together(family: Family) -> Together:
             break
         changed, broken = _exchanged(stack, active, now, SIGN * scale[left])
         x = now.x[:, : family.n_cells]
-        clipped = np.clip(x, 0.0, own.upper)
-        missed = np.maximum(np.abs(clipped - x).max(axis=1, initial=0.0), violations(own, clipped))
+        inside = np.clip(x, 0.0, own.upper)
+        missed = np.maximum(np.abs(inside - x).max(axis=1, initial=0.0), violations(own, inside))
         ended = broken == 0
         good = ended & (missed <= MET)
         gradient = np.abs(np.where(active.free, now.gradient, 0.0)).max(axis=1, initial=0.0) / scale[left]
-        out.x[left[good]], out.solved[left[good]] = clipped[good], True
+        out.x[left[good]], out.solved[left[good]] = inside[good], True
         out = replace(
             out,
             rounds=out.rounds + number * int(good.sum()),
@@ -197,7 +197,7 @@ class _Method:
         self.patience = np.full(len(guesses), PATIENCE)
         self.best: list[_Best | None] = [None for _ in guesses]
         self.careful = np.zeros(len(guesses), dtype=bool)
-        self.scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
+        self.scale = np.array([max(1.0, largest_of(family.linear)) for family in stack.families])
 
     def run(self) -> list[Exact | Guess]:
         """The results, by family."""
@@ -246,13 +246,12 @@ class _Method:
             elif not broken[i]:
                 ended[i] = True
                 x = now.x[rows, : family.n_cells]
-                clipped = np.clip(x, 0.0, family.upper)
-                primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
+                inside, primal = clipped(family, x)
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
-                    dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
+                    dual = largest_of(gradient) / scale[i]
                     sums = now.multipliers[rows, : sum(limits.size for limits in family.sums)]
-                    self.results[place] = Exact(clipped, number, primal, dual, sums)
+                    self.results[place] = Exact(inside, number, primal, dual, sums)
         self.active = changed
         return ended
 

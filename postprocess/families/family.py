@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, largest_of
 from postprocess.families.precisions import Dense, Precisions, kinds_of
 
 
@@ -163,12 +163,18 @@ class Solution:
     families: int = 1
 
 
+def clipped(family: Family, x: FloatArray) -> tuple[FloatArray, float]:
+    """`x` within the limits of its cells, and the largest violation of any constraint by the one or the other."""
+    inside = np.clip(x, 0.0, family.upper)
+    return inside, max(largest_of(inside - x), violation(family, inside))
+
+
 def violation(family: Family, x: FloatArray) -> float:
     """The largest violation of any constraint by `x`, in persons."""
     worst = float(violations(family, x).max(initial=0.0))
     if family.parent is None:
         return worst
-    return max(worst, float(np.abs(x.sum(axis=0) - family.parent).max(initial=0.0)))
+    return max(worst, largest_of(x.sum(axis=0) - family.parent))
 
 
 def violations(family: Family, x: FloatArray) -> FloatArray:

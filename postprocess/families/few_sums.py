@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, largest_of
 from postprocess.families.precisions import Precisions, kinds_of
 from postprocess.marginal import each_in_one
 
@@ -103,7 +103,7 @@ class FewSums(OnSums):
         if basis.n_asymmetric > MOST_ASYMMETRIC:
             return None
         forms = _by_subset(basis, table)
-        tolerance = SAME * float(np.abs(table).max())
+        tolerance = SAME * largest_of(table)
         scale = np.asarray(np.linalg.eigvalsh(forms[:, -1])[:, 0], dtype=np.float64)
         if scale.min() <= tolerance:
             return None

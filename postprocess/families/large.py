@@ -21,7 +21,7 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family
@@ -82,7 +82,7 @@ def guesses(family: Family) -> Iterator[Guess]:
         watch.at(partial(_where, iteration, x, z))
         if iteration not in LOOK_AT:
             continue
-        primal, dual = float(np.abs(x - z).max()), float(np.abs(z - before).max())
+        primal, dual = largest_of(x - z), largest_of(z - before)
         last = iteration == LOOK_AT[-1]
         tried = last or max(primal, dual) < tries[0]
         if tried:
@@ -91,7 +91,7 @@ def guesses(family: Family) -> Iterator[Guess]:
             tries = [size for size in tries if size <= max(primal, dual)]
             if last or not tries:
                 return
-        change = _balance(primal, dual)
+        change = balance(primal, dual, LARGEST_CHANGE, LEAST_CHANGE)
         if tried or change != 1.0:
             scale, u = scale * change, u / change
             quadratic = _Quadratic(family, scale)
@@ -202,7 +202,7 @@ def _resolvent(precision: FloatArray, scale: float) -> Matrices:
     return inverse(shifted[None])[0]
 
 
-def _balance(primal: float, dual: float) -> float:
-    """The power of two by which the penalty is changed so that the residuals fall together."""
+def balance(primal: float, dual: float, largest: int, least: int = 0) -> float:
+    """The power of two by which the penalty is changed so that the residuals fall together; 1 below the `least`."""
     power = np.rint(np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0)
-    return float(np.exp2(np.clip(power, -LARGEST_CHANGE, LARGEST_CHANGE))) if abs(power) >= LEAST_CHANGE else 1.0
+    return float(np.exp2(np.clip(power, -largest, largest))) if abs(power) >= least else 1.0

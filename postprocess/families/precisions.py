@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -98,16 +97,11 @@ class Dense(Precisions):
         """See `Precisions`; of one, itself."""
         return self.numbers[0] if len(self) == 1 else super().mean(weights)
 
-    @cached_property
-    def _in_order(self) -> FloatArray:
-        """The numbers one after the other, in C order."""
-        return self.numbers.ravel()
-
     def principal(self, kinds: IntArray, cells: IntArray, *, single: bool) -> Matrices:
         """See `Precisions`."""
         if cells.shape[1] >= LARGE:
             return super().principal(kinds, cells, single=single)
-        return self._in_order.take(places(kinds, cells, self.numbers.shape[-1]))
+        return self.numbers.take(places(kinds, cells, self.numbers.shape[-1]))
 
 
 def places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:

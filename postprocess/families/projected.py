@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
 from postprocess.families.equalities import GRADIENT
-from postprocess.families.family import Family, violation
+from postprocess.families.family import Family, clipped
 from postprocess.families.few_sums import FewSums, InPieces, sums_over
 from postprocess.families.progress import Standing, Watch
 from postprocess.families.stack import is_large
@@ -190,7 +190,7 @@ class _Problem:
     def __init__(self, family: Family, quadratic: FewSums) -> None:
         self.family, self.quadratic, self.kinds = family, quadratic, family.kinds
         self.linear = np.ascontiguousarray(family.linear.T)
-        self.scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
+        self.scale = max(1.0, largest_of(family.linear))
         self.held = None if family.held is None else np.ascontiguousarray(family.held.lower.T)
 
     def gradient(self, x: FloatArray) -> FloatArray:
@@ -209,7 +209,7 @@ class _Problem:
             gradient = self.gradient(x)
             # Twice, as what rounding leaves once of a large gradient across the sums would be in each step.
             residual = -sums.projected(sums.projected(gradient))
-            size = float(np.abs(residual).max(initial=0.0))
+            size = largest_of(residual)
             if size <= GRADIENT * self.scale or (left and turn):
                 break
             step = self._descent(
@@ -233,7 +233,7 @@ class _Problem:
             length = square / float(np.vdot(direction, along))
             step += length * direction
             residual = residual - length * along
-            if float(np.abs(residual).max()) <= least:
+            if largest_of(residual) <= least:
                 return step
             before, square = square, float(np.vdot(residual, residual))
             direction = residual + (square / before) * direction
@@ -242,9 +242,8 @@ class _Problem:
     def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> Exact | None:
         """The solution with the residuals of its optimality conditions; None if a limit is missed."""
         family = self.family
-        clipped = np.clip(x.T, 0.0, family.upper)
-        primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
+        inside, primal = clipped(family, x.T)
         if primal > MET:
             return None
-        dual = float(np.abs(gradient[free]).max(initial=0.0)) / self.scale
-        return Exact(np.ascontiguousarray(clipped), rounds, primal, dual, np.zeros((family.n_children, 0)))
+        dual = largest_of(gradient[free]) / self.scale
+        return Exact(np.ascontiguousarray(inside), rounds, primal, dual, np.zeros((family.n_children, 0)))

@@ -27,6 +27,7 @@ from postprocess.errors import SolverError
 from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.few_sums import FewSums
+from postprocess.families.large import balance
 from postprocess.families.large import guesses as guesses_of
 from postprocess.families.projected import may_be_projected, solve_by_projection
 from postprocess.families.reference_solvers import solve_with_cvxpy
@@ -68,7 +69,7 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
         if iteration in ADAPT_AT:
             primal = max(np.abs(x - y).max(), np.abs(x @ groups - w).max(initial=0.0))
             dual = max(np.abs(y - y_old).max(), np.abs(w - w_old).max(initial=0.0))
-            change = _balance(float(primal), float(dual))
+            change = balance(float(primal), float(dual), LARGEST_CHANGE)
             if change != 1.0:
                 scale, u, v = scale * change, u / change, v / change
                 quadratic = _Quadratic(family, groups, scale)
@@ -104,12 +105,6 @@ class _Quadratic:
             nu = self.total_inverse @ (self.missing - x.sum(axis=0))
             x += self.projected @ nu
         return x + self.offset
-
-
-def _balance(primal: float, dual: float) -> float:
-    """The power of two by which the penalty is changed so that the residuals fall together."""
-    ratio = np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0
-    return float(np.exp2(np.clip(np.rint(ratio), -LARGEST_CHANGE, LARGEST_CHANGE)))
 
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.

@@ -89,15 +89,10 @@ def fixed_in_area(
 ) -> BoolArray:
     """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
     fixed = np.ones(marginal.size, dtype=bool)
-    for level, entering in zip(classes, _whole(spine, leaves), strict=True):
-        if entered := np.unique(level.downward[entering]).tolist():
+    for level, weights in zip(classes, entering(spine, leaves.astype(np.float64)), strict=True):
+        if entered := np.unique(level.downward[weights != 0]).tolist():
             fixed &= fixed_answers(basis, level.fixed[entered], marginal).all(axis=0)
     return fixed
-
-
-def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:
-    """Per level, the geounits all of whose leaves are in the area and whose parents are not such."""
-    return [weights != 0 for weights in entering(spine, leaves.astype(np.float64))]
 
 
 def entering(spine: Spine, weights: FloatArray) -> list[FloatArray]:

@@ -36,9 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis, chunks, symmetrise
+from postprocess.algebra import Basis, chunks, summed, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, owners, runs
-from postprocess.linear.information import Information
+from postprocess.linear.information import Information, rank_and_scale
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
@@ -260,12 +260,6 @@ def _drawn_level(
     )
 
 
-def summed(folded: FloatArray, keep: BoolArray) -> FloatArray:
-    """Folded histograms `(n, a, n_1, ...)` summed over the symmetric attributes outside `keep`; lengths of 1 stay."""
-    axes = tuple(2 + int(j) for j in np.flatnonzero(~keep))
-    return folded.sum(axis=axes, keepdims=True) if axes else folded
-
-
 def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     """F with F F' = V in some of the blocks, `(n_classes, len(blocks), a, a)`.
 
@@ -275,8 +269,7 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     covariance = info.covariance[:, blocks]
     excluded = info.known[:, blocks] + info.unmeasured[:, blocks]
     kept = np.eye(covariance.shape[-1]) - excluded
-    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-    scale = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    rank, scale = rank_and_scale(kept, covariance)
     scale = np.where(scale > 0, scale, 1.0)
     factor = np.linalg.cholesky(symmetrise(covariance / scale + excluded))
     return np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
@@ -372,7 +365,4 @@ def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray
             indicator[marginal.groups[j], np.arange(basis.shape[j])] = 1.0
             table = np.moveaxis(np.tensordot(table, indicator, axes=(axis, 1)), -1, axis)
         axis += 1
-    sizes = [marginal.sizes[j] for j in (*basis.asymmetric, *basis.symmetric)]
-    order = np.argsort((*basis.asymmetric, *basis.symmetric)).astype(int)
-    shaped = table.reshape(n, *sizes).transpose(0, *(1 + int(j) for j in order))
-    return shaped.reshape(n, -1)
+    return basis.in_order(table, marginal.sizes)

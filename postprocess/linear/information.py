@@ -49,13 +49,18 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     return _inverse_off(matrices, excluded)
 
 
+def rank_and_scale(kept: FloatArray, matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ranks of stacked projectors and, of matrices on their ranges, the mean eigenvalues: `(..., 1, 1)` each."""
+    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
+    return rank, np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+
+
 def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     size = matrices.shape[-1]
     identity = np.eye(size)
     kept = identity - excluded
     projected = kept @ matrices @ kept
-    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-    scale = np.trace(projected, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    rank, scale = rank_and_scale(kept, projected)
     nothing_left = np.broadcast_to(rank < 0.5, scale.shape)
     scale = np.where((scale > 0) & ~nothing_left, scale, 1.0)
     projected = np.where(nothing_left, 0.0, projected)

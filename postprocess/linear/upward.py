@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import Basis, chunks, summed
 from postprocess.arrays import BoolArray, FloatArray, IntArray, runs
 from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
@@ -106,7 +106,7 @@ def own_terms(
     `kinds` of all geounits, as in `Problem`.
     """
     n = len(measured[0].values[rows])
-    out = np.zeros((n, basis.n_asymmetric, *_kept_shape(basis, keep)))
+    out = np.zeros((n, basis.n_asymmetric, *basis.kept_shape(keep)))
     for query in measured:
         variance = query.by_row(None if kinds is None else kinds[rows])
         if not isinstance(variance, float):
@@ -142,15 +142,6 @@ def silent_of(problem: Problem) -> list[BoolArray]:
             silent = silent & (np.diff(offsets) == 1) & levels[-1][offsets[:-1]]
         levels.append(silent)
     return levels[::-1]
-
-
-def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
-    return tuple(n if kept else 1 for n, kept in zip(basis.symmetric_shape, keep, strict=True))
-
-
-def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
-    """Cells `(n, n_cells)` folded and summed to `keep`, `(n, a, n_1 or 1, ...)`."""
-    return basis.fold(cells).sum(axis=tuple(2 + int(j) for j in np.flatnonzero(~keep)), keepdims=True)
 
 
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
@@ -295,7 +286,7 @@ class LevelSums:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Best linear estimates and fixed parts of the groups in `rows`, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
         small, blocks = basis.summed_to(keep)
-        shape = (len(classes), basis.n_asymmetric, *_kept_shape(basis, keep))
+        shape = (len(classes), basis.n_asymmetric, *basis.kept_shape(keep))
 
         def apply(matrices: FloatArray, vectors: FloatArray, of: IntArray | None = classes) -> FloatArray:
             kept = vectors.reshape(len(vectors), *small.shape)
@@ -305,10 +296,10 @@ class LevelSums:
         if self.measured:
             term += own_terms(basis, self.measured, rows, keep, self.kinds)
         if self.children_term is not None:
-            term += _summed(basis, self.children_term[rows], keep)
+            term += summed(basis.fold(self.children_term[rows]), keep)
         fixed = None
         if self.fixed is not None:
-            fixed = _summed(basis, self.fixed[rows], keep)
+            fixed = summed(basis.fold(self.fixed[rows]), keep)
         elif self.invariants:
             assert masks is not None
             _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)

@@ -46,9 +46,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import MET, Exact
-from postprocess.families.family import Family, violation
+from postprocess.families.family import Family, clipped
 from postprocess.families.progress import Standing, Watch
 from postprocess.families.projected import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.sums.weights import SumWeights
@@ -439,10 +439,9 @@ def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | 
 
 def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> Exact | None:
     """The solution with its residuals; None if a fixed sum is missed, or a cell may be further off than `ALLOWED`."""
-    clipped = np.ascontiguousarray(np.clip(x.T, 0.0, family.upper))
-    primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
-    if primal > MET or distance(family, clipped) > ALLOWED:
+    inside, primal = clipped(family, np.ascontiguousarray(x.T))
+    if primal > MET or distance(family, inside) > ALLOWED:
         return None
-    scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
-    dual = float(np.abs(gradient[search.free]).max(initial=0.0)) / scale
-    return Exact(clipped, search.number, primal, dual, np.zeros((family.n_children, 0)))
+    scale = max(1.0, largest_of(family.linear))
+    dual = largest_of(gradient[search.free]) / scale
+    return Exact(inside, search.number, primal, dual, np.zeros((family.n_children, 0)))
