@@ -221,7 +221,7 @@ class Basis:
             out = np.empty_like(folded)
             for rows in chunks(len(folded), self.n_blocks * self.n_asymmetric**2):
                 used, local = np.unique(classes[rows], return_inverse=True)
-                out[rows] = self._apply(blocks[used], folded[rows], local.ravel())
+                out[rows] = self._apply(blocks[used], folded[rows], local)
             return out
         return self._apply(blocks, folded)
 

@@ -101,8 +101,7 @@ def distinct_places(places: IntArray) -> tuple[IntArray, IntArray]:
     first = int(places.min())
     n = int(places.max()) - first + 1
     if n > _CLOSE * len(places):
-        distinct, inverse = np.unique(places, return_inverse=True)
-        return distinct, inverse.ravel()
+        return np.unique(places, return_inverse=True)
     there = np.zeros(n, dtype=bool)
     there[places - first] = True
     return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[places - first]

@@ -66,9 +66,7 @@ class Moments(NamedTuple):
     both: FloatArray
 
 
-def ratio_interval(
-    x: FloatArray, y: FloatArray, moments: Moments, quantile: float = NORMAL_QUANTILE
-) -> tuple[FloatArray, FloatArray]:
+def ratio_interval(x: FloatArray, y: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray]:
     """Ends of the interval of x / y, the shape of both; infinite where y may be 0, NaN where something is not known.
 
     Fieller (1954), "Some problems in interval estimation": every t for which x - t y is not significantly different
@@ -79,13 +77,13 @@ def ratio_interval(
     with variances v_x, v_y and covariance c. Unlike the delta method it is right where y is not far from 0, and has no
     end then.
     """
-    square = quantile * quantile
+    square = NORMAL_QUANTILE * NORMAL_QUANTILE
     a = y * y - square * moments.right
     b = x * y - square * moments.both
     # b^2 - a (x^2 - q^2 v_x), of which q^2 is a factor: multiplied out, the two squares would cancel.
     rest = moments.left * a + moments.right * x * x - moments.both * (x * y + b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        root = quantile * np.sqrt(np.maximum(rest, 0.0))
+        root = NORMAL_QUANTILE * np.sqrt(np.maximum(rest, 0.0))
         low, high = (b - root) / a, (b + root) / a
     unbounded = a <= 0
     return np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high)
@@ -250,9 +248,7 @@ def median_weights(n_values: int) -> FloatArray:
     return np.where(np.tri(n_values, dtype=bool), 0.5, -0.5)
 
 
-def median_interval(
-    counts: IntArray, variances: FloatArray, quantile: float = NORMAL_QUANTILE
-) -> tuple[IntArray, IntArray, IntArray]:
+def median_interval(counts: IntArray, variances: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     """Numbers `(n,)` of the value with the median, the lowest and the highest that it may be; -1 where nobody is known.
 
     Woodruff (1952): the median is at value k or below exactly if those up to k are half of all or more. So the interval
@@ -265,7 +261,7 @@ def median_interval(
     last = counts.shape[1] - 1
     total = counts.sum(axis=1)
     tested = np.cumsum(counts, axis=1) - total[:, None] / 2
-    reach = quantile * np.sqrt(variances)
+    reach = NORMAL_QUANTILE * np.sqrt(variances)
     unknown = np.isnan(reach).any(axis=1)
     median = np.where(total > 0, (tested >= 0).argmax(axis=1), -1)
     possible, sure = tested >= -reach, tested >= reach
@@ -274,14 +270,12 @@ def median_interval(
     return median.astype(np.int64), low.astype(np.int64), high.astype(np.int64)
 
 
-def reach_at_once(n: int, share: float = COVERAGE) -> float:
+def reach_at_once(n: int) -> float:
     """Standard errors to each side that hold n numbers at once, however their errors are correlated (Bonferroni)."""
-    return NormalDist().inv_cdf(1 - (1 - share) / (2 * n))
+    return NormalDist().inv_cdf(1 - (1 - COVERAGE) / (2 * n))
 
 
-def rank_limits(
-    counts: IntArray, variances: FloatArray, share: float = COVERAGE
-) -> tuple[IntArray, IntArray, IntArray]:
+def rank_limits(counts: IntArray, variances: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     """Rank (1 for the largest; ties share the best), lowest and highest rank that each of n numbers may have, `(n,)`.
 
     Klein, Wright and Wieczorek (2020): with intervals that hold for all n geounits at once with 90 %, a geounit is
@@ -291,10 +285,9 @@ def rank_limits(
     Args:
         counts: `(n,)`.
         variances: of their errors; NaN where not known.
-        share: probability that all ranks are within their limits.
     """
     n = len(counts)
-    reach = reach_at_once(n, share) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
+    reach = reach_at_once(n) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
     low, high = counts - reach, counts + reach
     rank = 1 + n - np.searchsorted(np.sort(counts), counts, side="right")
     surely_above = n - np.searchsorted(np.sort(low), high, side="right")

@@ -86,7 +86,7 @@ def declare(
 def _limits(bound: FacilityBounds, counts: IntArray) -> tuple[IntArray, IntArray]:
     """The least and the most persons `(n, size)` of facilities; some rows at a time, beside which nothing is held."""
     lower, upper = np.zeros_like(counts), np.full_like(counts, UNBOUNDED)
-    for rows in chunks(*counts.shape, _CHUNK):
+    for rows in chunks(counts.shape[0], counts.shape[1], _CHUNK):
         known = counts[rows] != NO_COLUMN
         most = np.minimum(counts[rows].astype(np.float64) * bound.upper, UNBOUNDED).astype(np.int64)
         np.copyto(lower[rows], counts[rows] * bound.lower, where=known)

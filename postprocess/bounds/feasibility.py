@@ -221,7 +221,7 @@ def _columns(part: Section, level: int, tied: BoolArray, exists: BoolArray) -> t
     parent = part.parents[level][geounits]
     key = np.where(tied[geounits], len(part.parents[level]) + geounits, parent) * exists.shape[1] + atoms
     _, numbers = np.unique(key, return_inverse=True)
-    columns[geounits, atoms] = numbers.ravel()
+    columns[geounits, atoms] = numbers
     return columns, int(numbers.max(initial=-1)) + 1
 
 
@@ -450,7 +450,7 @@ class Stated:
             own_rows = rows[-1]
             lower_levels = [statement.bounds.marginal for below in self.levels[level:] for statement in below]
             _, numbers = np.unique(join(lower_levels).cell_answer[self.possible], return_inverse=True)
-            atoms.append(numbers.ravel().astype(np.int64))
+            atoms.append(numbers)
             own = self.levels[level]
             statements.append(tuple(replace(one, bounds=one.bounds.of_rows(own_rows)) for one in own))
             if level + 1 < len(self.levels):

@@ -99,7 +99,7 @@ class Intervals:
         """
         by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
         low, high = np.empty(released.shape), np.empty(released.shape)
-        for part in chunks(*released.shape, _AT_ONCE):
+        for part in chunks(released.shape[0], released.shape[1], _AT_ONCE):
             low[part], high[part] = self._ends(released[part], by_class[classes[part]])
         return low, high
 

@@ -64,7 +64,9 @@ def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array)
         measured: at the level; one at least refines the query, and was measured without a condition.
         released: `(n, n_cells)`; worked on some areas at a time, however few answers the query has.
     """
-    parts = [_taken(query, measured, released[rows]) for rows in chunks(*released.shape, CHUNK_NUMBERS)]
+    parts = [
+        _taken(query, measured, released[rows]) for rows in chunks(released.shape[0], released.shape[1], CHUNK_NUMBERS)
+    ]
     return np.concatenate(parts) if parts else np.zeros((0, query.size))
 
 

@@ -170,7 +170,7 @@ def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
     total = np.bincount(cells, weights=SIZE_CLASSES[sizes] * times, minlength=n_cells)
     mean = total / np.maximum(1, np.bincount(cells, weights=times, minlength=n_cells))
     powers, power = np.unique(np.floor(np.log2(np.maximum(mean, 1e-9)) / 2 + 1e-9), return_inverse=True)
-    seen = np.bincount(power.ravel()[cells], weights=np.where(sizes > 0, times, 0), minlength=len(powers))
+    seen = np.bincount(power[cells], weights=np.where(sizes > 0, times, 0), minlength=len(powers))
     # A power begins a number of its own if those before it have enough, and it and those after it have.
     before = np.concatenate([[0.0], np.cumsum(seen)])
     number, begun, numbers = 0, 0.0, np.zeros(len(powers), dtype=np.int64)
@@ -178,7 +178,7 @@ def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
         if before[place] - begun >= ENOUGH and before[-1] - before[place] >= ENOUGH:
             number, begun = number + 1, float(before[place])
         numbers[place] = number
-    return numbers[power.ravel()]
+    return numbers[power]
 
 
 def _with_ends(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

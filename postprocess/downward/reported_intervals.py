@@ -173,7 +173,7 @@ class ReportedIntervals:
         n = n_owners(self.table.marginal)
         total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (MIDDLES[sizes] * times, times))
         octave = octave_of(np.maximum(total / np.maximum(seen, 1), 2.0**-30))
-        variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
+        variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1]
         numbers = (np.arange(n) // self.table.marginal.size) * n + variance
         return np.unique(np.stack([numbers, octave]), axis=1, return_inverse=True)[1].ravel()
 

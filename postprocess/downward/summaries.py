@@ -75,7 +75,7 @@ def drawn_terms(
         generator: of public random numbers; it gives n_cells to each geounit, in order.
     """
     out = np.empty(counts.shape)
-    for rows in chunks(*out.shape, CHUNK_CELLS):
+    for rows in chunks(out.shape[0], out.shape[1], CHUNK_CELLS):
         classes = at_cut.classes[rows]
         mean = basis.apply(at_cut.info.precision, basis.fold(counts[rows].toarray().astype(np.float64)), classes)
         normal = basis.fold(generator.standard_normal((len(classes), counts.shape[1])))
@@ -95,7 +95,7 @@ def reported_terms(
         reported: (first row, answers `(n, n_cells)`) -> debiased counts of new reports.
     """
     out = np.empty(counts.shape)
-    for rows in chunks(*out.shape, CHUNK_CELLS):
+    for rows in chunks(out.shape[0], out.shape[1], CHUNK_CELLS):
         answers = counts[rows].toarray()
         drawn = adding_up(reported(rows.start, np.rint(answers).astype(np.int64)), answers.sum(axis=1))
         out[rows] = basis.unfold(basis.apply(at_cut.info.precision, basis.fold(drawn), at_cut.classes[rows]))

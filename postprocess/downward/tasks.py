@@ -232,7 +232,7 @@ def level_tasks(
             basis=basis,
             passes=tuple(passes),
             terms=tuple(term.of(classes, rows) for term in terms),
-            classes=local.ravel(),
+            classes=local,
             measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
             children_term=None if estimate.children is None else estimate.children.term[rows],
             prior_term=None if prior is None else prior[rows],

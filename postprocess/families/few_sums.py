@@ -142,7 +142,7 @@ class FewSums(OnSums):
         for partition in self.partitions:
             present, group = np.unique(partition.group[cells], return_inverse=True)
             weights = partition.weights[kinds][:, present[:, None], present[None, :]]
-            partitions.append(Partition(group.ravel(), len(present), partial(np.asarray, weights)))
+            partitions.append(Partition(group, len(present), partial(np.asarray, weights)))
         return FewSums(self.scale[kinds], tuple(partitions))
 
     def mean(self, weights: FloatArray) -> FloatArray:
@@ -265,7 +265,7 @@ def _partition(basis: Basis, forms: FloatArray, subset: int, classes: IntArray, 
     for j in np.flatnonzero(basis.subsets[subset]):
         key = key * basis.symmetric_shape[j] + symmetric[:, j]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return Partition(group.ravel().astype(np.int64), len(first), partial(_weights, basis, forms, first, within))
+    return Partition(group, len(first), partial(_weights, basis, forms, first, within))
 
 
 def _weights(basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int]) -> FloatArray:

@@ -70,7 +70,7 @@ class LevelVariances:
         """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
         own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
-        return LevelVariances(local.ravel(), *own)
+        return LevelVariances(local, *own)
 
     def of_queries(self, basis: Basis, queries: Sequence[Asked]) -> AnswerVariances:
         """The variances of some queries' answers alone, without the matrices."""
@@ -138,7 +138,7 @@ class AnswerVariances:
     def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
         """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
-        return AnswerVariances(local.ravel(), {key: values[used] for key, values in self.by_query.items()})
+        return AnswerVariances(local, {key: values[used] for key, values in self.by_query.items()})
 
     @classmethod
     def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:

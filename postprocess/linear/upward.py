@@ -339,7 +339,7 @@ def _parents(
         kind, informative = kind[first], informative[first]
         own = np.where((kind < 0)[:, None, None, None], 0.0, own_of_kinds[np.maximum(kind, 0)])
         precision_of_children[~informative] = 0.0
-        full = full and (is_full(own_of_kinds) or informative.all())
+        full = full and (is_full(own_of_kinds) or bool(informative.all()))
         full = full and not (below.info.blind.any() and (kind < 0).any())
     zeros = zero_projector(basis, masks[first])
     invariants = invariants_of(problem.constraints.bounds[level])

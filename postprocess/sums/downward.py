@@ -147,7 +147,6 @@ class _Family:
             _, first, self.of_detail = np.unique(
                 answers_of(task.space.cells, cells), return_index=True, return_inverse=True
             )
-            self.of_detail = self.of_detail.ravel()
             self.cells = cells[first]
             assert counts is not None, "the detail is measured at the top"
             self.persons: FloatArray | None = np.bincount(self.of_detail, counts).astype(np.float64)
@@ -228,11 +227,11 @@ class _Family:
         own, terms = answers_of(query, self.cells), self.task.terms[number]
         assert terms.linear is not None
         present, place, of_cell = np.unique(own, return_index=True, return_inverse=True)
-        persons = None if self.persons is None else np.bincount(of_cell.ravel(), self.persons).astype(np.float64)
+        persons = None if self.persons is None else np.bincount(of_cell, self.persons).astype(np.float64)
         group = values = None
         if held is not None:
             found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
-            group, values = group.ravel(), held[1][:, found]
+            values = held[1][:, found]
         precision = Dense(terms.precision[self.classes][:, present[:, None], present[None, :]])
         linear = terms.linear[self.rows][:, present]
         solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
@@ -247,7 +246,7 @@ class _Family:
         if held is None:
             return None, None
         present, group = np.unique(answers_of(held[0], self.cells), return_inverse=True)
-        return group.ravel().astype(np.int64), held[1][:, present]
+        return group, held[1][:, present]
 
     def _weights_on_cells(self) -> tuple[SumWeights, FloatArray]:
         """Precisions and linear terms `(C, k)` on the cells that are solved."""
@@ -291,7 +290,7 @@ class _Family:
         tables = []
         for query, values in self.task.fitted:
             present, group = np.unique(answers_of(query, self.cells), return_inverse=True)
-            tables.append((sp.csr_array((np.ones(len(group)), (group.ravel(), np.arange(len(group))))), group.ravel(),
+            tables.append((sp.csr_array((np.ones(len(group)), (group, np.arange(len(group))))), group,
                            values[self.rows][:, present]))  # fmt: skip
         for _ in range(MOST_ROUNDS if len(tables) > 1 else 1):
             before = z
@@ -313,7 +312,7 @@ class _Family:
         for query in soft:
             if not self.task.divided or refines(self.task.space.cells, query):
                 _, of_query = np.unique(answers_of(query, cells), return_inverse=True)
-                chain = with_free(chain, of_query.ravel(), self.n_children)
+                chain = with_free(chain, of_query, self.n_children)
         return chain
 
     def _rounded(
@@ -340,7 +339,7 @@ class _Family:
             groups, group = np.unique(self.of_detail[left], return_inverse=True)
             held = rounded[:, groups]
             x = own[:, left] * (self.counts[left] / self.persons[self.of_detail[left]])[None, :]
-            chain = [GroupLevel(group.ravel(), held, held)]
+            chain = [GroupLevel(group, held, held)]
             out[:, left] = self._rounded(DIVIDED, x, self.detail[left], self.counts[left], chain)
         return out
 
@@ -415,7 +414,7 @@ def sums_tasks(
                 n_cells=problem.n_cells,
                 known=SumsLevel(
                     measured=tuple(_rows_of(one, rows) for one in of_level.measured),
-                    classes=local.ravel(),
+                    classes=local,
                     joint=of_level.joint[classes],
                     term=of_level.term[rows],
                     covariance=of_level.covariance[:0],

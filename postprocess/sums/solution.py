@@ -192,7 +192,7 @@ class _Alone:
             self.used, rows = np.unique(group, return_inverse=True)
             self.can_be_met = bool(np.isin(np.flatnonzero(held > 0), self.used).all())
             shape = len(self.used), len(group)
-            self.held = sp.csr_array((np.ones(len(group)), (rows.ravel(), np.arange(len(group)))), shape=shape)
+            self.held = sp.csr_array((np.ones(len(group)), (rows, np.arange(len(group)))), shape=shape)
             self.values = held[self.used]
             self.on_held = np.column_stack([self.inverse.times(row) for row in self.held.toarray()])
             self.of_held = np.linalg.inv(self.held @ self.on_held)

@@ -61,7 +61,7 @@ class SumWeights(OnSums):
         weighted = []
         for answers, weight in wide:
             found, group = np.unique(answers, return_inverse=True)
-            weighted.append(Weighted(group.ravel().astype(np.int64), len(found), weight))
+            weighted.append(Weighted(group, len(found), weight))
         of_present = joint[:, present[:, None], present[None, :]]
         return cls(scale, tuple(weighted), few[present], of_present, scale if leasts is None else leasts)
 
