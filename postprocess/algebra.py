@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,15 @@ CHUNK_NUMBERS = 4_000_000
 LARGE = 64
 
 
-def chunks(n: int, numbers: int) -> Iterator[slice]:
-    """Runs of `range(n)`, each short enough for as many matrices of `numbers` numbers to be held at once."""
-    step = max(1, CHUNK_NUMBERS // max(1, numbers))
+def chunks(n: int, numbers: int, most: int | None = None) -> Iterator[slice]:
+    """Runs of `range(n)`, each short enough for as many matrices of `numbers` numbers to be held at once, or `most`."""
+    step = max(1, (CHUNK_NUMBERS if most is None else most) // max(1, numbers))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
+
+
+def symmetrise(matrices: NDArray[Any]) -> NDArray[Any]:
+    """The symmetric part of stacked square matrices."""
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
 def products(matrices: FloatArray, classes: IntArray, vectors: FloatArray) -> FloatArray:
@@ -51,11 +57,17 @@ def diagonals(rows: FloatArray, blocks: FloatArray) -> FloatArray:
     number do, which small ones keep, to the same bits.
     """
     if rows.shape[1] < LARGE:
-        return np.asarray(np.einsum("gi,nbij,gj->nbg", rows, blocks, rows))
+        return np.einsum("gi,nbij,gj->nbg", rows, blocks, rows)
     out = np.empty((*blocks.shape[:2], len(rows)))
     for some in chunks(len(blocks), blocks.shape[1] * rows.size):
         out[some] = np.einsum("nbgj,gj->nbg", rows @ blocks[some], rows)
     return out
+
+
+def summed(folded: FloatArray, keep: NDArray[np.bool_]) -> FloatArray:
+    """Folded histograms `(n, a, n_1, ...)` summed over the symmetric attributes outside `keep`; lengths of 1 stay."""
+    axes = tuple(2 + int(j) for j in np.flatnonzero(~keep))
+    return folded.sum(axis=axes, keepdims=True) if axes else folded
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +135,7 @@ class Basis:
     @cached_property
     def to_pattern_form(self) -> FloatArray:
         """`(n_blocks, n_blocks)`: row e, of which blocks the entries of a `pattern_table` are made."""
-        return np.asarray(self._contains.astype(np.float64) @ self.to_marginal_form)
+        return self._contains.astype(np.float64) @ self.to_marginal_form
 
     @cached_property
     def cell_blocks(self) -> tuple[IntArray, IntArray]:
@@ -142,11 +154,16 @@ class Basis:
 
     def unfold(self, folded: FloatArray) -> FloatArray:
         """The inverse of `fold`: `(n, n_cells)`."""
-        asymmetric_shape = tuple(self.shape[j] for j in self.asymmetric)
-        shaped = folded.reshape(len(folded), *asymmetric_shape, *self.symmetric_shape)
+        return self.in_order(folded, self.shape)
+
+    def in_order(self, folded: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
+        """Numbers of all combinations of groups, asymmetric attributes first, in the schema's order: `(n, size)`.
+
+        `sizes` are the numbers of groups of each attribute, in the schema's order.
+        """
         order = (*self.asymmetric, *self.symmetric)
-        inverse = np.argsort(order)
-        return shaped.transpose(0, *(1 + int(j) for j in inverse)).reshape(len(folded), -1)
+        shaped = folded.reshape(len(folded), *(sizes[j] for j in order))
+        return shaped.transpose(0, *(1 + int(j) for j in np.argsort(order))).reshape(len(folded), -1)
 
     def recode(self, marginal: Marginal) -> FloatArray:
         """The marginal's matrix on the asymmetric attributes alone, `(asymmetric answers, a)` zeros and ones.
@@ -169,9 +186,19 @@ class Basis:
     def block_scale(self, marginal: Marginal) -> FloatArray:
         """`(n_blocks,)`: A'A = recode'recode (x) sum_B scale[B] P_B for the marginal's matrix A."""
         kept = self.kept(marginal)
-        outside = math.prod(n for n, keep in zip(self.symmetric_shape, kept, strict=True) if not keep)
-        inside = ~(self.subsets & ~kept[None, :]).any(axis=1)
-        return np.where(inside, float(outside), 0.0)
+        return np.where(self._within(kept), float(self._outside(kept)), 0.0)
+
+    def _within(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which blocks are of subsets of the symmetric attributes in `keep`, `(n_blocks,)`."""
+        return np.asarray(~(self.subsets & ~keep[None, :]).any(axis=1))
+
+    def _outside(self, keep: NDArray[np.bool_]) -> int:
+        """Combinations of the symmetric attributes outside `keep`."""
+        return math.prod(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if not kept)
+
+    def kept_shape(self, keep: NDArray[np.bool_]) -> tuple[int, ...]:
+        """Values of each symmetric attribute, 1 of those outside `keep`."""
+        return tuple(n if kept else 1 for n, kept in zip(self.symmetric_shape, keep, strict=True))
 
     def precision(self, marginals: Sequence[tuple[Marginal, float]]) -> FloatArray:
         """Blocks `(n_blocks, a, a)` of sum A'A / variance over (marginal, variance)."""
@@ -194,7 +221,7 @@ class Basis:
             out = np.empty_like(folded)
             for rows in chunks(len(folded), self.n_blocks * self.n_asymmetric**2):
                 used, local = np.unique(classes[rows], return_inverse=True)
-                out[rows] = self._apply(blocks[used], folded[rows], local.ravel())
+                out[rows] = self._apply(blocks[used], folded[rows], local)
             return out
         return self._apply(blocks, folded)
 
@@ -218,7 +245,7 @@ class Basis:
 
     def patterns_of(self, blocks: FloatArray) -> FloatArray:
         """A `pattern_table` by two products, for large blocks; its last bits may be others."""
-        return np.asarray(np.einsum("pb,nbij->npij", self.to_pattern_form, blocks, optimize=True))
+        return np.einsum("pb,nbij->npij", self.to_pattern_form, blocks, optimize=True)
 
     def dense(self, table: FloatArray, cells: IntArray) -> FloatArray:
         """The matrices `(n, k, k)` on k of the cells, in C order, looked up in a `pattern_table`."""
@@ -245,8 +272,7 @@ class Basis:
         Summing a vector V z over an attribute leaves the blocks without it: the same V_B act on the sums of z.
         """
         shape = (self.n_asymmetric, *(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if kept))
-        blocks = np.flatnonzero(~(self.subsets & ~keep[None, :]).any(axis=1))
-        return Basis(shape, tuple(range(1, len(shape)))), blocks
+        return Basis(shape, tuple(range(1, len(shape)))), np.flatnonzero(self._within(keep))
 
     def answers_in_order(self, marginal: Marginal, summed: FloatArray) -> FloatArray:
         """Answers `(n, size)` from histograms summed to the marginal's kept attributes, `(n, a, kept sizes)`.
@@ -260,11 +286,7 @@ class Basis:
                 indicator = np.arange(marginal.sizes[j])[:, None] == group
                 shaped = np.moveaxis(np.tensordot(shaped, indicator * 1.0, axes=(axis, 1)), -1, axis)
         folded = self.recode(marginal) @ shaped.reshape(len(summed), self.n_asymmetric, -1)
-        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
-        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
-        in_order = folded.reshape(len(summed), *sizes).transpose(0, *(1 + int(j) for j in inverse))
-        out: FloatArray = in_order.reshape(len(summed), -1)
-        return out
+        return self.in_order(folded, marginal.sizes)
 
     def answer_covariances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
         """Covariances `(n, size, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
@@ -274,21 +296,19 @@ class Basis:
         keep = self.kept(marginal)
         small, numbers = self.summed_to(keep)
         recode = self.recode(marginal)
-        outside = math.prod(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if not kept)
+        outside = self._outside(keep)
         answers = Basis((len(recode), *small.shape[1:]), small.symmetric)
         matrices = answers.restricted(outside * (recode @ blocks[:, numbers] @ recode.T), np.arange(marginal.size))
         order = self.answer_order(marginal)
-        out: FloatArray = matrices[:, order[:, None], order[None, :]]
-        return out
+        return matrices[:, order[:, None], order[None, :]]
 
     def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
         """A'y for answers `(n, size)`, summed over the symmetric attributes outside `keep`: `(n, a, kept sizes)`.
 
         Summed-out axes have length 1. With `keep` all True this is A'y on all cells.
         """
-        target = tuple(size if is_kept else 1 for size, is_kept in zip(self.symmetric_shape, keep, strict=True))
         projected = self.projected(marginal, answers, keep)
-        return np.broadcast_to(projected, (*projected.shape[:2], *target))
+        return np.broadcast_to(projected, (*projected.shape[:2], *self.kept_shape(keep)))
 
     def projected(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
         """As `back_project`, where axes on which nothing varies have length 1 too."""
@@ -306,8 +326,7 @@ class Basis:
             elif not is_held and not is_kept:
                 factor *= self.symmetric_shape[j]
         flat = recode.T @ folded.reshape(n, len(recode), -1).astype(np.float64) * factor
-        out: FloatArray = flat.reshape(n, self.n_asymmetric, *folded.shape[2:])
-        return out
+        return flat.reshape(n, self.n_asymmetric, *folded.shape[2:])
 
     def answer_variances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
         """Variances `(n, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
@@ -318,8 +337,7 @@ class Basis:
         recode, factors = self.answer_factors(marginal)
         diagonal = diagonals(recode, blocks)
         folded = np.einsum("nbg,bf->ngf", diagonal, factors)
-        out: FloatArray = folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
-        return out
+        return folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
 
     def answer_factors(self, marginal: Marginal) -> tuple[FloatArray, FloatArray]:
         """The marginal's matrix on the asymmetric attributes `(G, a)`, and the parts of its answers in each block.
@@ -337,7 +355,4 @@ class Basis:
 
     def answer_order(self, marginal: Marginal) -> IntArray:
         """For each answer in the schema's order, its place among the answers (g, f) of `answer_factors`."""
-        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
-        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
-        places = np.arange(marginal.size).reshape(sizes).transpose([int(j) for j in inverse])
-        return places.ravel().astype(np.int64)
+        return self.in_order(np.arange(marginal.size)[None, :], marginal.sizes)[0]

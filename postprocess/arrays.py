@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -37,6 +40,55 @@ def successive(rows: IntArray, most: int = 1 << 22) -> list[tuple[int, int]]:
     return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]
 
 
+def runs(offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:
+    """Runs of successive families `(first, last)` with at most `most` members together, one family at least.
+
+    `offsets` `(n + 1,)` are where the members of each family begin.
+    """
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+        yield first, min(last, n)
+        first = last
+
+
+def owners(offsets: IntArray) -> IntArray:
+    """The family of each member, by where the members of each begin `(n + 1,)`, as in the `indptr` of sparse rows."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def members(offsets: IntArray, families: IntArray) -> tuple[IntArray, IntArray]:
+    """The members of some families, one family after the other, and where those of each begin, with the end."""
+    sizes = np.diff(offsets)[families]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return np.repeat(offsets[families] - starts[:-1], sizes) + np.arange(starts[-1]), starts
+
+
+def stored_row(counts: sp.csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
+    """The columns of a row's stored numbers, and these."""
+    own = slice(counts.indptr[row], counts.indptr[row + 1])
+    return counts.indices[own].astype(np.int64), counts.data[own]
+
+
+def group_sums(values: NDArray[Any], group: IntArray, size: int) -> NDArray[Any]:
+    """Sums `(n, size)` over groups of columns `(n, k)`, in the values' own type, one column after the other."""
+    out = np.zeros((len(values), size), dtype=values.dtype)
+    np.add.at(out.T, group, values.T)
+    return out
+
+
+def over_siblings(parents: IntArray, values: FloatArray) -> FloatArray:
+    """Sums over the children of a parent, for each of its children: `(n, ...)`; `parents` are `(n,)`."""
+    total = np.zeros((int(parents.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(total, parents, values)
+    return total[parents]
+
+
+def largest_of(values: NDArray[Any]) -> float:
+    """The largest absolute value; 0 of none."""
+    return float(np.abs(values).max(initial=0.0))
+
+
 def adding_up(counts: FloatArray, totals: FloatArray | IntArray) -> FloatArray:
     """Counts `(n, k)` with what they miss of their totals `(n,)`, which are known, spread evenly over them."""
     return counts + (totals - counts.sum(axis=1))[:, None] / counts.shape[1]
@@ -49,8 +101,7 @@ def distinct_places(places: IntArray) -> tuple[IntArray, IntArray]:
     first = int(places.min())
     n = int(places.max()) - first + 1
     if n > _CLOSE * len(places):
-        distinct, inverse = np.unique(places, return_inverse=True)
-        return distinct, inverse.ravel()
+        return np.unique(places, return_inverse=True)
     there = np.zeros(n, dtype=bool)
     there[places - first] = True
     return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[places - first]

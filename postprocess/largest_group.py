@@ -25,7 +25,7 @@ def fits(published: NDArray[np.int64], truth: NDArray[np.generic]) -> NDArray[np
     group = true.argmax(axis=1)[:, None]
     share = np.take_along_axis(published, group, 1)[:, 0] / np.maximum(published.sum(axis=1), 1)
     true_share = np.take_along_axis(true, group, 1)[:, 0] / np.maximum(true.sum(axis=1), 1.0)
-    return np.asarray(np.abs(share - true_share) <= POINTS / 100 + 1e-12)
+    return np.abs(share - true_share) <= POINTS / 100 + 1e-12
 
 
 @dataclass(frozen=True)

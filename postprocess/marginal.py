@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.arrays import owners
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -34,9 +36,14 @@ class Marginal:
     answered: tuple[NDArray[np.bool_], ...] = ()
 
     @cached_property
+    def grouping(self) -> MarginalKey:
+        """What distinguishes it from queries with other groups, whatever was measured of them."""
+        return tuple(group.tobytes() for group in self.groups)
+
+    @cached_property
     def key(self) -> MarginalKey:
         """What distinguishes it from other queries, whatever their names."""
-        return tuple(part.tobytes() for part in (*self.groups, *self.answered))
+        return (*self.grouping, *(part.tobytes() for part in self.answered))
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
@@ -87,7 +94,7 @@ class Marginal:
 
     def add_answers(self, counts: sp.csr_array, out: NDArray[np.int64]) -> None:
         """Add the answers for the sparse histograms `(n_rows, n_cells)` to `out`, contiguous `(n_rows, size)`."""
-        rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+        rows = owners(counts.indptr)
         np.add.at(out.reshape(-1), rows * self.size + self.cell_answer[counts.indices], counts.data)
 
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
+from postprocess.arrays import BoolArray, FloatArray, IntArray, over_siblings, successive
 from postprocess.marginal import Marginal
 
 #: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
@@ -110,9 +110,7 @@ class Implied:
         factor, weight = above._learned(least, excess, noise)
         uncertain = 1.0 / (1.0 + weight) + BETWEEN**2
         persons = np.maximum(self.values, 0.0)
-        total = np.zeros_like(above.values)
-        np.add.at(total, parent_of, persons)
-        share = persons / np.maximum(total[parent_of], 1.0)
+        share = persons / np.maximum(over_siblings(parent_of, persons), 1.0)
         open_ended = share * (excess * np.maximum(factor, 0.5))[parent_of]
         largest = self.counted.excess.max(axis=1)
         variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
@@ -207,7 +205,7 @@ class Implied:
         matrices = weights[:, :, None] * of_members * weights[:, None, :] + np.eye(weights.shape[1])
         scaled = covariances * weights[:, None, :]
         gain = np.linalg.solve(matrices, scaled.transpose(0, 2, 1))
-        return np.asarray(variances - np.einsum("nse,nes->ns", scaled, gain))
+        return variances - np.einsum("nse,nes->ns", scaled, gain)
 
     @cached_property
     def kinds(self) -> tuple[FloatArray, IntArray]:
@@ -221,7 +219,7 @@ class Implied:
 
     def used_at_first(self, rows: slice) -> BoolArray:
         """Which comparisons are used until some are exceeded, `(C, r)`."""
-        return np.asarray(np.isfinite(self.variances[rows]) & ~self.counted.at_most)
+        return np.isfinite(self.variances[rows]) & ~self.counted.at_most
 
     def used_then(self, members: FloatArray, rows: slice, x: FloatArray, used: BoolArray) -> BoolArray:
         """Which comparisons `(C, r)` are used with the households `x` `(C, k)`: once exceeded, a limit stays."""
@@ -266,22 +264,20 @@ class Implied:
 
 def _rough(variances: FloatArray) -> FloatArray:
     """The variances to the next half power of two, so that many children share a matrix."""
-    return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
+    return np.exp2(np.round(2.0 * np.log2(variances)) / 2.0)
 
 
 def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:
     """The parents' numbers `(n_parents, r)` in proportion to their children's weights `(n, r)`."""
-    total = np.zeros_like(above)
-    np.add.at(total, parent_of, weights)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(weights > 0, weights * (above / total)[parent_of], 0.0)
+        return np.where(weights > 0, weights * (above[parent_of] / over_siblings(parent_of, weights)), 0.0)
 
 
 def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
     """Standard normal numbers `(n, size)`, those of each row by its number."""
     from scipy.special import ndtri  # slow to import, and rarely needed
 
-    return np.asarray(ndtri(uniform_by_row(rows, size, level, key)))
+    return ndtri(uniform_by_row(rows, size, level, key))
 
 
 def uniform_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import FloatArray, IntArray, Rows
+from postprocess.arrays import FloatArray, IntArray, Rows, members, owners
 from postprocess.marginal import Marginal
 
 
@@ -31,7 +31,7 @@ class PositivePlaces:
     def of(cls, released: sp.csr_array, query: Marginal) -> PositivePlaces:
         """Of released histograms `(n, n_cells)`, of numbers that are not negative."""
         n, size = released.shape[0], query.size
-        rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(released.indptr))
+        rows = owners(released.indptr)
         keys = rows * size + query.cell_answer[released.indices]
         found = np.unique(keys[released.data > 0])
         starts = np.searchsorted(found, np.arange(n + 1, dtype=np.int64) * size)
@@ -39,15 +39,13 @@ class PositivePlaces:
 
     def below(self, parents: IntArray) -> PositivePlaces:
         """The answers that are drawn of geounits with these parents `(n,)`: those that are positive in the parent."""
-        counts = np.diff(self.starts)[parents]
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        of_parent = np.arange(starts[-1]) + np.repeat(self.starts[parents] - starts[:-1], counts)
+        of_parent, starts = members(self.starts, parents)
         return PositivePlaces(starts, self.answers[of_parent])
 
     @property
     def rows(self) -> IntArray:
         """`(n_positive,)` the histogram of each answer."""
-        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int64), np.diff(self.starts))
+        return owners(self.starts)
 
 
 @dataclass(frozen=True, eq=False)

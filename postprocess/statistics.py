@@ -13,7 +13,7 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
@@ -37,17 +37,16 @@ def is_exact(standard: FloatArray) -> BoolArray:
     return standard < EXACT_STANDARD
 
 
-def half_widths(standard: FloatArray, factor: ArrayLike = NORMAL_QUANTILE, least: float = 1.0) -> FloatArray:
+def half_widths(standard: FloatArray, least: float = 1.0) -> FloatArray:
     """Half the width of a 90 % interval, in whole persons; 0 where exact, else `least` or more; NaN where unknown.
 
     It is rounded to the nearest: counts are whole, so an interval of m reaches errors of up to m + 1/2.
 
     Args:
         standard: standard errors, NaN where they are unknown.
-        factor: what they are multiplied by; broadcast against `standard`.
         least: 1 for a number, which looked exact otherwise; 0 for a difference of two.
     """
-    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(np.asarray(factor) * standard), least))
+    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(NORMAL_QUANTILE * standard), least))
 
 
 def typical_half_width(variances: FloatArray) -> float | None:
@@ -67,9 +66,7 @@ class Moments(NamedTuple):
     both: FloatArray
 
 
-def ratio_interval(
-    x: FloatArray, y: FloatArray, moments: Moments, quantile: float = NORMAL_QUANTILE
-) -> tuple[FloatArray, FloatArray]:
+def ratio_interval(x: FloatArray, y: FloatArray, moments: Moments) -> tuple[FloatArray, FloatArray]:
     """Ends of the interval of x / y, the shape of both; infinite where y may be 0, NaN where something is not known.
 
     Fieller (1954), "Some problems in interval estimation": every t for which x - t y is not significantly different
@@ -80,13 +77,13 @@ def ratio_interval(
     with variances v_x, v_y and covariance c. Unlike the delta method it is right where y is not far from 0, and has no
     end then.
     """
-    square = quantile * quantile
+    square = NORMAL_QUANTILE * NORMAL_QUANTILE
     a = y * y - square * moments.right
     b = x * y - square * moments.both
     # b^2 - a (x^2 - q^2 v_x), of which q^2 is a factor: multiplied out, the two squares would cancel.
     rest = moments.left * a + moments.right * x * x - moments.both * (x * y + b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        root = quantile * np.sqrt(np.maximum(rest, 0.0))
+        root = NORMAL_QUANTILE * np.sqrt(np.maximum(rest, 0.0))
         low, high = (b - root) / a, (b + root) / a
     unbounded = a <= 0
     return np.where(unbounded, -np.inf, low), np.where(unbounded, np.inf, high)
@@ -113,7 +110,7 @@ def difference_interval(
     difference = values[0] - values[1]
 
     def reach(one: FloatArray, other: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(np.maximum(one**2 + other**2 - 2.0 * correlation * one * other, 0.0)))
+        return np.sqrt(np.maximum(one**2 + other**2 - 2.0 * correlation * one * other, 0.0))
 
     return difference, difference - reach(below[0], above[1]), difference + reach(above[0], below[1])
 
@@ -251,9 +248,7 @@ def median_weights(n_values: int) -> FloatArray:
     return np.where(np.tri(n_values, dtype=bool), 0.5, -0.5)
 
 
-def median_interval(
-    counts: IntArray, variances: FloatArray, quantile: float = NORMAL_QUANTILE
-) -> tuple[IntArray, IntArray, IntArray]:
+def median_interval(counts: IntArray, variances: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     """Numbers `(n,)` of the value with the median, the lowest and the highest that it may be; -1 where nobody is known.
 
     Woodruff (1952): the median is at value k or below exactly if those up to k are half of all or more. So the interval
@@ -266,7 +261,7 @@ def median_interval(
     last = counts.shape[1] - 1
     total = counts.sum(axis=1)
     tested = np.cumsum(counts, axis=1) - total[:, None] / 2
-    reach = quantile * np.sqrt(variances)
+    reach = NORMAL_QUANTILE * np.sqrt(variances)
     unknown = np.isnan(reach).any(axis=1)
     median = np.where(total > 0, (tested >= 0).argmax(axis=1), -1)
     possible, sure = tested >= -reach, tested >= reach
@@ -275,14 +270,12 @@ def median_interval(
     return median.astype(np.int64), low.astype(np.int64), high.astype(np.int64)
 
 
-def reach_at_once(n: int, share: float = COVERAGE) -> float:
+def reach_at_once(n: int) -> float:
     """Standard errors to each side that hold n numbers at once, however their errors are correlated (Bonferroni)."""
-    return NormalDist().inv_cdf(1 - (1 - share) / (2 * n))
+    return NormalDist().inv_cdf(1 - (1 - COVERAGE) / (2 * n))
 
 
-def rank_limits(
-    counts: IntArray, variances: FloatArray, share: float = COVERAGE
-) -> tuple[IntArray, IntArray, IntArray]:
+def rank_limits(counts: IntArray, variances: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
     """Rank (1 for the largest; ties share the best), lowest and highest rank that each of n numbers may have, `(n,)`.
 
     Klein, Wright and Wieczorek (2020): with intervals that hold for all n geounits at once with 90 %, a geounit is
@@ -292,10 +285,9 @@ def rank_limits(
     Args:
         counts: `(n,)`.
         variances: of their errors; NaN where not known.
-        share: probability that all ranks are within their limits.
     """
     n = len(counts)
-    reach = reach_at_once(n, share) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
+    reach = reach_at_once(n) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
     low, high = counts - reach, counts + reach
     rank = 1 + n - np.searchsorted(np.sort(counts), counts, side="right")
     surely_above = n - np.searchsorted(np.sort(low), high, side="right")

@@ -573,8 +573,6 @@ def _work(
         linear=np.matmul(scaled, mean[:, :, None])[:, :, 0],
         upper=upper,
         parent=None if parent is None else above,
-        held_group=None,
-        held=None,
         ranges=ranges,
     )
     return _Work(place, family, tuple(sorted(chain, key=lambda partition: partition.lower.shape[1])))

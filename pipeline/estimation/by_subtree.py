@@ -49,7 +49,6 @@ from postprocess.downward.subtrees import (
     downward_part,
     joined,
     part_of,
-    top_estimate,
 )
 from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
 from postprocess.problem import Problem
@@ -340,7 +339,7 @@ class BelowTask(PartTask):
 
 def estimate_top(task: TopTask) -> LevelEstimate:
     """The estimate of the part's geounits at the cut from all its measurements."""
-    return top_estimate(task.problem(), task.basis)
+    return upward_pass(task.problem(), task.basis)[0]
 
 
 def estimate_below(task: BelowTask) -> Below:

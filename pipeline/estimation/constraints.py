@@ -23,7 +23,7 @@ from pipeline.execution.steps import Notes
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.published_files import UniverseFiles
-from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
+from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.marginal import Marginal
 from postprocess.members import Implied
@@ -104,7 +104,7 @@ def declared_constraints(
 
 def carried_constraints(spine: Spine, declared: Constraints) -> Constraints:
     """The constraints with bounds at every level, so that the solution of a level does not block the levels below."""
-    return replace(declared, bounds=propagate(spine, declared.bounds, declared.structural_zeros))
+    return replace(declared, bounds=propagation(spine, declared.bounds, declared.structural_zeros).bounds)
 
 
 def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -> list[str]:

@@ -9,13 +9,14 @@ import numpy as np
 
 from geography.errors import InputError
 from geography.spine import Spine
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Constraints, GroupBounds
 
-__all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
+__all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagation"]
 
 #: In the counts of facilities: the answer has no column, so it is not bounded.
 NO_COLUMN = -1
@@ -55,7 +56,7 @@ def declare(
     invariants: Iterable[Invariant] = (),
     facilities: Iterable[FacilityBounds] = (),
 ) -> Constraints:
-    """The constraints as they are stated, each at its own level only; `propagate` carries them to the others.
+    """The constraints as they are stated, each at its own level only; `propagation` carries them to the others.
 
     Args:
         spine: the geounits.
@@ -85,9 +86,7 @@ def declare(
 def _limits(bound: FacilityBounds, counts: IntArray) -> tuple[IntArray, IntArray]:
     """The least and the most persons `(n, size)` of facilities; some rows at a time, beside which nothing is held."""
     lower, upper = np.zeros_like(counts), np.full_like(counts, UNBOUNDED)
-    step = max(1, _CHUNK // max(1, counts.shape[1]))
-    for first in range(0, len(counts), step):
-        rows = slice(first, first + step)
+    for rows in chunks(counts.shape[0], counts.shape[1], _CHUNK):
         known = counts[rows] != NO_COLUMN
         most = np.minimum(counts[rows].astype(np.float64) * bound.upper, UNBOUNDED).astype(np.int64)
         np.copyto(lower[rows], counts[rows] * bound.lower, where=known)
@@ -124,17 +123,6 @@ class Propagation:
 
     bounds: tuple[tuple[GroupBounds, ...], ...]
     gaps: tuple[str, ...]
-
-
-def propagate(
-    spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
-) -> tuple[tuple[GroupBounds, ...], ...]:
-    """Bounds at every level that keep the levels below solvable; see `propagation`.
-
-    An invariant of the leaves thus becomes an invariant of every ancestor, and a group that is empty in a geounit is
-    empty below it.
-    """
-    return propagation(spine, bounds, structural_zeros).bounds
 
 
 def propagation(
@@ -230,12 +218,8 @@ def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:
             empty = (above.upper == 0)[parents]
             if not empty.any():
                 continue
-            same = [b for b in levels[level] if _same_query(b.marginal, above.marginal)]
+            same = [b for b in levels[level] if b.marginal.grouping == above.marginal.grouping]
             if not same or (empty & (same[0].upper > 0)).any():
                 upper = np.where(empty, 0, UNBOUNDED)
                 inherited = GroupBounds(above.name, above.marginal, np.zeros_like(upper), upper)
                 levels[level] = merged([*levels[level], inherited])
-
-
-def _same_query(first: Marginal, second: Marginal) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(first.groups, second.groups, strict=True))

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.bounds.set_bounds import UNBOUNDED, bounded_sum
 from postprocess.bounds.subtree_bounds import merged, trivial
 from postprocess.errors import InfeasibleError
@@ -78,33 +78,6 @@ class Section:
         out = np.zeros(self.size(level)[1], dtype=np.int64)
         out[self.atoms[level]] = self.atoms[level + 1]
         return out
-
-
-def section(
-    spine: Spine,
-    stated: Sequence[Sequence[Statement]],
-    possible: BoolArray,
-    first: int,
-    roots: slice,
-) -> Section:
-    """The roots `roots` of level `first` with all below them, down to the last level of `stated`."""
-    rows, parents, atoms, statements = [roots], [np.zeros(roots.stop - roots.start, dtype=np.int64)], [], []
-    for level in range(first, len(stated)):
-        own_rows = rows[-1]
-        lower_levels = [statement.bounds.marginal for below in stated[level:] for statement in below]
-        _, numbers = np.unique(join(lower_levels).cell_answer[possible], return_inverse=True)
-        atoms.append(numbers.ravel().astype(np.int64))
-        statements.append(tuple(_sliced(statement, own_rows) for statement in stated[level]))
-        if level + 1 < len(stated):
-            offsets = spine.child_offsets(level)
-            rows.append(slice(int(offsets[own_rows.start]), int(offsets[own_rows.stop])))
-            parents.append(spine.levels[level + 1].parents[rows[-1]] - own_rows.start)
-    return Section(first, tuple(rows), tuple(parents), tuple(atoms), tuple(statements), possible)
-
-
-def _sliced(statement: Statement, rows: slice) -> Statement:
-    bounds = statement.bounds
-    return Statement(GroupBounds(bounds.name, bounds.marginal, bounds.lower[rows], bounds.upper[rows]), statement.below)
 
 
 def limits(statement: Statement) -> tuple[FloatArray, FloatArray]:
@@ -214,8 +187,7 @@ def _ranges(
     rows = []
     for statement, group in wide:
         least, most = limits(statement)
-        present = np.zeros_like(least)
-        np.add.at(present.T, group, (high > 0).T.astype(np.float64))
+        present = group_sums((high > 0).astype(np.float64), group, least.shape[1])
         if ((present == 0) & (least > 0)).any():
             return None
         rows.append((statement, group, ((least > 0) | (most < np.inf)) & (present > 0)))
@@ -249,7 +221,7 @@ def _columns(part: Section, level: int, tied: BoolArray, exists: BoolArray) -> t
     parent = part.parents[level][geounits]
     key = np.where(tied[geounits], len(part.parents[level]) + geounits, parent) * exists.shape[1] + atoms
     _, numbers = np.unique(key, return_inverse=True)
-    columns[geounits, atoms] = numbers.ravel()
+    columns[geounits, atoms] = numbers
     return columns, int(numbers.max(initial=-1)) + 1
 
 
@@ -396,12 +368,13 @@ def check_feasible(
     possible = ~constraints.structural_zeros
     if possible.shape != (int(np.prod(shape)),):
         raise ValueError(f"structural_zeros must have {int(np.prod(shape))} cells, got {possible.shape}")
-    stated, failing = _folded(spine, constraints, possible)
+    levels, failing = _folded(spine, constraints, possible)
+    stated = Stated(spine, levels, possible, labels or {})
     if failing:
-        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, failing, labels or {}, complete=True))
-    if len(stated) == 1 and (len(merged(statement.bounds for statement in stated[0])) <= 1 or not possible.any()):
+        raise InfeasibleError(stated.message(len(levels) - 1, failing, complete=True))
+    if len(levels) == 1 and (len(merged(statement.bounds for statement in levels[0])) <= 1 or not possible.any()):
         return
-    everything = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
+    everything = stated.section(0, slice(0, len(spine.levels[0])))
     if everything.n_unknowns > MOST_UNKNOWNS:
         logger.warning("there are too many constraints to be checked as a whole before the run")
         return
@@ -409,12 +382,11 @@ def check_feasible(
     if verdict.feasible and verdict.whole is None:
         verdict = decide(everything, whole=True, seconds=_SECONDS)
         if verdict.feasible is False:
-            raise InfeasibleError(_no_whole_numbers(spine, stated, possible))
+            raise InfeasibleError(stated.no_whole_numbers())
     if verdict.feasible is None:
         logger.warning("it could not be decided in time whether whole numbers keep the constraints")
     if verdict.feasible is False:
-        level, roots = _lowest(spine, stated, possible, whole=False)
-        raise InfeasibleError(_message(spine, stated, possible, level, roots, labels or {}, complete=False))
+        raise InfeasibleError(stated.message(*stated.lowest(whole=False), complete=False))
 
 
 def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tuple[list[list[Statement]], list[int]]:
@@ -455,80 +427,139 @@ def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
     return replace(bound, lower=np.add.reduceat(lower, starts, axis=0), upper=bounded_sum(bound.upper, starts))
 
 
-def _lowest(
-    spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray, *, whole: bool
-) -> tuple[int, list[int]]:
-    """The lowest level at which a geounit cannot keep the constraints on it and below, and the first such geounits."""
-    for level in range(len(stated) - 1, -1, -1):
-        everyone = slice(0, len(spine.levels[level]))
-        failing = []
-        for root in _failing(spine, stated, possible, level, everyone, whole):
-            failing.append(root)
-            if len(failing) > _EXPLAINED:
-                break
-        if failing:
-            return level, failing
-    return 0, [0]
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """The constraints as they are stated on the upper levels of a spine.
 
-
-def _failing(
-    spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray, level: int, roots: slice, whole: bool
-) -> Iterator[int]:
-    """The geounits among `roots` that cannot keep the constraints on them and below, by bisection."""
-    verdict = decide(section(spine, stated, possible, level, roots), whole=whole, seconds=_SECONDS)
-    if verdict.feasible is not False:
-        return
-    if roots.stop - roots.start == 1:
-        yield roots.start
-        return
-    middle = (roots.start + roots.stop) // 2
-    yield from _failing(spine, stated, possible, level, slice(roots.start, middle), whole)
-    yield from _failing(spine, stated, possible, level, slice(middle, roots.stop), whole)
-
-
-def _message(
-    spine: Spine,
-    stated: Sequence[Sequence[Statement]],
-    possible: BoolArray,
-    level: int,
-    roots: Sequence[int],
-    labels: Mapping[str, Sequence[str]],
-    *,
-    complete: bool,
-) -> str:
-    lines = ["the constraints contradict each other:"]
-    for root in roots[:_EXPLAINED]:
-        rows = slice(root, root + 1)
-        part = section(spine, stated, possible, level, rows)
-        unlimited = section(spine, stated, np.ones_like(possible), level, rows)
-        lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
-        if part.n_unknowns > _LARGE:
-            break
-    if more := len(roots) - len(lines) + 1:
-        # The search of `_lowest` ends with the first geounit that is not explained.
-        number = f"{more:,} more geounit{'s' if more > 1 else ''}" if complete else "more geounits"
-        lines.append(f"and {number} of level {spine.level_names[level]}")
-    return "\n  ".join(lines)
-
-
-def _name(spine: Spine, level: int, index: int) -> str:
-    return f"{spine.level_names[level]} {spine.levels[level].geocodes[index]}"
-
-
-def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[str, Sequence[str]]) -> str:
-    """By how many persons one root's constraints contradict each other, and which they are.
-
-    `unlimited` is the same section without structural zeros.
+    Attributes:
+        spine: the geounits.
+        levels: per level what is stated; below the last one nothing is.
+        possible: `(n_cells,)` which cells are no structural zeros.
+        labels: name of a query -> labels of its answers, for messages.
     """
-    proof = _shortened(part, shortfall(part))
-    persons = max(1, int(np.ceil(proof.persons - 1e-3)))
-    texts: list[str] = []
-    for key in sorted(proof.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
-        texts.append(_bound_text(spine, part, key, proof, labels))
-    texts = list(dict.fromkeys(text for text in texts if text))
-    if not part.possible.all() and shortfall(unlimited, proof.rows).persons < proof.persons - 1e-3:
-        texts.append("structural zeros: combinations that this needs are impossible")
-    return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
+
+    spine: Spine
+    levels: Sequence[Sequence[Statement]]
+    possible: BoolArray
+    labels: Mapping[str, Sequence[str]]
+
+    def section(self, first: int, roots: slice) -> Section:
+        """The roots `roots` of level `first` with all below them, down to the last level that anything is stated of."""
+        rows, parents, atoms, statements = [roots], [np.zeros(roots.stop - roots.start, dtype=np.int64)], [], []
+        for level in range(first, len(self.levels)):
+            own_rows = rows[-1]
+            lower_levels = [statement.bounds.marginal for below in self.levels[level:] for statement in below]
+            _, numbers = np.unique(join(lower_levels).cell_answer[self.possible], return_inverse=True)
+            atoms.append(numbers)
+            own = self.levels[level]
+            statements.append(tuple(replace(one, bounds=one.bounds.of_rows(own_rows)) for one in own))
+            if level + 1 < len(self.levels):
+                offsets = self.spine.child_offsets(level)
+                rows.append(slice(int(offsets[own_rows.start]), int(offsets[own_rows.stop])))
+                parents.append(self.spine.levels[level + 1].parents[rows[-1]] - own_rows.start)
+        return Section(first, tuple(rows), tuple(parents), tuple(atoms), tuple(statements), self.possible)
+
+    def lowest(self, *, whole: bool) -> tuple[int, list[int]]:
+        """The lowest level at which a geounit cannot keep the constraints on it and below, and the first such ones."""
+        for level in range(len(self.levels) - 1, -1, -1):
+            everyone = slice(0, len(self.spine.levels[level]))
+            failing = []
+            for root in self._failing(level, everyone, whole):
+                failing.append(root)
+                if len(failing) > _EXPLAINED:
+                    break
+            if failing:
+                return level, failing
+        return 0, [0]
+
+    def _failing(self, level: int, roots: slice, whole: bool) -> Iterator[int]:
+        """The geounits among `roots` that cannot keep the constraints on them and below, by bisection."""
+        verdict = decide(self.section(level, roots), whole=whole, seconds=_SECONDS)
+        if verdict.feasible is not False:
+            return
+        if roots.stop - roots.start == 1:
+            yield roots.start
+            return
+        middle = (roots.start + roots.stop) // 2
+        yield from self._failing(level, slice(roots.start, middle), whole)
+        yield from self._failing(level, slice(middle, roots.stop), whole)
+
+    def message(self, level: int, roots: Sequence[int], *, complete: bool) -> str:
+        """By how many persons the constraints of geounits contradict each other; `complete`: of all such geounits."""
+        lines = ["the constraints contradict each other:"]
+        for root in roots[:_EXPLAINED]:
+            rows = slice(root, root + 1)
+            part = self.section(level, rows)
+            unlimited = replace(self, possible=np.ones_like(self.possible)).section(level, rows)
+            lines.append(f"{self._name(level, root)}, {self._explained(part, unlimited)}")
+            if part.n_unknowns > _LARGE:
+                break
+        if more := len(roots) - len(lines) + 1:
+            # The search of `lowest` ends with the first geounit that is not explained.
+            number = f"{more:,} more geounit{'s' if more > 1 else ''}" if complete else "more geounits"
+            lines.append(f"and {number} of level {self.spine.level_names[level]}")
+        return "\n  ".join(lines)
+
+    def _name(self, level: int, index: int) -> str:
+        return f"{self.spine.level_names[level]} {self.spine.levels[level].geocodes[index]}"
+
+    def _explained(self, part: Section, unlimited: Section) -> str:
+        """By how many persons one root's constraints contradict each other, and which they are.
+
+        `unlimited` is the same section without structural zeros.
+        """
+        proof = _shortened(part, shortfall(part))
+        persons = max(1, int(np.ceil(proof.persons - 1e-3)))
+        texts: list[str] = []
+        for key in sorted(proof.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
+            texts.append(self._bound_text(part, key, proof))
+        texts = list(dict.fromkeys(text for text in texts if text))
+        if not part.possible.all() and shortfall(unlimited, proof.rows).persons < proof.persons - 1e-3:
+            texts.append("structural zeros: combinations that this needs are impossible")
+        return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
+
+    def _bound_text(self, part: Section, key: RowKey, proof: Shortfall) -> str:
+        """One bound as text: what it requires, its name, and its geounits if they are not the root itself."""
+        statement = part.statements[key.level][key.statement]
+        bounds = statement.bounds
+        geounits = proof.rows[key]
+        low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
+        high = int(bounds.upper[geounits, key.answer].sum())
+        opposite = replace(key, at_least=not key.at_least)
+        if low == high and opposite in proof.rows and not key.at_least:
+            return ""
+        amount = low if key.at_least else high
+        relation = "" if not high else "exactly " if low == high else "at least " if key.at_least else "at most "
+        answer = self._answer(bounds, key.answer)
+        summed = len(geounits) > 1 or bool(statement.below)
+        text = f"{answer} {'adds up to' if summed else 'is'} {relation}{amount:,}"
+        source = bounds.name
+        if statement.below:
+            source += f" at level {statement.below}"
+        where = ""
+        if key.level:
+            level = part.first + key.level
+            start = part.rows[key.level].start
+            codes = [str(self.spine.levels[level].geocodes[start + i]) for i in geounits[:_NAMED]]
+            more = f" and {len(geounits) - _NAMED:,} more" if len(geounits) > _NAMED else ""
+            where = f" in {self.spine.level_names[level]} {', '.join(codes)}{more}"
+        return f"{text}{where} ({source})"
+
+    def _answer(self, bounds: GroupBounds, answer: int) -> str:
+        name = bounds.marginal.name
+        if bounds.marginal.size == 1:
+            return name
+        known = self.labels.get(name)
+        return f"{name} = {known[answer]}" if known is not None else f"{name} (answer {answer + 1})"
+
+    def no_whole_numbers(self) -> str:
+        """That fractions keep the constraints of the lowest geounits which no whole numbers do."""
+        level, roots = self.lowest(whole=True)
+        names = list(dict.fromkeys(statement.bounds.name for upper in self.levels[level:] for statement in upper))
+        return (
+            f"the constraints contradict each other:\n  {self._name(level, roots[0])}: fractions of persons would keep "
+            f"them all ({', '.join(names)}), but no whole numbers do"
+        )
 
 
 def _shortened(part: Section, proof: Shortfall) -> Shortfall:
@@ -543,48 +574,3 @@ def _shortened(part: Section, proof: Shortfall) -> Shortfall:
         if len(proof.rows) <= _FEW:
             break
     return proof
-
-
-def _bound_text(spine: Spine, part: Section, key: RowKey, proof: Shortfall, labels: Mapping[str, Sequence[str]]) -> str:
-    """One bound as text: what it requires, its name, and its geounits if they are not the root itself."""
-    statement = part.statements[key.level][key.statement]
-    bounds = statement.bounds
-    geounits = proof.rows[key]
-    low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
-    high = int(bounds.upper[geounits, key.answer].sum())
-    opposite = replace(key, at_least=not key.at_least)
-    if low == high and opposite in proof.rows and not key.at_least:
-        return ""
-    amount = low if key.at_least else high
-    relation = "" if not high else "exactly " if low == high else "at least " if key.at_least else "at most "
-    answer = _answer(bounds, key.answer, labels)
-    summed = len(geounits) > 1 or bool(statement.below)
-    text = f"{answer} {'adds up to' if summed else 'is'} {relation}{amount:,}"
-    source = bounds.name
-    if statement.below:
-        source += f" at level {statement.below}"
-    where = ""
-    if key.level:
-        level = part.first + key.level
-        start = part.rows[key.level].start
-        codes = [str(spine.levels[level].geocodes[start + i]) for i in geounits[:_NAMED]]
-        more = f" and {len(geounits) - _NAMED:,} more" if len(geounits) > _NAMED else ""
-        where = f" in {spine.level_names[level]} {', '.join(codes)}{more}"
-    return f"{text}{where} ({source})"
-
-
-def _answer(bounds: GroupBounds, answer: int, labels: Mapping[str, Sequence[str]]) -> str:
-    name = bounds.marginal.name
-    if bounds.marginal.size == 1:
-        return name
-    known = labels.get(name)
-    return f"{name} = {known[answer]}" if known is not None else f"{name} (answer {answer + 1})"
-
-
-def _no_whole_numbers(spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray) -> str:
-    level, roots = _lowest(spine, stated, possible, whole=True)
-    names = list(dict.fromkeys(statement.bounds.name for upper in stated[level:] for statement in upper))
-    return (
-        f"the constraints contradict each other:\n  {_name(spine, level, roots[0])}: fractions of persons would keep "
-        f"them all ({', '.join(names)}), but no whole numbers do"
-    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray, runs
 
 #: Stands for no upper bound; four of them still fit in int64.
 UNBOUNDED = 1 << 52
@@ -24,17 +24,19 @@ _CHUNK = 1 << 22
 def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
     """Sums of upper bounds over runs of rows that begin at `starts`; unbounded where any row is."""
     out = np.empty((len(starts), *upper.shape[1:]), dtype=np.int64)
-    ends = np.append(starts[1:], len(upper))
-    step = max(1, _CHUNK // max(1, upper[:1].size))
-    first = 0
-    while first < len(starts):  # some runs at a time, of a level that may have millions of rows
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        part, own = upper[starts[first] : ends[last - 1]], starts[first:last] - starts[first]
+    offsets = np.append(starts, len(upper))
+    # Some at a time, of a level that may have millions of rows.
+    for first, last in runs(offsets, max(1, _CHUNK // max(1, upper[:1].size))):
+        part, own = upper[offsets[first] : offsets[last]], starts[first:last] - starts[first]
         # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
         unbounded = np.add.reduceat(part.astype(np.float64), own, axis=0) >= UNBOUNDED
         out[first:last] = np.where(unbounded, UNBOUNDED, np.add.reduceat(part, own, axis=0))
-        first = last
     return out
+
+
+def sum_of_upper(upper: IntArray) -> IntArray:
+    """Sums `(n,)` of upper bounds over the columns, without a bound where one has none."""
+    return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
 
 
 def _added(upper: IntArray, more: IntArray) -> IntArray:
@@ -123,7 +125,7 @@ class SetBounds:
                     else [1 << group for group in range(groups) if complement >> group & 1]
                 )
                 others_low = self.lower[:, parts].sum(axis=1)
-                others_high = bounded_sum(self.upper[:, parts].T, np.zeros(1, dtype=np.int64))[0]
+                others_high = sum_of_upper(self.upper[:, parts])
                 upper_of_all = self.upper[:, every]
                 left = np.where(upper_of_all >= UNBOUNDED, UNBOUNDED, upper_of_all - others_low)
                 implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)

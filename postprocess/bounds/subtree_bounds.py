@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.arrays import BoolArray, IntArray
-from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
+from postprocess.arrays import BoolArray, IntArray, runs
+from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum, sum_of_upper
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import GroupBounds
 
@@ -44,19 +44,15 @@ def trivial(bound: GroupBounds) -> bool:
     return not (bound.lower > 0).any() and not (bound.upper < UNBOUNDED).any()
 
 
-def _key(marginal: Marginal) -> tuple[bytes, ...]:
-    return tuple(group.tobytes() for group in marginal.groups)
-
-
 def merged(bounds: Iterable[GroupBounds]) -> list[GroupBounds]:
     """Each query once: the largest lower and the smallest upper bound."""
     by_query: dict[tuple[bytes, ...], GroupBounds] = {}
     for bound in bounds:
-        before = by_query.setdefault(_key(bound.marginal), bound)
+        before = by_query.setdefault(bound.marginal.grouping, bound)
         if before is not bound:
             name = " & ".join(dict.fromkeys([*before.name.split(" & "), *bound.name.split(" & ")]))
             lower, upper = np.maximum(before.lower, bound.lower), np.minimum(before.upper, bound.upper)
-            by_query[_key(bound.marginal)] = GroupBounds(name, before.marginal, lower, upper)
+            by_query[bound.marginal.grouping] = GroupBounds(name, before.marginal, lower, upper)
     return list(by_query.values())
 
 
@@ -74,11 +70,6 @@ def _parts(fine: Marginal, coarse: Marginal, possible: BoolArray) -> list[IntArr
     return [pairs[1, pairs[0] == answer] for answer in range(coarse.size)]
 
 
-def _sum_of_upper(upper: IntArray) -> IntArray:
-    """Sums `(n,)` over the columns, without a bound where one has none."""
-    return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
-
-
 def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
     """The bounds without those that another one, on a nested query, implies in every geounit."""
     remaining = [bound for bound in bounds if not trivial(bound)]
@@ -94,7 +85,7 @@ def implies(given: GroupBounds, implied: GroupBounds, possible: BoolArray) -> bo
     if refines(given.marginal, implied.marginal, possible):
         for answer, part in enumerate(_parts(given.marginal, implied.marginal, possible)):
             too_low = given.lower[:, part].sum(axis=1) < implied.lower[:, answer]
-            too_high = _sum_of_upper(given.upper[:, part]) > implied.upper[:, answer]
+            too_high = sum_of_upper(given.upper[:, part]) > implied.upper[:, answer]
             if too_low.any() or too_high.any():
                 return False
         return True
@@ -133,20 +124,16 @@ def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: Boo
     finest = chain[-1]
     exists = np.zeros(finest.marginal.size, dtype=bool)
     exists[finest.marginal.cell_answer[possible]] = True
-    ends = np.append(starts[1:], len(finest.lower))
-    step = max(1, _CHUNK >> finest.marginal.size)
+    offsets = np.append(starts, len(finest.lower))
     parts: list[SetBounds] = []
-    first = 0
-    while first < len(starts):
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        rows = slice(int(starts[first]), int(ends[last - 1]))
+    for first, last in runs(offsets, max(1, _CHUNK >> finest.marginal.size)):
+        rows = slice(int(offsets[first]), int(offsets[last]))
         sets = SetBounds.of_groups(finest.lower[rows], np.where(exists, finest.upper[rows], 0))
         for bound in reversed(chain[:-1]):
             for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
                 block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
                 sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
         parts.append(sets.added_up(starts[first:last] - starts[first]))
-        first = last
     return SetBounds(np.concatenate([s.lower for s in parts]), np.concatenate([s.upper for s in parts]))
 
 
@@ -162,7 +149,7 @@ def _above_sets(
     fine: list[GroupBounds] = []
     total: list[GroupBounds] = []
     for bound in own:
-        if _key(bound.marginal) == _key(finest):
+        if bound.marginal.grouping == finest.grouping:
             fine.append(bound)
         elif len(np.unique(bound.marginal.cell_answer[possible])) == 1:
             total.append(bound)
@@ -191,10 +178,10 @@ def _stated(
     finest = chain[-1].marginal if finest is None else finest
     stated: list[int] = [1 << group for group in range(finest.size)]
     bounds = []
-    in_chain = {_key(bound.marginal) for bound in chain} | {_key(finest)}
+    in_chain = {bound.marginal.grouping for bound in chain} | {finest.grouping}
     for bound in listed:
         summed = _summed(bound, starts)
-        if _key(bound.marginal) in in_chain:
+        if bound.marginal.grouping in in_chain:
             lower, upper = summed.lower.copy(), summed.upper.copy()
             for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
                 if part.size:
@@ -204,7 +191,7 @@ def _stated(
                     upper[:, answer] = np.minimum(upper[:, answer], sets.upper[:, number])
             summed = replace(summed, lower=lower, upper=upper)
         bounds.append(summed)
-    if _key(finest) not in {_key(bound.marginal) for bound in listed}:
+    if finest.grouping not in {bound.marginal.grouping for bound in listed}:
         singles = [1 << group for group in range(finest.size)]
         bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
     gap = ""
@@ -275,11 +262,11 @@ def _tighten(coarse: GroupBounds, fine: GroupBounds, possible: BoolArray) -> Non
             continue
         low, high = fine.lower[:, part], fine.upper[:, part]
         coarse.lower[:, answer] = np.maximum(coarse.lower[:, answer], low.sum(axis=1))
-        coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], _sum_of_upper(high))
+        coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], sum_of_upper(high))
         sum_low, sum_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
         others_low = low.sum(axis=1, keepdims=True) - low
         left = np.where(sum_high >= UNBOUNDED, UNBOUNDED, sum_high - others_low)
         for column, group in enumerate(part):
-            others_high = _sum_of_upper(np.delete(high, column, axis=1))
+            others_high = sum_of_upper(np.delete(high, column, axis=1))
             fine.lower[:, group] = np.maximum(fine.lower[:, group], sum_low[:, 0] - others_high)
         fine.upper[:, part] = np.minimum(high, left)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums, stored_row
 from postprocess.downward.batch import UNBOUNDED, with_free
 from postprocess.downward.passes import Pass
 from postprocess.families.active_set import STACK_NUMBERS
@@ -62,8 +62,8 @@ def targets_of(task: LevelTask, current: Pass) -> Targets:
         return None
     targets = []
     for parent in range(task.parents.shape[0]):
-        row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
-        cells, counts = task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
+        cells, counts = stored_row(task.parents, parent)
+        counts = counts.astype(np.float64)
         if not current.detail:
             sums = np.bincount(current.cells.cell_answer[cells], counts, minlength=current.cells.size)
             cells = np.flatnonzero(sums)
@@ -113,17 +113,18 @@ def member_of(
         upper = upper[:, : len(cells)]
     if not len(cells):
         return None
-    held_group = held_values = None
+    held_sums = None
     chain: list[GroupLevel] = []
     if held is not None and current.held is not None:
-        present, held_group = _renumbered(current.group_of(current.held)[cells])
+        present, group = distinct_places(current.group_of(current.held)[cells])
         held_values = held[rows][:, present]
-        chain.append(GroupLevel(held_group, held_values, held_values))
-        upper = np.minimum(upper, held_values[:, held_group])
+        chain.append(GroupLevel(group, held_values, held_values))
+        upper = np.minimum(upper, held_values[:, group])
+        held_sums = GroupRange.fixed(group, held_values)
     ranges = list(_ranges(task, current, rows, cells, counts, upper))
     hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
     chain = _chain(chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], n)
-    classes, kind = _renumbered(task.classes[rows])
+    classes, kind = distinct_places(task.classes[rows])
     precision: Precisions
     if terms.linear is not None:
         precision = Dense(np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]]))
@@ -149,8 +150,7 @@ def member_of(
         linear=linear,
         upper=upper,
         parent=counts,
-        held_group=held_group,
-        held=None if held_values is None else held_values.astype(np.float64),
+        held=held_sums,
         ranges=tuple(ranges),
         kind=kind,
     )
@@ -291,29 +291,17 @@ def _ranges(
     for bound in task.bounds:
         if current.held is not None and refines(current.held, bound.marginal):
             continue
-        present, group = _renumbered(current.group_of(bound.marginal)[cells])
+        present, group = distinct_places(current.group_of(bound.marginal)[cells])
         low = bound.lower[rows][:, present].astype(np.float64)
         high = bound.upper[rows][:, present].astype(np.float64)
-        if counts is None:
-            most = np.full(high.shape, UNBOUNDED)
-        else:
-            most = np.zeros_like(high)
-            np.add.at(most.T, group, upper.T)
+        most = np.full(high.shape, UNBOUNDED) if counts is None else group_sums(upper, group, high.shape[1])
         if (low > 0).any() or (high < most).any():
             yield GroupRange(group, low, np.maximum(np.minimum(high, most), low))
 
 
 def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArray], n: int) -> list[GroupLevel]:
     """Partitions for rounding, coarse to fine; soft ones only where they nest with those already there."""
-    chain = sorted([*held, *hard], key=lambda partition: partition.lower.shape[1])
+    chain = sorted([*held, *hard], key=lambda partition: partition.size)
     for group in soft:
-        chain = with_free(chain, _renumbered(group)[1], n)
+        chain = with_free(chain, distinct_places(group)[1], n)
     return chain
-
-
-def _renumbered(group: IntArray) -> tuple[IntArray, IntArray]:
-    """The groups that occur, in order, and each cell's place among them; as `numpy.unique` with its inverse."""
-    present = np.flatnonzero(np.bincount(group))
-    place = np.zeros(present[-1] + 1, dtype=np.int64)
-    place[present] = np.arange(len(present))
-    return present, place[group]

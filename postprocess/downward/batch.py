@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, IntArray, Rows
+from postprocess.arrays import BoolArray, IntArray, Rows, group_sums, largest_of
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
@@ -72,12 +72,12 @@ class Batch:
             return ()
         own = family.with_matrices()
         reference = solve_again(own)
-        difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
+        difference = largest_of(reference.x - solution.x)
         if difference > LARGEST_DIFFERENCE:
             # A first-order method ends where its residuals are small: in a direction of which little is known that may
             # be persons away, on some processors. So an interior point method decides.
             reference = solve_with_cvxpy(own, once=True, first=1)
-            difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
+            difference = largest_of(reference.x - solution.x)
         if difference > LARGEST_DIFFERENCE:
             raise SolverError(
                 f"{family.name}: the batched solver and {reference.solver} differ by {difference:.2g} persons in a "
@@ -101,8 +101,7 @@ def limits_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) 
     """Which children's whole numbers `(C, k)` are within the limits of their cells and sums, `(C,)`."""
     kept = ((rounded >= 0) & (rounded <= family.upper)).all(axis=1)
     for partition in chain:
-        sums = np.zeros(partition.lower.shape, dtype=np.int64)
-        np.add.at(sums.T, partition.group, rounded.T)
+        sums = group_sums(rounded, partition.group, partition.size)
         kept &= ((sums >= partition.lower) & (sums <= partition.upper)).all(axis=1)
     return np.asarray(kept)
 
@@ -128,7 +127,7 @@ def with_free(chain: list[GroupLevel], group: IntArray, n: int) -> list[GroupLev
     free = GroupLevel(group, np.zeros(shape, dtype=np.int64), np.full(shape, int(UNBOUNDED)))
     if not all(_nest(partition.group, group) for partition in chain):
         return chain
-    return sorted([*chain, free], key=lambda partition: partition.lower.shape[1])
+    return sorted([*chain, free], key=lambda partition: partition.size)
 
 
 def _nest(first: IntArray, second: IntArray) -> bool:

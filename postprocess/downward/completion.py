@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, members, owners, runs
 from postprocess.linear.information import FREE
 from postprocess.linear.invariants import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
@@ -78,7 +78,7 @@ def determined(basis: Basis, unmeasured: FloatArray, queries: Sequence[Marginal]
             for i, query in enumerate(queries)
         ]
     )
-    return np.asarray(known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2))
+    return known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2)
 
 
 def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Iterator[Sums]:
@@ -100,7 +100,7 @@ def _not_negative(values: FloatArray) -> FloatArray:
     """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
     total = np.maximum(values.sum(axis=1), 0.0)
     positive = np.maximum(values, 0.0)
-    return np.asarray(positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None])
+    return positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None]
 
 
 def fitted(
@@ -117,10 +117,7 @@ def fitted(
     """
     out = np.zeros((len(possible), len(group)))
     numbers = np.diff(offsets) * np.diff(parents.indptr)
-    first = 0
-    while first < len(numbers):
-        run = np.cumsum(numbers[first:])
-        last = first + max(1, int(np.searchsorted(run, CHUNK_NUMBERS, side="right")))
+    for first, last in runs(np.concatenate([[0], np.cumsum(numbers)]), CHUNK_NUMBERS):
         tables = _Tables.of(parents[first:last], offsets[first : last + 1], possible, group)
         x, since, rounds = tables.start, tables, 0
         keep = np.ones(len(x), dtype=bool)
@@ -136,7 +133,6 @@ def fitted(
             if not keep.any():
                 break
             since, x = since.part(keep), after[keep]
-        first = last
     return out
 
 
@@ -159,20 +155,16 @@ class _Tables:
 
     @classmethod
     def of(cls, parents: sp.csr_array, offsets: IntArray, possible: BoolArray, group: IntArray) -> _Tables:
-        children, cells = np.diff(offsets), np.diff(parents.indptr)
-        of_child = np.repeat(np.arange(len(children)), children)
-        length = cells[of_child]
-        start = np.cumsum(length) - length
-        place = np.arange(int(length.sum())) - np.repeat(start, length)
-        family = np.repeat(of_child, length)
-        slot = place + parents.indptr[family]
-        child = np.repeat(np.arange(offsets[0], offsets[-1]), length)
+        of_child = owners(offsets)
+        slot, starts = members(parents.indptr.astype(np.int64), of_child)
+        child = owners(starts)
+        family, child = of_child[child], child + offsets[0]
         cell = parents.indices[slot].astype(np.int64)
         total = parents.data[slot].astype(np.float64)
         open_ = possible[child, group[cell]].astype(np.float64)
         among = np.bincount(slot, open_, minlength=len(parents.data))[slot]
         even = np.where(among > 0, total * open_ / np.maximum(among, 1.0), 0.0)
-        return cls(child, cell, family, slot, total, even, len(children), len(parents.data))
+        return cls(child, cell, family, slot, total, even, len(offsets) - 1, len(parents.data))
 
     def part(self, keep: BoolArray) -> _Tables:
         """The numbers of some families."""
@@ -200,4 +192,4 @@ class _Tables:
         # What no child is left for is divided evenly again.
         x = np.where(found > 0, x, self.start)
         found = np.where(found > 0, found, self.total)
-        return np.asarray(np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0))
+        return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)

@@ -39,7 +39,7 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.ranges import Ranges, Windows, cell_groups, central, inverted_places, narrowest, united
 from postprocess.downward.simulated_margins import (
@@ -99,9 +99,7 @@ class Intervals:
         """
         by_class, classes = standard_errors(self.table, basis, variances), variances.classes[rows]
         low, high = np.empty(released.shape), np.empty(released.shape)
-        step = max(1, _AT_ONCE // self.table.marginal.size)
-        for start in range(0, len(released), step):
-            part = slice(start, start + step)
+        for part in chunks(released.shape[0], released.shape[1], _AT_ONCE):
             low[part], high[part] = self._ends(released[part], by_class[classes[part]])
         return low, high
 
@@ -109,7 +107,8 @@ class Intervals:
         """The same of some geounits, for the standard errors `(n, cells)` of their answers."""
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
-        by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
+        # NaN where too few errors were seen.
+        by_size = united(*self._ranges, self.errors.unit, *np.divmod(places, 1 + int(released.max(initial=0))))
         low, high = np.full(released.shape, np.nan), np.full(released.shape, np.nan)
         for ends, of_size in zip((low, high), by_size, strict=True):
             ends[small] = of_size[inverse]
@@ -180,10 +179,6 @@ class Intervals:
     def _ranges(self) -> tuple[Ranges, Ranges]:
         """Of usual releases of each truth, and of usual truths of each release."""
         return narrowed(self.errors, self.table.marginal.size, pooled=self.pooled)
-
-    def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""
-        return united(*self._ranges, self.errors.unit, cells, released)
 
 
 #: From which size on shares are taken down. Runs start from a release, whose smallest counts are unlike the truth's.

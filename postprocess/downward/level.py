@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray, group_sums, stored_row
 from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
 from postprocess.downward.batch import Entries, assert_kept, limits_kept
 from postprocess.downward.completion import completed
@@ -60,9 +60,7 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
             for member, rounded in _rounded(task, number, given, pair, differences):
                 if answers is not None and current.hold is not None:
                     group = current.group_of(current.hold)[member.cells]
-                    own = np.zeros((len(rounded), current.hold.size), dtype=np.int64)
-                    np.add.at(own.T, group, rounded.T)
-                    answers[member.rows] = own
+                    answers[member.rows] = group_sums(rounded, group, current.hold.size)
                 else:
                     rows, columns = np.nonzero(rounded)
                     rows_of = member.rows.start + rows if isinstance(member.rows, slice) else member.rows[rows]
@@ -171,12 +169,11 @@ def _copies(task: LevelTask) -> tuple[list[Entries], list[int]]:
     copied, solved = [], []
     sizes = np.diff(task.offsets)
     for parent in range(len(sizes)):
-        row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
-        if row.start == row.stop:
+        cells, counts = stored_row(task.parents, parent)
+        if not len(cells):
             continue
         if sizes[parent] == 1:
-            cells = task.parents.indices[row].astype(np.int64)
-            copied.append((np.full(len(cells), task.offsets[parent]), cells, task.parents.data[row]))
+            copied.append((np.full(len(cells), task.offsets[parent]), cells, counts))
         else:
             solved.append(parent)
     return copied, solved

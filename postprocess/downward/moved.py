@@ -26,9 +26,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtr
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
+from postprocess.algebra import chunks
+from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, is_large
-from postprocess.downward.sized_errors import distinct_sums
+from postprocess.downward.sized_errors import Seen, distinct_sums
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Measured
 from postprocess.statistics import is_exact
@@ -63,9 +64,9 @@ def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array)
         measured: at the level; one at least refines the query, and was measured without a condition.
         released: `(n, n_cells)`; worked on some areas at a time, however few answers the query has.
     """
-    n, n_cells = released.shape
-    step = max(1, CHUNK_NUMBERS // n_cells)
-    parts = [_taken(query, measured, released[first : first + step]) for first in range(0, n, step)]
+    parts = [
+        _taken(query, measured, released[rows]) for rows in chunks(released.shape[0], released.shape[1], CHUNK_NUMBERS)
+    ]
     return np.concatenate(parts) if parts else np.zeros((0, query.size))
 
 
@@ -73,7 +74,7 @@ def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array
     """The same of some areas."""
     n = released.shape[0]
     positive = released.data > 0
-    rows = np.repeat(np.arange(n), np.diff(released.indptr))[positive]
+    rows = owners(released.indptr)[positive]
     cells = released.indices[positive]
 
     def numbers(fine: Marginal) -> FloatArray:
@@ -100,8 +101,7 @@ def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array
     return (1.0 - unbound / left) * (1.0 - of_finer / of_totals * share / np.maximum(in_area, 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
+class Distances(Seen):
     """How often each distance was seen among numbers of each class; those of several geounits can be added.
 
     Attributes:
@@ -109,24 +109,11 @@ class Distances:
         times: how often, the same shape.
     """
 
-    places: IntArray
-    times: IntArray
-
     @classmethod
     def of(cls, counts: IntArray, estimates: FloatArray, standard: FloatArray, g: FloatArray) -> Distances:
         """Those of some numbers, all arrays of one shape; exact ones and those without an estimate are left out."""
         places = _places(counts, estimates, standard, g)[is_learned(counts, standard, g)]
         return cls(*distinct_sums(places, np.ones(len(places), dtype=np.int64)))
-
-    @classmethod
-    def none(cls) -> Distances:
-        """No distances."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def __add__(self, other: Distances) -> Distances:
-        return Distances(
-            *distinct_sums(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
-        )
 
 
 def is_learned(counts: IntArray, standard: FloatArray, g: FloatArray) -> BoolArray:
@@ -245,7 +232,7 @@ def _joined(numbers: IntArray) -> list[list[int]]:
 def _likelihoods(distance: FloatArray, g: FloatArray) -> FloatArray:
     """Of distances `(n, 1)`, given each scale of b, up to a factor: `(n, n_scales)`, none of them 0."""
     variance = g + SCALES**2
-    return np.asarray(np.exp(-0.5 * distance**2 / variance) / np.sqrt(variance) + 1e-300)
+    return np.exp(-0.5 * distance**2 / variance) / np.sqrt(variance) + 1e-300
 
 
 def _weights(distance: FloatArray, g: FloatArray, times: IntArray) -> FloatArray:

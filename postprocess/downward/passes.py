@@ -67,4 +67,4 @@ def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
     """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
     if solve.detail:
         return possible_cells
-    return np.asarray(solve.cells.answer(possible_cells.astype(np.int64)) > 0)
+    return solve.cells.answer(possible_cells.astype(np.int64)) > 0

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.downward.windows import Chunk, Counted, RangeOf, at_most
@@ -157,7 +158,7 @@ def _largest(of_cells: IntArray, values: NDArray[Any]) -> NDArray[Any]:
     """The largest value of each owner's cells, `(owners, size classes)`, of those of cells; every owner has some."""
     order = np.argsort(of_cells, kind="stable")
     begun = np.flatnonzero(np.diff(of_cells[order], prepend=-1))
-    return np.asarray(np.maximum.reduceat(values[order], begun, axis=0))
+    return np.maximum.reduceat(values[order], begun, axis=0)
 
 
 def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
@@ -169,7 +170,7 @@ def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
     total = np.bincount(cells, weights=SIZE_CLASSES[sizes] * times, minlength=n_cells)
     mean = total / np.maximum(1, np.bincount(cells, weights=times, minlength=n_cells))
     powers, power = np.unique(np.floor(np.log2(np.maximum(mean, 1e-9)) / 2 + 1e-9), return_inverse=True)
-    seen = np.bincount(power.ravel()[cells], weights=np.where(sizes > 0, times, 0), minlength=len(powers))
+    seen = np.bincount(power[cells], weights=np.where(sizes > 0, times, 0), minlength=len(powers))
     # A power begins a number of its own if those before it have enough, and it and those after it have.
     before = np.concatenate([[0.0], np.cumsum(seen)])
     number, begun, numbers = 0, 0.0, np.zeros(len(powers), dtype=np.int64)
@@ -177,7 +178,7 @@ def cell_groups(errors: SizedErrors, n_cells: int) -> IntArray:
         if before[place] - begun >= ENOUGH and before[-1] - before[place] >= ENOUGH:
             number, begun = number + 1, float(before[place])
         numbers[place] = number
-    return numbers[power.ravel()]
+    return numbers[power]
 
 
 def _with_ends(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -248,8 +249,7 @@ def united(
 def inverted_places(by_truth: Ranges, unit: int, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
     """The interval by inversion alone of released counts `(n,)` of some cells; arguments as in `united`."""
     low, high = np.full(len(cells), np.nan), np.full(len(cells), np.nan)
-    for first in range(0, len(cells), _CHUNK_COUNTS):
-        rows = slice(first, first + _CHUNK_COUNTS)
+    for rows in chunks(len(cells), 1, _CHUNK_COUNTS):
         least, most = unit * by_truth.low[cells[rows]], unit * by_truth.high[cells[rows]] - 1
         low[rows], high[rows] = inverted(least, most, released[rows])
     return low, high

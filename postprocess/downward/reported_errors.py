@@ -70,7 +70,7 @@ def variances_of(marginal: Marginal, own: OwnErrors) -> FloatArray:
     """The variance of each owner's counts, `(n_owners,)`, at the most persons that it has."""
     persons = 2 ** np.arange(1, PERSON_CLASSES + 1, dtype=np.int64)[:, None]
     found = own.variances(marginal.cell_answer, np.arange(marginal.size)[None, :], persons)
-    return np.asarray(np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel())
+    return np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel()
 
 
 def count_reported(

@@ -120,10 +120,10 @@ class ReportedIntervals:
     @cached_property
     def _truths(self) -> tuple[FloatArray, FloatArray]:
         """Mean and variance of the stand-ins of each owner, `(n_owners,)`; NaN where they are few."""
-        owner, sizes, error, times = self._parts
-        truth, n = MIDDLES[sizes] + self._units[owner] * (error + 0.5) - 0.5, n_owners(self.table.marginal)
+        owner, _, truth, times = self._pairs
+        n = n_owners(self.table.marginal)
         seen = np.bincount(owner, weights=times, minlength=n)
-        seen = np.where(seen < max(float(ON_A_LINE), STAND_INS * self._visits), np.nan, seen)
+        seen = np.where(seen < self._needed, np.nan, seen)
         mean = np.bincount(owner, weights=times * truth, minlength=n) / seen
         return mean, np.bincount(owner, weights=times * (truth - mean[owner]) ** 2, minlength=n) / seen
 
@@ -152,6 +152,18 @@ class ReportedIntervals:
         return *self.errors.by_release.parts(), self.errors.by_release.times
 
     @cached_property
+    def _pairs(self) -> tuple[IntArray, FloatArray, FloatArray, IntArray]:
+        """Owner, released count, truth, and how often."""
+        owner, sizes, error, times = self._parts
+        count = MIDDLES[sizes]
+        return owner, count, count + self._units[owner] * (error + 0.5) - 0.5, times
+
+    @property
+    def _needed(self) -> float:
+        """Errors that a line needs."""
+        return max(float(ON_A_LINE), STAND_INS * self._visits)
+
+    @cached_property
     def _alike(self) -> IntArray:
         """`(n_owners,)` a number for each owner, the same for cells about as frequent in areas of the same octave.
 
@@ -161,7 +173,7 @@ class ReportedIntervals:
         n = n_owners(self.table.marginal)
         total, seen = (np.bincount(owner, weights=w, minlength=n) for w in (MIDDLES[sizes] * times, times))
         octave = octave_of(np.maximum(total / np.maximum(seen, 1), 2.0**-30))
-        variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1].ravel()
+        variance = np.unique(np.round(variances_of(self.table.marginal, self.own), 6), return_inverse=True)[1]
         numbers = (np.arange(n) // self.table.marginal.size) * n + variance
         return np.unique(np.stack([numbers, octave]), axis=1, return_inverse=True)[1].ravel()
 
@@ -209,13 +221,9 @@ class ReportedIntervals:
 
     @cached_property
     def _lines(self) -> _Lines:
-        owner, sizes, error, times = self._parts
-        count = MIDDLES[sizes]
-        truth = count + self._units[owner] * (error + 0.5) - 0.5
-        n = n_owners(self.table.marginal)
-        needed = max(float(ON_A_LINE), STAND_INS * self._visits)
-        of_cells = _Lines.of(owner, count, truth, times, n, needed)
-        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1, needed)
+        owner, *pairs = self._pairs
+        of_cells = _Lines.of(owner, *pairs, n_owners(self.table.marginal), self._needed)
+        alike = _Lines.of(self._alike[owner], *pairs, int(self._alike.max()) + 1, self._needed)
         return of_cells.where_known(alike, self._alike)
 
 
@@ -264,7 +272,7 @@ class _Lines:
         middle, spread = self.start[place] + self.slope[place] * count, self.spread[place]
 
         def below(end: FloatArray) -> FloatArray:
-            return np.asarray(ndtr((end - middle) / spread))
+            return ndtr((end - middle) / spread)
 
         def end_of(share: FloatArray) -> FloatArray:
             return middle + spread * ndtri(np.clip(share, 1e-12, 1 - 1e-12))

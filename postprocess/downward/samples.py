@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE
 from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
@@ -101,13 +102,10 @@ def sizes_of(marginal: Marginal, variances: AnswerVariances, released: sp.csr_ar
     """
     limits = LARGE * np.sqrt(variances.by_query[marginal.key])
     out = np.zeros(len(SIZE_CLASSES) + 1, dtype=np.int64)
-    n = len(variances.classes)
-    step = max(1, CHUNK_NUMBERS // marginal.size)
-    for first in range(0, n, step):
-        last = min(first + step, n)
-        answers = marginal.answer_csr(released[first:last])
+    for rows in chunks(len(variances.classes), marginal.size, CHUNK_NUMBERS):
+        answers = marginal.answer_csr(released[rows])
         with np.errstate(invalid="ignore"):
-            large = answers > limits[variances.classes[first:last]]
+            large = answers > limits[variances.classes[rows]]
         kind = np.where(large, len(SIZE_CLASSES), size_class(answers))
         out += np.bincount(kind.ravel(), minlength=len(out))
     return out

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, owners
 from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors, distinct_sums
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.marginal import Marginal
@@ -175,7 +175,7 @@ def pairs_of(
 
 def _nonzero(marginal: Marginal, counts: sp.csr_array) -> tuple[IntArray, IntArray]:
     """Places (row * size + cell), in order, and values of a query's answers that are not 0."""
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    rows = owners(counts.indptr)
     places, values = distinct_sums(rows * marginal.size + marginal.cell_answer[counts.indices], counts.data)
     return places[values != 0], values[values != 0]
 
@@ -186,4 +186,4 @@ def evenly(*numbers: IntArray) -> FloatArray:
     Whole errors are spread with it over the unit around them, so that the quantile of many is a number between, and
     such a quantile is rounded with it to a whole number, down or up.
     """
-    return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)
+    return sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0

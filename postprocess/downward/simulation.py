@@ -106,7 +106,7 @@ class Simulated:
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     """The errors of one simulated run, table by table."""
-    errors = _Errors(run)
+    errors = list(run.nothing)
     excess = _excess(run.upper, run.key)
     tops = excess[-1] if excess else None
     estimates = [_estimated(group, run, draw, tops) for group in run.groups[:1]] if len(run.groups) == 1 else []
@@ -124,7 +124,7 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     for number, group in enumerate(run.groups):
         problem, of_group = estimates[number] if estimates else _estimated(group, run, draw, tops)
         _solved_down(group, problem, of_group, run, counts[group.rows[0]], errors)
-    return errors.counts
+    return errors
 
 
 def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
@@ -153,39 +153,30 @@ def _estimated(
     return problem, upward_pass(problem, run.basis)
 
 
-class _Errors:
-    """The errors of a run, table by table."""
-
-    def __init__(self, run: Simulated) -> None:
-        self._run = run
-        self.counts = list(run.nothing)
-
-    def add(
-        self,
-        level: int,
-        stretch: Stretch,
-        number: int,
-        simulated: sp.csr_array,
-        rows: IntArray,
-        origin: IntArray | None = None,
-    ) -> None:
-        """Count the errors of some geounits of a level, in each of its tables, by sizes above the level's origin."""
-        variances, released = stretch.variances[number], stretch.released[number]
-        if variances is None or not len(rows):
-            return
-        if origin is not None:
-            released, simulated = above_origin(released, origin), above_origin(simulated, origin)
-        if len(rows) < released.shape[0]:
-            released, simulated = released[rows], simulated[rows]
-            variances = replace(variances, classes=variances.classes[rows])
-        for i, table in enumerate(self._run.tables):
-            if table.level == level:
-                basis, own = self._run.basis, self._run.own
-                if own is None:
-                    seen = count_errors(table, basis, variances, released, simulated)
-                else:
-                    seen = count_reported(table, basis, variances, released, simulated, own)
-                self.counts[i] += seen
+def _count(
+    errors: list[ErrorCounts],
+    run: Simulated,
+    stretch: Stretch,
+    number: int,
+    simulated: sp.csr_array,
+    rows: IntArray,
+    origin: IntArray | None,
+) -> None:
+    """Add the errors of some geounits of a level to those of each of its tables, by sizes above the level's origin."""
+    variances, released = stretch.variances[number], stretch.released[number]
+    if variances is None or not len(rows):
+        return
+    if origin is not None:
+        released, simulated = above_origin(released, origin), above_origin(simulated, origin)
+    if len(rows) < released.shape[0]:
+        released, simulated = released[rows], simulated[rows]
+        variances = replace(variances, classes=variances.classes[rows])
+    for i, table in enumerate(run.tables):
+        if table.level == stretch.problem.first_level + number:
+            if run.own is None:
+                errors[i] += count_errors(table, run.basis, variances, released, simulated)
+            else:
+                errors[i] += count_reported(table, run.basis, variances, released, simulated, run.own)
 
 
 def _solved_down(
@@ -194,7 +185,7 @@ def _solved_down(
     upward: Sequence[LevelEstimate],
     run: Simulated,
     tops: sp.csr_array | None,
-    errors: _Errors,
+    errors: list[ErrorCounts],
 ) -> sp.csr_array:
     """Solve the levels of a stretch from the top down, count their errors, and return the last one's histograms.
 
@@ -220,7 +211,7 @@ def _solved_down(
         above, _ = downward_level(
             here, run.basis, number, upward[number], parents, checked=unchecked, passes=run.passes
         )
-        errors.add(problem.first_level + number, stretch, number, above, rows, origin_of(here, number))
+        _count(errors, run, stretch, number, above, rows, origin_of(here, number))
     assert above is not None
     return above
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -24,16 +25,29 @@ ENOUGH = 400
 
 
 @dataclass(frozen=True, eq=False)
-class SizedErrors:
+class Seen:
+    """How often each of some places was seen, `(n,)` distinct and in order; those of several geounits can be added."""
+
+    places: IntArray
+    times: IntArray
+
+    @classmethod
+    def none(cls) -> Self:
+        """Nothing."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def __add__(self, other: Self) -> Self:
+        pairs = (self.places, other.places), (self.times, other.times)
+        return type(self)(*distinct_sums(*map(np.concatenate, pairs)))
+
+
+class SizedErrors(Seen):
     """How often each error was seen in each cell and size class.
 
     Attributes:
         places: sorted, distinct: (cell * size classes + size class) * (2 * ERROR_CLASSES + 1) + error class.
         times: how often, the same shape.
     """
-
-    places: IntArray
-    times: IntArray
 
     @classmethod
     def of(cls, cells: IntArray, sizes: IntArray, errors: IntArray) -> SizedErrors:
@@ -47,16 +61,6 @@ class SizedErrors:
         """No error of counts of 0, so many times in each cell, `(n_cells,)`."""
         none = cls.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
         return cls(none.places[zeros > 0], zeros[zeros > 0])
-
-    @classmethod
-    def none(cls) -> SizedErrors:
-        """No errors."""
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def __add__(self, other: SizedErrors) -> SizedErrors:
-        return SizedErrors(
-            *distinct_sums(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
-        )
 
     def is_of(self, n_cells: int) -> bool:
         """Whether places and times are such as those of a table with so many cells."""

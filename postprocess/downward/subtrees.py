@@ -15,20 +15,20 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Level, Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, members, owners
 from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
-from postprocess.problem import Constraints, GroupBounds, Measured, Problem
-from postprocess.shares.shared import Shared
+from postprocess.problem import Measured, Problem
 
 #: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28
@@ -125,19 +125,10 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
             tuple(replace(measurement, values=measurement.values[own]) for measurement in level)
             for level, own in zip(problem.measured[cut.level :], rows, strict=True)
         ]
-    bounds = _sliced(problem.constraints.bounds[cut.level :], rows)
     return replace(
-        problem,
+        _rows_below(problem, cut.level, rows),
         spine=problem.spine.slice(cut.level, first, last),
         measured=tuple(measured),
-        constraints=Constraints(problem.constraints.structural_zeros, bounds),
-        kinds=tuple(
-            None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[cut.level :], rows, strict=False)
-        ),
-        joined=_sliced(problem.joined[cut.level :], rows),
-        implied=tuple(level.of_rows(own) for level, own in zip(problem.implied[cut.level :], rows, strict=False)),
-        shares=_shares_of_rows(problem.shares[cut.level :], rows),
-        first_level=problem.first_level + cut.level,
         first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
     )
 
@@ -156,43 +147,35 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
     rows, levels = [tops], [spine.levels[level]]
     levels[0] = Level(levels[0].name, levels[0].geocodes[tops], np.full(len(tops), -1, dtype=np.int64))
     for number in range(level, spine.n_levels - 1):
-        offsets = spine.child_offsets(number)
-        first, sizes = offsets[rows[-1]], offsets[rows[-1] + 1] - offsets[rows[-1]]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        own = np.repeat(first - starts, sizes) + np.arange(int(sizes.sum()))
+        own, starts = members(spine.child_offsets(number), rows[-1])
         below = spine.levels[number + 1]
-        levels.append(Level(below.name, below.geocodes[own], np.repeat(np.arange(len(sizes)), sizes)))
+        levels.append(Level(below.name, below.geocodes[own], owners(starts)))
         rows.append(own)
-    bounds = _sliced(problem.constraints.bounds[level:], rows)
-    chosen = replace(
+    measured = tuple(without_values(queries) for queries in problem.measured[level:])
+    spine = Spine(tuple(levels), part=True)
+    return replace(_rows_below(problem, level, rows), spine=spine, measured=measured, first_rows=()), rows
+
+
+def _rows_below(problem: Problem, top: int, rows: Sequence[slice | IntArray]) -> Problem:
+    """The problem from a level down with some `rows` of each level, but for its spine and its measurements."""
+
+    def own(levels: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+        """What there is of each level, of these rows; of no level where there is nothing at any."""
+        pairs = zip(levels[top:], rows, strict=False)
+        return tuple(tuple(one.of_rows(of_level) for one in level) for level, of_level in pairs)
+
+    return replace(
         problem,
-        spine=Spine(tuple(levels), part=True),
-        measured=tuple(without_values(queries) for queries in problem.measured[level:]),
-        constraints=Constraints(problem.constraints.structural_zeros, bounds),
+        constraints=replace(problem.constraints, bounds=own(problem.constraints.bounds)),
         kinds=tuple(
-            None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[level:], rows, strict=False)
+            None if kinds is None else kinds[of_level]
+            for kinds, of_level in zip(problem.kinds[top:], rows, strict=False)
         ),
-        joined=_sliced(problem.joined[level:], rows),
-        implied=tuple(of_level.of_rows(own) for of_level, own in zip(problem.implied[level:], rows, strict=False)),
-        shares=_shares_of_rows(problem.shares[level:], rows),
-        first_level=problem.first_level + level,
-        first_rows=(),
+        joined=own(problem.joined),
+        implied=tuple(one.of_rows(of_level) for one, of_level in zip(problem.implied[top:], rows, strict=False)),
+        shares=own(problem.shares),
+        first_level=problem.first_level + top,
     )
-    return chosen, rows
-
-
-def _sliced(
-    bounds: Sequence[tuple[GroupBounds, ...]], rows: Sequence[slice | IntArray]
-) -> tuple[tuple[GroupBounds, ...], ...]:
-    """Per level, the bounds of some rows; of no level where there are none at any."""
-    return tuple(tuple(bound.of_rows(own) for bound in level) for level, own in zip(bounds, rows, strict=False))
-
-
-def _shares_of_rows(
-    shares: Sequence[tuple[Shared, ...]], rows: Sequence[slice | IntArray]
-) -> tuple[tuple[Shared, ...], ...]:
-    """Per level, the public shares of some rows."""
-    return tuple(tuple(one.of_rows(own) for one in level) for level, own in zip(shares, rows, strict=False))
 
 
 def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
@@ -227,11 +210,6 @@ def in_64_bits(part: Problem) -> Problem:
     """The problem of a part as it is worked with, where `compact_below` has made the bounds of the whole small."""
     bounds = tuple(tuple(bound.in_64_bits() for bound in level) for level in part.constraints.bounds)
     return replace(part, constraints=replace(part.constraints, bounds=bounds))
-
-
-def top_estimate(part: Problem, basis: Basis) -> LevelEstimate:
-    """The estimate of a part's geounits at the cut from all its measurements."""
-    return upward_pass(part, basis)[0]
 
 
 def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:

@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import Basis, chunks, symmetrise
 from postprocess.arrays import FloatArray, IntArray, adding_up
-from postprocess.linear.information import Information, symmetrise
+from postprocess.linear.information import Information, rank_and_scale
 from postprocess.linear.upward import (
     CHUNK_CELLS,
     ChildrenSum,
@@ -54,8 +54,7 @@ def factors_of(info: Information) -> FloatArray:
         excluded = info.known[rows] + unmeasured[rows]
         kept = np.eye(excluded.shape[-1]) - excluded
         precision = kept @ info.precision[rows] @ kept
-        rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-        scale = np.trace(precision, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+        rank, scale = rank_and_scale(kept, precision)
         nothing = (rank < 0.5) | (scale <= 0)
         scale = np.where(nothing, 1.0, scale)
         factor = np.linalg.cholesky(symmetrise(np.where(nothing, 0.0, precision) / scale + excluded + nothing * kept))
@@ -76,9 +75,7 @@ def drawn_terms(
         generator: of public random numbers; it gives n_cells to each geounit, in order.
     """
     out = np.empty(counts.shape)
-    step = max(1, CHUNK_CELLS // counts.shape[1])
-    for first in range(0, len(out), step):
-        rows = slice(first, min(first + step, len(out)))
+    for rows in chunks(out.shape[0], out.shape[1], CHUNK_CELLS):
         classes = at_cut.classes[rows]
         mean = basis.apply(at_cut.info.precision, basis.fold(counts[rows].toarray().astype(np.float64)), classes)
         normal = basis.fold(generator.standard_normal((len(classes), counts.shape[1])))
@@ -98,11 +95,9 @@ def reported_terms(
         reported: (first row, answers `(n, n_cells)`) -> debiased counts of new reports.
     """
     out = np.empty(counts.shape)
-    step = max(1, CHUNK_CELLS // counts.shape[1])
-    for first in range(0, len(out), step):
-        rows = slice(first, min(first + step, len(out)))
+    for rows in chunks(out.shape[0], out.shape[1], CHUNK_CELLS):
         answers = counts[rows].toarray()
-        drawn = adding_up(reported(first, np.rint(answers).astype(np.int64)), answers.sum(axis=1))
+        drawn = adding_up(reported(rows.start, np.rint(answers).astype(np.int64)), answers.sum(axis=1))
         out[rows] = basis.unfold(basis.apply(at_cut.info.precision, basis.fold(drawn), at_cut.classes[rows]))
     return out
 

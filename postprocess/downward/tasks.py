@@ -178,7 +178,7 @@ def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> Flo
 def _blind(basis: Basis, estimate: LevelEstimate, shared: Shared) -> BoolArray:
     """Of which shared answers `(n, r)` nothing is measured."""
     unmeasured = basis.answer_variances(estimate.info.unmeasured, shared.query)[:, shared.answers]
-    return np.asarray(unmeasured[estimate.classes] > BLIND)
+    return unmeasured[estimate.classes] > BLIND
 
 
 def level_tasks(
@@ -232,7 +232,7 @@ def level_tasks(
             basis=basis,
             passes=tuple(passes),
             terms=tuple(term.of(classes, rows) for term in terms),
-            classes=local.ravel(),
+            classes=local,
             measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
             children_term=None if estimate.children is None else estimate.children.term[rows],
             prior_term=None if prior is None else prior[rows],

@@ -134,7 +134,7 @@ def _reach_of(seen: IntArray, most: IntArray, needed: int) -> IntArray:
     def enough(reach: IntArray) -> BoolArray:
         first, stop = _ends(numbers, reach, seen.shape[1])
         within = np.take_along_axis(before, stop, axis=1) - np.take_along_axis(before, first, axis=1)
-        return np.asarray(within >= needed)
+        return within >= needed
 
     found = enough(last)
     while (least < last).any():

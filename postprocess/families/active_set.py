@@ -20,9 +20,9 @@ from functools import partial
 import numpy as np
 from scipy.linalg import lapack
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.equalities import Active, Stationary, stationary
-from postprocess.families.family import Family, violation, violations
+from postprocess.families.family import Family, clipped, violations
 from postprocess.families.progress import Watch
 from postprocess.families.stack import ALONE, LARGE_ALONE, Shape, Stack
 
@@ -74,8 +74,8 @@ class Guess:
     @classmethod
     def none_active(cls, family: Family) -> Guess:
         """The guess that no inequality is active except those of impossible cells."""
-        middle = [0.5 * (limits.lower + limits.upper) for limits in family.ranges]
-        sums = np.hstack(middle) if middle else np.zeros((family.n_children, 0))
+        _, lower, upper = family.side_by_side()
+        sums = 0.5 * (lower + upper)
         inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
         return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
 
@@ -154,12 +154,12 @@ def solve_together(family: Family) -> Together:
             break
         changed, broken = _exchanged(stack, active, now, SIGN * scale[left])
         x = now.x[:, : family.n_cells]
-        clipped = np.clip(x, 0.0, own.upper)
-        missed = np.maximum(np.abs(clipped - x).max(axis=1, initial=0.0), violations(own, clipped))
+        inside = np.clip(x, 0.0, own.upper)
+        missed = np.maximum(np.abs(inside - x).max(axis=1, initial=0.0), violations(own, inside))
         ended = broken == 0
         good = ended & (missed <= MET)
         gradient = np.abs(np.where(active.free, now.gradient, 0.0)).max(axis=1, initial=0.0) / scale[left]
-        out.x[left[good]], out.solved[left[good]] = clipped[good], True
+        out.x[left[good]], out.solved[left[good]] = inside[good], True
         out = replace(
             out,
             rounds=out.rounds + number * int(good.sum()),
@@ -197,7 +197,7 @@ class _Method:
         self.patience = np.full(len(guesses), PATIENCE)
         self.best: list[_Best | None] = [None for _ in guesses]
         self.careful = np.zeros(len(guesses), dtype=bool)
-        self.scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
+        self.scale = np.array([max(1.0, largest_of(family.linear)) for family in stack.families])
 
     def run(self) -> list[Exact | Guess]:
         """The results, by family."""
@@ -246,13 +246,12 @@ class _Method:
             elif not broken[i]:
                 ended[i] = True
                 x = now.x[rows, : family.n_cells]
-                clipped = np.clip(x, 0.0, family.upper)
-                primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
+                inside, primal = clipped(family, x)
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
-                    dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
-                    sums = now.multipliers[rows, : _n_sums(family)]
-                    self.results[place] = Exact(clipped, number, primal, dual, sums)
+                    dual = largest_of(gradient) / scale[i]
+                    sums = now.multipliers[rows, : sum(limits.size for limits in family.sums)]
+                    self.results[place] = Exact(inside, number, primal, dual, sums)
         self.active = changed
         return ended
 
@@ -279,12 +278,6 @@ class _Method:
         self.active = self.active.of_children(rows)
 
 
-def _n_sums(family: Family) -> int:
-    """Held sums and those in the ranges."""
-    held = 0 if family.held is None else family.held.shape[1]
-    return held + sum(limits.lower.shape[1] for limits in family.ranges)
-
-
 @dataclass(frozen=True, eq=False)
 class _Best:
     """The round of a family that broke the fewest inequalities."""
@@ -299,7 +292,7 @@ class _Best:
         """The state of the round, for another method."""
         family, rows = self.family, self.stack.children[self.number]
         matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
-        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.lower.shape[1] for limits in family.ranges))
+        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.size for limits in family.ranges))
         x = self.now.x[rows]
         sums = x @ matrix[ranges].T
         pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
@@ -393,7 +386,7 @@ def _only_first(changed: Active, active: Active, rows: slice) -> None:
 
 
 def _may_be_released(stack: Stack) -> BoolArray:
-    return np.asarray((stack.row_lower < stack.row_upper) & ~stack.held[stack.family])
+    return (stack.row_lower < stack.row_upper) & ~stack.held[stack.family]
 
 
 def _release(stack: Stack, active: Active, now: Stationary, number: int, changed: Active) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.algebra import symmetrise
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.cholesky import Matrices, factor, solve_factored
 from postprocess.families.inverses import free_cells, products
 from postprocess.families.stack import Stack
@@ -128,16 +129,16 @@ def _corrected(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     multipliers = multipliers * equalities.row_mask
     target = _targets(stack, active)
     possible = stack.row_sums(active.free.astype(np.float64)) > 0, active.free.any(axis=0)
-    tolerance = GRADIENT * max(1.0, float(np.abs(stack.linear).max()))
-    persons = max(CORRECT, APART * float(np.abs(stack.parent).max(initial=0.0)))
+    tolerance = GRADIENT * max(1.0, largest_of(stack.linear))
+    persons = max(CORRECT, APART * largest_of(stack.parent))
     before = np.inf
     for _ in range(CORRECTIONS):
         gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
         missing, parent = _left(stack, x, target, equalities.row_mask)
         left = max(
-            float(np.abs(missing[possible[0]]).max(initial=0.0)) / persons,
-            float(np.abs(parent[0, possible[1]]).max(initial=0.0)) / persons,
-            float(np.abs(gradient[active.free]).max(initial=0.0)) / tolerance,
+            largest_of(missing[possible[0]]) / persons,
+            largest_of(parent[0, possible[1]]) / persons,
+            largest_of(gradient[active.free]) / tolerance,
         )
         if left <= 1.0:
             missed = _missed(stack, missing, parent)
@@ -257,7 +258,7 @@ class _Equalities:
             if stack.shape.rows:
                 follow = follow - np.swapaxes(self.by_row[number], 1, 2) @ self.weights[number]
             cells.add_to(total, stack.family, follow)
-        return np.asarray(0.5 * (total + np.swapaxes(total, 1, 2)))
+        return symmetrise(total)
 
     def _cells(self, right: FloatArray) -> FloatArray:
         """The inverses times `(N, k)`, 0 in cells that are not free."""

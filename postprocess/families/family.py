@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, largest_of
 from postprocess.families.precisions import Dense, Precisions, kinds_of
 
 
@@ -18,6 +20,26 @@ class GroupRange:
     group: IntArray
     lower: FloatArray
     upper: FloatArray
+
+    @classmethod
+    def fixed(cls, group: IntArray, sums: NDArray[Any]) -> GroupRange:
+        """Sums `(C, g)` that are to be met."""
+        values = sums.astype(np.float64)
+        return cls(group, values, values)
+
+    @property
+    def size(self) -> int:
+        """g, the number of groups."""
+        return self.lower.shape[1]
+
+    @property
+    def matrix(self) -> FloatArray:
+        """`(k, g)` indicator matrix of the grouping."""
+        return np.asarray(self.group[:, None] == np.arange(self.size)[None, :], dtype=np.float64)
+
+    def of_children(self, rows: IntArray) -> GroupRange:
+        """Those of some children."""
+        return GroupRange(self.group, self.lower[rows], self.upper[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +56,7 @@ class Family:
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where nothing is above: each child is a problem by
             itself.
-        held_group: `(k,)` held group of each cell; None where nothing is held.
-        held: `(C, m)` whole numbers.
+        held: sums of groups that are fixed, `(C, m)` whole numbers; None where nothing is held.
         ranges: inequalities on groups of cells.
         kind: `(C,)` which precision a child has; None where all share one (K = 1) or each has its own (K = C).
     """
@@ -45,8 +66,7 @@ class Family:
     linear: FloatArray
     upper: FloatArray
     parent: FloatArray | None
-    held_group: IntArray | None
-    held: FloatArray | None
+    held: GroupRange | None = None
     ranges: tuple[GroupRange, ...] = ()
     kind: IntArray | None = None
 
@@ -85,6 +105,18 @@ class Family:
         """Which precision each child has, `(C,)`."""
         return kinds_of(self.kind, len(self.precision), self.n_children)
 
+    @property
+    def sums(self) -> tuple[GroupRange, ...]:
+        """All limited sums: what is held, then the ranges."""
+        return self.ranges if self.held is None else (self.held, *self.ranges)
+
+    def side_by_side(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """All ranges together: the matrix `(k, g)` of their groups, and their lower and upper limits `(C, g)`."""
+        nothing = np.zeros((self.n_children, 0))
+        every = (GroupRange(np.zeros(self.n_cells, dtype=np.int64), nothing, nothing), *self.ranges)
+        matrix = np.hstack([one.matrix for one in every])
+        return matrix, np.hstack([one.lower for one in every]), np.hstack([one.upper for one in every])
+
     def with_matrices(self) -> Family:
         """The same family with its precisions as matrices over all cells."""
         return replace(self, precision=Dense(self.matrices))
@@ -96,8 +128,8 @@ class Family:
             self,
             linear=self.linear[rows],
             upper=self.upper[rows],
-            held=None if self.held is None else self.held[rows],
-            ranges=tuple(GroupRange(one.group, one.lower[rows], one.upper[rows]) for one in self.ranges),
+            held=None if self.held is None else self.held.of_children(rows),
+            ranges=tuple(one.of_children(rows) for one in self.ranges),
             kind=self.kinds[rows],
         )
 
@@ -107,7 +139,8 @@ class Family:
 
         They tell the problems of a run apart: linear terms are noisy numbers, weighted by the precisions.
         """
-        return (self.diagonals, self.kind, self.linear, self.upper, self.parent, self.held_group, self.held)
+        held = () if self.held is None else (self.held.group, self.held.lower)
+        return (self.diagonals, self.kind, self.linear, self.upper, self.parent, *held)
 
     def times(self, x: FloatArray) -> FloatArray:
         """Each child's precision times its row of `x` `(C, k)`."""
@@ -130,9 +163,10 @@ class Solution:
     families: int = 1
 
 
-def one_hot(group: IntArray, size: int) -> FloatArray:
-    """`(k, size)` indicator matrix of a grouping."""
-    return np.asarray(group[:, None] == np.arange(size)[None, :], dtype=np.float64)
+def clipped(family: Family, x: FloatArray) -> tuple[FloatArray, float]:
+    """`x` within the limits of its cells, and the largest violation of any constraint by the one or the other."""
+    inside = np.clip(x, 0.0, family.upper)
+    return inside, max(largest_of(inside - x), violation(family, inside))
 
 
 def violation(family: Family, x: FloatArray) -> float:
@@ -140,17 +174,14 @@ def violation(family: Family, x: FloatArray) -> float:
     worst = float(violations(family, x).max(initial=0.0))
     if family.parent is None:
         return worst
-    return max(worst, float(np.abs(x.sum(axis=0) - family.parent).max(initial=0.0)))
+    return max(worst, largest_of(x.sum(axis=0) - family.parent))
 
 
 def violations(family: Family, x: FloatArray) -> FloatArray:
     """The largest violation of each child's own constraints by `x`, in persons, `(C,)`."""
     worst = np.maximum(-x, x - family.upper).max(axis=1, initial=0.0)
-    if family.held_group is not None and family.held is not None:
-        sums = x @ one_hot(family.held_group, family.held.shape[1])
-        worst = np.maximum(worst, np.abs(sums - family.held).max(axis=1, initial=0.0))
-    for limits in family.ranges:
-        sums = x @ one_hot(limits.group, limits.lower.shape[1])
+    for limits in family.sums:
+        sums = x @ limits.matrix
         worst = np.maximum(worst, np.maximum(limits.lower - sums, sums - limits.upper).max(axis=1, initial=0.0))
     return worst
 

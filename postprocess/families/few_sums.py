@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, largest_of
 from postprocess.families.precisions import Precisions, kinds_of
 from postprocess.marginal import each_in_one
 
@@ -103,7 +103,7 @@ class FewSums(OnSums):
         if basis.n_asymmetric > MOST_ASYMMETRIC:
             return None
         forms = _by_subset(basis, table)
-        tolerance = SAME * float(np.abs(table).max())
+        tolerance = SAME * largest_of(table)
         scale = np.asarray(np.linalg.eigvalsh(forms[:, -1])[:, 0], dtype=np.float64)
         if scale.min() <= tolerance:
             return None
@@ -142,7 +142,7 @@ class FewSums(OnSums):
         for partition in self.partitions:
             present, group = np.unique(partition.group[cells], return_inverse=True)
             weights = partition.weights[kinds][:, present[:, None], present[None, :]]
-            partitions.append(Partition(group.ravel(), len(present), partial(np.asarray, weights)))
+            partitions.append(Partition(group, len(present), partial(np.asarray, weights)))
         return FewSums(self.scale[kinds], tuple(partitions))
 
     def mean(self, weights: FloatArray) -> FloatArray:
@@ -192,7 +192,7 @@ class FewSums(OnSums):
                     columns = np.flatnonzero(kinds == kind)
                     weighted[rows, columns] = partition.weights[kind] @ sums[rows, columns]
             first = rows.stop
-        return np.asarray(out + self._spread @ weighted)
+        return out + self._spread @ weighted
 
 
 def few_sums_of(basis: Basis, table: FloatArray) -> FewSums | None:
@@ -233,7 +233,7 @@ class InPieces:
 
     def of(self, cells: FloatArray) -> FloatArray:
         """`(s, C)` of cells `(k, C)`."""
-        return np.asarray(self._of_rows @ (self._pieces @ cells))
+        return self._of_rows @ (self._pieces @ cells)
 
 
 def _by_subset(basis: Basis, table: FloatArray) -> FloatArray:
@@ -265,7 +265,7 @@ def _partition(basis: Basis, forms: FloatArray, subset: int, classes: IntArray, 
     for j in np.flatnonzero(basis.subsets[subset]):
         key = key * basis.symmetric_shape[j] + symmetric[:, j]
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
-    return Partition(group.ravel().astype(np.int64), len(first), partial(_weights, basis, forms, first, within))
+    return Partition(group, len(first), partial(_weights, basis, forms, first, within))
 
 
 def _weights(basis: Basis, forms: FloatArray, first: IntArray, within: Sequence[int]) -> FloatArray:

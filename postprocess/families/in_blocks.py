@@ -106,7 +106,7 @@ class InBlocks(Precisions):
     def diagonals(self) -> FloatArray:
         """See `Precisions`."""
         asymmetric = self.basis.cell_blocks[0][self.cells]
-        return np.asarray(np.diagonal(self._tables[:, -1], axis1=1, axis2=2)[:, asymmetric])
+        return np.diagonal(self._tables[:, -1], axis1=1, axis2=2)[:, asymmetric]
 
     def entries(self, kind: int, cells: IntArray) -> FloatArray:
         """See `Precisions`."""
@@ -136,7 +136,7 @@ class InBlocks(Precisions):
         whole = np.zeros((len(x), self.folded_shape[0] * self.folded_shape[1]))
         whole[:, self.places] = x
         folded = self.coordinates.times(self.blocks[kind], whole.reshape(len(whole), *self.folded_shape))
-        return np.asarray(folded.reshape(whole.shape)[:, self.places])
+        return np.asarray(folded.reshape(whole.shape)[:, self.places], dtype=np.float64)
 
     def _times_each(self, kinds: IntArray, x: FloatArray) -> FloatArray:
         """Vectors `(m, k)`, each times its own of them, by the kinds `(m,)`; some at a time."""

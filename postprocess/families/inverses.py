@@ -7,12 +7,12 @@ corrected with the precisions themselves until it is exact (`equalities`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.cholesky import Matrices, factor, inverse_of_factored
 from postprocess.families.precisions import LARGE, Precisions, places
@@ -48,12 +48,12 @@ class FreeCells:
         """Which cells are in each sum that is active: `(m, g, n)`; arguments as in `Stack` and `_Equalities`."""
         own, row = family[self.members], np.arange(matrix.shape[1])
         cells = matrix[own[:, None, None], row[None, :, None], self.cells[:, None, :]]
-        return np.asarray(cells * row_mask[self.members][:, :, None])
+        return cells * row_mask[self.members][:, :, None]
 
     def add_to(self, totals: Matrices, family: IntArray, matrices: Matrices) -> None:
         """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
         own, k = family[self.members], totals.shape[-1]
-        for some in _successive(len(own), self.cells.shape[1]):
+        for some in chunks(len(own), self.cells.shape[1] ** 2, TOGETHER):
             of_pairs = places(own[some], self.cells[some], k)
             totals += np.bincount(of_pairs.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
 
@@ -63,7 +63,7 @@ class FreeCells:
         A few rows at a time, so that nothing else has as many numbers.
         """
         for member, (cells, inverse) in enumerate(zip(self.cells, self.inverse, strict=True)):
-            for rows in _successive(len(cells), 1 + len(cells) // 64):
+            for rows in chunks(len(cells), (1 + len(cells) // 64) ** 2, TOGETHER):
                 part = inverse[rows]
                 if by_row is not None and weights is not None:
                     part = part - by_row[member, :, rows].T @ weights[member]
@@ -114,7 +114,7 @@ def free_cells(
     out = []
     for n in np.unique(size[size > 0]):
         of_size = np.flatnonzero(size == n)
-        for some in _successive(len(of_size), int(n)):
+        for some in chunks(len(of_size), int(n) ** 2, TOGETHER):
             distinct = of_size[some]
             children = first[distinct]
             cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
@@ -127,12 +127,6 @@ def free_cells(
                 members = children
             out.append(FreeCells(members, cells, inverses))
     return out
-
-
-def _successive(count: int, n: int) -> Iterator[slice]:
-    """Some matrices of `n x n` numbers at a time."""
-    step = max(1, TOGETHER // n**2)
-    return (slice(first, first + step) for first in range(0, count, step))
 
 
 def _inverses(precision: Precisions, kinds: IntArray, cells: IntArray, counts: IntArray, *, single: bool) -> Matrices:
@@ -150,12 +144,12 @@ def inverse(matrices: Matrices) -> Matrices:
     """Inverses of stacked positive definite matrices, which are overwritten; large ones by their Cholesky factors."""
     n = matrices.shape[-1]
     if n < LARGE:
-        return np.asarray(np.linalg.inv(matrices))
+        return np.linalg.inv(matrices)
     for matrix in matrices:
         if not factor(matrix) or not inverse_of_factored(matrix):
             raise np.linalg.LinAlgError("a precision is not positive definite")
         lower = matrix.T
-        for rows in _successive(n, 1 + n // 64):
+        for rows in chunks(n, (1 + n // 64) ** 2, TOGETHER):
             own = lower[rows]
             matrix[rows] = np.where(np.arange(n)[None, :] > np.arange(n)[rows, None], lower.T[rows], own)
     return matrices

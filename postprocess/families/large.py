@@ -21,10 +21,10 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import Guess
 from postprocess.families.cholesky import Matrices
-from postprocess.families.family import Family, one_hot
+from postprocess.families.family import Family
 from postprocess.families.inverses import inverse
 from postprocess.families.progress import Standing, Watch
 
@@ -82,7 +82,7 @@ def guesses(family: Family) -> Iterator[Guess]:
         watch.at(partial(_where, iteration, x, z))
         if iteration not in LOOK_AT:
             continue
-        primal, dual = float(np.abs(x - z).max()), float(np.abs(z - before).max())
+        primal, dual = largest_of(x - z), largest_of(z - before)
         last = iteration == LOOK_AT[-1]
         tried = last or max(primal, dual) < tries[0]
         if tried:
@@ -91,7 +91,7 @@ def guesses(family: Family) -> Iterator[Guess]:
             tries = [size for size in tries if size <= max(primal, dual)]
             if last or not tries:
                 return
-        change = _balance(primal, dual)
+        change = balance(primal, dual, LARGEST_CHANGE, LEAST_CHANGE)
         if tried or change != 1.0:
             scale, u = scale * change, u / change
             quadratic = _Quadratic(family, scale)
@@ -139,13 +139,13 @@ class _Quadratic:
         self.resolvent = _resolvent(_mean_precision(family), scale)
         self.held: tuple[Matrices, Matrices, FloatArray] | None = None
         self.right, self.left, self.x = (np.zeros_like(family.linear) for _ in range(3))
-        if family.held is not None and family.held_group is not None:
-            groups = one_hot(family.held_group, family.held.shape[1]).astype(np.float32)
+        if family.held is not None:
+            groups = family.held.matrix.astype(np.float32)
             empty = np.eye(groups.shape[1]) * (groups.sum(axis=0) == 0)
             by_group = self.resolvent @ groups
             middle = np.linalg.inv((groups.T @ by_group).astype(np.float64) + empty)
             self.held = groups, by_group, middle
-            self.x = np.asarray(family.held @ middle @ by_group.T)
+            self.x = np.asarray(family.held.lower @ middle @ by_group.T)
 
     def arrays(self) -> dict[str, FloatArray | IntArray]:
         """Where it is, for another one of the same problem to go on."""
@@ -202,7 +202,7 @@ def _resolvent(precision: FloatArray, scale: float) -> Matrices:
     return inverse(shifted[None])[0]
 
 
-def _balance(primal: float, dual: float) -> float:
-    """The power of two by which the penalty is changed so that the residuals fall together."""
+def balance(primal: float, dual: float, largest: int, least: int = 0) -> float:
+    """The power of two by which the penalty is changed so that the residuals fall together; 1 below the `least`."""
     power = np.rint(np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0)
-    return float(np.exp2(np.clip(power, -LARGEST_CHANGE, LARGEST_CHANGE))) if abs(power) >= LEAST_CHANGE else 1.0
+    return float(np.exp2(np.clip(power, -largest, largest))) if abs(power) >= least else 1.0

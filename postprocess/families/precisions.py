@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Precisions(ABC):
 
     def mean(self, weights: FloatArray) -> FloatArray:
         """All numbers of their mean `(k, k)` with weights `(K,)`."""
-        return np.asarray(np.tensordot(weights, self.matrices(), 1))
+        return np.tensordot(weights, self.matrices(), 1)
 
     def least(self) -> float:
         """At most the least eigenvalue of any."""
@@ -77,9 +76,9 @@ class Dense(Precisions):
     def times(self, x: FloatArray, kind: IntArray | None) -> FloatArray:
         """See `Precisions`."""
         if len(self) == 1:
-            return np.asarray(x @ self.numbers[0])
+            return x @ self.numbers[0]
         if kind is None:
-            return np.asarray(np.matmul(self.numbers, x[:, :, None])[:, :, 0])
+            return np.matmul(self.numbers, x[:, :, None])[:, :, 0]
         out = np.empty_like(x)
         for number, own in enumerate(self.numbers):
             members = kind == number
@@ -98,21 +97,16 @@ class Dense(Precisions):
         """See `Precisions`; of one, itself."""
         return self.numbers[0] if len(self) == 1 else super().mean(weights)
 
-    @cached_property
-    def _in_order(self) -> FloatArray:
-        """The numbers one after the other, in C order."""
-        return self.numbers.ravel()
-
     def principal(self, kinds: IntArray, cells: IntArray, *, single: bool) -> Matrices:
         """See `Precisions`."""
         if cells.shape[1] >= LARGE:
             return super().principal(kinds, cells, single=single)
-        return self._in_order.take(places(kinds, cells, self.numbers.shape[-1]))
+        return self.numbers.take(places(kinds, cells, self.numbers.shape[-1]))
 
 
 def places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
     """Where the pairs of some cells `(m, n)` are in stacked `(k, k)` matrices, of the given `numbers`: `(m, n, n)`."""
-    return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
+    return ((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :]
 
 
 def kinds_of(kind: IntArray | None, n_kinds: int, n_children: int) -> IntArray:

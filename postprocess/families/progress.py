@@ -11,14 +11,15 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.arrays import Arrays
 
+T = TypeVar("T")
 #: Name of the family, and where its solution is.
 Listener = Callable[[str, str], None]
 
@@ -35,16 +36,21 @@ def listen(listener: Listener) -> None:
 
 
 @contextmanager
-def listening(listener: Listener | None) -> Iterator[None]:
-    """Pass on what this process solves in the block; None changes nothing."""
-    if listener is None:
+def _in_use(used: list[T], one: T | None) -> Iterator[None]:
+    """One more is used in the block; None changes nothing."""
+    if one is None:
         yield
         return
-    _listeners.append(listener)
+    used.append(one)
     try:
         yield
     finally:
-        _listeners.remove(listener)
+        used.remove(one)
+
+
+def listening(listener: Listener | None) -> AbstractContextManager[None]:
+    """Pass on what this process solves in the block; None changes nothing."""
+    return _in_use(_listeners, listener)
 
 
 class Watch:
@@ -84,17 +90,9 @@ class Store(Protocol):
 _stores: list[Store] = []
 
 
-@contextmanager
-def kept_in(store: Store | None) -> Iterator[None]:
+def kept_in(store: Store | None) -> AbstractContextManager[None]:
     """Keep in `store` what this process solves in the block; None keeps nothing."""
-    if store is None:
-        yield
-        return
-    _stores.append(store)
-    try:
-        yield
-    finally:
-        _stores.remove(store)
+    return _in_use(_stores, store)
 
 
 class Standing:

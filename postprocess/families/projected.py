@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from postprocess.arrays import Arrays, BoolArray, FloatArray
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
-from postprocess.families.equalities import APART, CORRECT, GRADIENT
-from postprocess.families.family import Family, violation
+from postprocess.families.equalities import GRADIENT
+from postprocess.families.family import Family, clipped
 from postprocess.families.few_sums import FewSums, InPieces, sums_over
 from postprocess.families.progress import Standing, Watch
 from postprocess.families.stack import is_large
@@ -89,7 +89,7 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
         below = free & (x < -FEASIBLE)
         release = possible & ~free & (gradient < -SIGN * problem.scale)
         changes = int(np.count_nonzero(below)) + int(np.count_nonzero(release))
-        watch.at(partial(_where, number, changes))
+        watch.at(partial(round_of, number, changes))
         if not changes and not left:
             return problem.exact(x, gradient, free, number)
         patience = patience - 1 if left <= LEAST_LEFT and changes >= fewest else PATIENCE
@@ -105,7 +105,8 @@ def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact
     return None
 
 
-def _where(number: int, changes: int) -> str:
+def round_of(number: int, changes: int) -> str:
+    """Where a search for the cells that are 0 is."""
     return f"round {number:,}, {changes:,} cells change"
 
 
@@ -113,7 +114,7 @@ def in_proportion(family: Family, possible: BoolArray) -> FloatArray:
     """Of each cell of the parent `(k, C)` the same share for a child, where it is possible; zeros without a parent."""
     if family.parent is None:
         return np.zeros(possible.shape)
-    return np.asarray(possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None])
+    return possible * (family.parent / np.maximum(possible.sum(axis=1), 1))[:, None]
 
 
 class FreeSums:
@@ -124,28 +125,25 @@ class FreeSums:
     """
 
     def __init__(self, family: Family, free: BoolArray) -> None:
-        self.free, self.mask = free, free.astype(np.float64)
-        self.has_parent = family.parent is not None
+        self.free, self.mask, self.parent = free, free.astype(np.float64), family.parent
         count = free.sum(axis=1)
-        self.share = 1.0 / np.maximum(count, 1) if self.has_parent else np.zeros(len(free))
-        self.can_be_met = not self.has_parent or bool(count.all())
-        self.group = family.held_group
-        if family.held_group is None or family.held is None:
+        self.share = np.zeros(len(free)) if family.parent is None else 1.0 / np.maximum(count, 1)
+        self.can_be_met = family.parent is None or bool(count.all())
+        self.group: IntArray | None = None
+        if family.held is None:
             return
-        size = family.held.shape[1]
-        self.sums = InPieces(sums_over(family.held_group, size))
+        self.group, size = family.held.group, family.held.size
+        self.sums = InPieces(sums_over(self.group, size))
         per_child = self.sums.of(self.mask)
-        self.can_be_met &= bool((per_child[family.held.T > 0] > 0).all())
-        if not self.has_parent:
+        self.can_be_met &= bool((per_child[family.held.lower.T > 0] > 0).all())
+        if family.parent is None:
             self.inverse = np.zeros((size, free.shape[1], free.shape[1]))
             self.inverse[:, 0, 0] = 1.0 / np.maximum(per_child[:, 0], 1.0)
             return
         laplacian = np.zeros((size, free.shape[1], free.shape[1]))
         for number in range(size):
-            own = self.mask[family.held_group == number]
-            laplacian[number] = (
-                np.diag(per_child[number]) - (own * self.share[family.held_group == number, None]).T @ own
-            )
+            own = self.mask[self.group == number]
+            laplacian[number] = np.diag(per_child[number]) - (own * self.share[self.group == number, None]).T @ own
         self.inverse = np.asarray(np.linalg.pinv(laplacian, rcond=NONE, hermitian=True), dtype=np.float64)
 
     def of(self, cells: FloatArray) -> tuple[FloatArray, FloatArray | None]:
@@ -156,19 +154,34 @@ class FreeSums:
         """nu_i + mu_gc in all cells `(k, C)`, for which the free ones have the given sums."""
         nu = by_cell * self.share
         if by_group is None or self.group is None:
-            return np.asarray(np.broadcast_to(nu[:, None], self.free.shape))
+            return np.broadcast_to(nu[:, None], self.free.shape)
         if len(by_group) == 1:
             mu = (by_group[0] - nu @ self.mask) @ self.inverse[0]
-            return np.asarray((nu - (self.mask @ mu) * self.share)[:, None] + mu)
+            return (nu - (self.mask @ mu) * self.share)[:, None] + mu
         mu = np.matmul(self.inverse, (by_group - self.sums.of(self.mask * nu[:, None]))[:, :, None])[:, :, 0]
         on_cells = mu[self.group]
         nu -= np.einsum("kc,kc->k", self.mask, on_cells) * self.share
-        return np.asarray(nu[:, None] + on_cells)
+        return nu[:, None] + on_cells
 
     def projected(self, cells: FloatArray) -> FloatArray:
         """The nearest cells, 0 where they are not free, whose sums are all 0."""
         inside = cells * self.mask
         return (inside - self.multipliers(*self.of(inside))) * self.mask
+
+    def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        """A gradient in all cells without the multipliers of the sums, by least squares of the free cells."""
+        return gradient - self.multipliers(*self.of(gradient * self.mask))
+
+    def met(self, x: FloatArray, held: FloatArray | None) -> FloatArray:
+        """The nearest free cells with the parent's and the `held` sums `(m, C)`."""
+        for _ in range(2):
+            by_cell, by_group = self.of(x)
+            if self.parent is not None:
+                by_cell = self.parent - by_cell
+            if by_group is not None and held is not None:
+                by_group = held - by_group
+            x = x + self.multipliers(by_cell, by_group) * self.mask
+        return x
 
 
 class _Problem:
@@ -177,13 +190,8 @@ class _Problem:
     def __init__(self, family: Family, quadratic: FewSums) -> None:
         self.family, self.quadratic, self.kinds = family, quadratic, family.kinds
         self.linear = np.ascontiguousarray(family.linear.T)
-        self.scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
-        self.persons = (
-            max(CORRECT, APART * float(np.abs(family.parent).max(initial=0.0)))
-            if family.parent is not None
-            else CORRECT
-        )
-        self.held = None if family.held is None else np.ascontiguousarray(family.held.T)
+        self.scale = max(1.0, largest_of(family.linear))
+        self.held = None if family.held is None else np.ascontiguousarray(family.held.lower.T)
 
     def gradient(self, x: FloatArray) -> FloatArray:
         """Of the objective."""
@@ -197,11 +205,11 @@ class _Problem:
         """
         gradient = np.zeros_like(x)
         for turn in range(2 if left else RESTARTS):
-            x = self._with_right_sums(sums, x)
+            x = sums.met(x, self.held)
             gradient = self.gradient(x)
             # Twice, as what rounding leaves once of a large gradient across the sums would be in each step.
             residual = -sums.projected(sums.projected(gradient))
-            size = float(np.abs(residual).max(initial=0.0))
+            size = largest_of(residual)
             if size <= GRADIENT * self.scale or (left and turn):
                 break
             step = self._descent(
@@ -214,7 +222,7 @@ class _Problem:
             x = x + step
         else:
             return x, None
-        return x, gradient - sums.multipliers(*sums.of(gradient * sums.mask))
+        return x, sums.lagrangian(gradient)
 
     def _descent(self, sums: FreeSums, residual: FloatArray, least: float) -> FloatArray | None:
         """Conjugate gradients from a projected residual until its largest entry is at most `least`."""
@@ -225,29 +233,17 @@ class _Problem:
             length = square / float(np.vdot(direction, along))
             step += length * direction
             residual = residual - length * along
-            if float(np.abs(residual).max()) <= least:
+            if largest_of(residual) <= least:
                 return step
             before, square = square, float(np.vdot(residual, residual))
             direction = residual + (square / before) * direction
         return None
 
-    def _with_right_sums(self, sums: FreeSums, x: FloatArray) -> FloatArray:
-        """The nearest free cells with the parent's and the held sums."""
-        for _ in range(2):
-            by_cell, by_group = sums.of(x)
-            if self.family.parent is not None:
-                by_cell = self.family.parent - by_cell
-            if by_group is not None and self.held is not None:
-                by_group = self.held - by_group
-            x = x + sums.multipliers(by_cell, by_group) * sums.mask
-        return x
-
     def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> Exact | None:
         """The solution with the residuals of its optimality conditions; None if a limit is missed."""
         family = self.family
-        clipped = np.clip(x.T, 0.0, family.upper)
-        primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
+        inside, primal = clipped(family, x.T)
         if primal > MET:
             return None
-        dual = float(np.abs(gradient[free]).max(initial=0.0)) / self.scale
-        return Exact(np.ascontiguousarray(clipped), rounds, primal, dual, np.zeros((family.n_children, 0)))
+        dual = largest_of(gradient[free]) / self.scale
+        return Exact(np.ascontiguousarray(inside), rounds, primal, dual, np.zeros((family.n_children, 0)))

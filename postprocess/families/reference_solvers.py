@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, largest_of
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution, one_hot, violation
+from postprocess.families.family import Family, Solution, violation
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -40,77 +39,38 @@ SOLVERS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class _Shape:
-    children: int
-    cells: int
-    shared: bool
-    has_parent: bool
-    held: int
-    groups: int
-
-
-def _shape(family: Family) -> _Shape:
-    return _Shape(
-        children=family.n_children,
-        cells=family.n_cells,
-        shared=family.shared,
-        has_parent=family.parent is not None,
-        held=0 if family.held is None else family.held.shape[1],
-        groups=sum(sums.lower.shape[1] for sums in family.ranges),
-    )
-
-
-def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
-    """The data of a problem of one shape, to be filled in."""
-    import cvxpy as cp  # takes a second to import
-
-    sizes: dict[str, tuple[int, ...]] = {
-        "target": (shape.children, shape.cells),
-        "lower": (shape.children, shape.cells),
-        "upper": (shape.children, shape.cells),
-    }
-    sizes |= {f"root{i}": (shape.cells, shape.cells) for i in range(1 if shape.shared else shape.children)}
-    if shape.has_parent:
-        sizes["parent"] = (shape.cells,)
-    if shape.held:
-        sizes |= {"held_matrix": (shape.cells, shape.held), "held": (shape.children, shape.held)}
-    if shape.groups:
-        sizes["groups"] = (shape.cells, shape.groups)
-        sizes |= dict.fromkeys(("lower_groups", "upper_groups"), (shape.children, shape.groups))
-    return {name: cp.Parameter(size) for name, size in sizes.items()}
-
-
-def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Variable]:
+def _state(data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Variable]:
     """The problem over `data`, which are parameters or numbers."""
     import cvxpy as cp
 
-    x = cp.Variable((shape.children, shape.cells))
     target = data["target"]
-    if shape.shared:
+    x = cp.Variable(target.shape)
+    if "root1" not in data:  # all share one
         fit = cp.sum_squares(x @ data["root0"].T - target)
     elif isinstance(target, np.ndarray):
         # With numbers one sum of squares is stated sooner than many; with parameters it would not be compiled once.
-        root = sp.block_diag([data[f"root{i}"] for i in range(shape.children)], format="csr")
+        root = sp.block_diag([data[f"root{i}"] for i in range(target.shape[0])], format="csr")
         fit = cp.sum_squares(root @ cp.vec(x, order="C") - target.ravel())
     else:
-        fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(shape.children))
+        fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(target.shape[0]))
     constraints = [x >= data["lower"], x <= data["upper"]]
-    if shape.has_parent:
+    if "parent" in data:
         constraints.append(cp.sum(x, axis=0) == data["parent"])
-    if shape.held:
+    if "held" in data:
         constraints.append(x @ data["held_matrix"] == data["held"])
-    if shape.groups:
+    if "groups" in data:
         sums = x @ data["groups"]
         constraints += [sums >= data["lower_groups"], sums <= data["upper_groups"]]
     return cp.Problem(cp.Minimize(fit), constraints), x
 
 
 @lru_cache(maxsize=64)
-def _compiled(shape: _Shape) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Parameter]]:
-    parameters = _parameters(shape)
-    problem, x = _state(shape, parameters)
-    return problem, x, parameters
+def _compiled(*sizes: tuple[str, tuple[int, ...]]) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Parameter]]:
+    """The problem of the data of these names and shapes, to be filled in."""
+    import cvxpy as cp
+
+    parameters = {name: cp.Parameter(size) for name, size in sizes}
+    return *_state(parameters), parameters
 
 
 def numbers_of(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
@@ -135,14 +95,12 @@ def numbers_of(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
     if family.parent is not None:
         values["parent"] = family.parent - origin.sum(axis=0)
         limits.append(np.abs(values["parent"]).sum())
-    if family.held is not None and family.held_group is not None:
-        values["held_matrix"] = one_hot(family.held_group, family.held.shape[1])
-        values["held"] = family.held - origin @ values["held_matrix"]
+    if family.held is not None:
+        values["held_matrix"] = family.held.matrix
+        values["held"] = family.held.lower - origin @ values["held_matrix"]
         limits.append(np.abs(values["held"]).sum())
     if family.ranges:
-        values["groups"] = np.hstack([one_hot(bounds.group, bounds.lower.shape[1]) for bounds in family.ranges])
-        lower = np.hstack([bounds.lower for bounds in family.ranges])
-        upper = np.hstack([bounds.upper for bounds in family.ranges])
+        values["groups"], lower, upper = family.side_by_side()
         sums = origin @ values["groups"]
         limits += [np.maximum(lower - sums, 0.0).sum(), np.maximum(sums - upper, 0.0).sum()]
         values["lower_groups"], values["upper_groups"] = lower - sums, upper - sums
@@ -176,11 +134,11 @@ def _is_singular(precision: FloatArray) -> bool:
     return bool((values[:, 0] <= SINGULAR * values[:, -1]).any())
 
 
-def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
+def _stated(data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
     """The family's problem: that of its shape, compiled, or stated for this call alone."""
     if once:
-        return _state(_shape(family), data)
-    problem, x, parameters = _compiled(_shape(family))
+        return _state(data)
+    problem, x, parameters = _compiled(*((name, array.shape) for name, array in data.items()))
     for name, parameter in parameters.items():
         parameter.value = data[name]
     return problem, x
@@ -200,7 +158,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False, first: int = 0) -> S
     import cvxpy as cp
 
     data, origin, far = numbers_of(family)
-    problem, unknowns = _stated(family, data, once=once)
+    problem, unknowns = _stated(data, once=once)
     failures = []
     for solver, options in SOLVERS[first:]:
         try:
@@ -213,7 +171,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False, first: int = 0) -> S
         if problem.status == cp.OPTIMAL and unknowns.value is not None:
             x = origin + np.asarray(unknowns.value, dtype=np.float64)
             worst = violation(family, x)
-            if worst <= FEASIBILITY and float(np.abs(unknowns.value).max(initial=0.0)) < 0.5 * far:
+            if worst <= FEASIBILITY and largest_of(unknowns.value) < 0.5 * far:
                 iterations = int(problem.solver_stats.num_iters or 0)
                 return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
             failures.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
 
@@ -48,6 +48,11 @@ class GroupLevel:
     group: IntArray
     lower: IntArray
     upper: IntArray
+
+    @property
+    def size(self) -> int:
+        """g, the number of groups."""
+        return self.lower.shape[1]
 
 
 def snap(x: FloatArray) -> tuple[IntArray, IntArray]:
@@ -136,8 +141,7 @@ def round_together(
     state = np.where(movable, 0, 1)
     for partition in reversed(chain):
         low, high = _allowed(x, partition)
-        sums = np.zeros(low.shape, dtype=np.int64)
-        np.add.at(sums.T, partition.group, floors.T)
+        sums = group_sums(floors, partition.group, partition.size)
         order = np.lexsort((cost, state, np.broadcast_to(partition.group, state.shape)), axis=1)
         group = np.sort(partition.group)
         rank = np.arange(len(group)) - np.searchsorted(group, group)
@@ -155,9 +159,7 @@ def round_together(
 
 def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:
     """Whole-number range of each group's sum: floor to ceiling of the solution's, within the bounds, `(C, g)`."""
-    sums = np.zeros(partition.lower.shape)
-    np.add.at(sums.T, partition.group, x.T)
-    floors, fractions = snap(sums)
+    floors, fractions = snap(group_sums(x, partition.group, partition.size))
     return np.maximum(floors, partition.lower), np.minimum(floors + (fractions > 0), partition.upper)
 
 
@@ -196,7 +198,7 @@ def _round_by_flow(
     # Nodes: 0 the source and sink of what is free, then the groups of each partition, then the parent's cells.
     first = [1]
     for partition in chain:
-        first.append(first[-1] + n_children * partition.lower.shape[1])
+        first.append(first[-1] + n_children * partition.size)
     cells_at = first[-1]
     supply = np.zeros(cells_at + n_cells, dtype=np.int64)
     tails, heads, capacities, costs = [], [], [], []
@@ -212,9 +214,8 @@ def _round_by_flow(
 
     child = np.arange(n_children)[:, None]
     for depth, (partition, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
-        size = partition.lower.shape[1]
-        sums = np.zeros((n_children, size), dtype=np.int64)
-        np.add.at(sums.T, partition.group, base.T)
+        size = partition.size
+        sums = group_sums(base, partition.group, size)
         low, high = low - sums, high - sums
         if (low > high).any() or (high < 0).any():
             return None
@@ -226,10 +227,10 @@ def _round_by_flow(
             coarse = chain[depth - 1]
             group_of = np.zeros(size, dtype=np.int64)
             group_of[partition.group] = coarse.group
-            tail = first[depth - 1] + child * coarse.lower.shape[1] + group_of[None, :]
+            tail = first[depth - 1] + child * coarse.size + group_of[None, :]
         arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel())
     last = chain[-1]
-    tails.append(first[-2] + rows * last.lower.shape[1] + last.group[columns])
+    tails.append(first[-2] + rows * last.size + last.group[columns])
     heads.append(cells_at + columns)
     capacities.append(np.ones(len(rows), dtype=np.int64))
     costs.append(cost[rows, columns])
@@ -275,7 +276,7 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
         matrix = sp.csr_array((np.ones(size), (np.tile(np.arange(n_cells), n_children), index.ravel())))
         constraints.append(LinearConstraint(matrix, np.rint(family.parent), np.rint(family.parent)))
     for partition in chain:
-        groups = partition.lower.shape[1]
+        groups = partition.size
         rows = np.arange(n_children)[:, None] * groups + partition.group[None, :]
         matrix = sp.csr_array((np.ones(size), (rows.ravel(), index.ravel())), shape=(n_children * groups, size))
         constraints.append(LinearConstraint(matrix, partition.lower.ravel(), partition.upper.ravel()))
@@ -338,7 +339,7 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
 
 def _in_parts(gains: FloatArray) -> FloatArray:
     """What swaps change the objective by, in whole parts; 0 where there is no swap."""
-    return np.asarray(np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0))
+    return np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0)
 
 
 def _in_one_group(chain: Sequence[GroupLevel], n_cells: int) -> BoolArray:

@@ -19,15 +19,15 @@ inequalities are active: `active_set` finishes with the exact solution.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
-from postprocess.families.family import Family, GroupRange, Solution, one_hot
+from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.few_sums import FewSums
+from postprocess.families.large import balance
 from postprocess.families.large import guesses as guesses_of
 from postprocess.families.projected import may_be_projected, solve_by_projection
 from postprocess.families.reference_solvers import solve_with_cvxpy
@@ -48,52 +48,32 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
         family: to be solved.
         begin: the state that another method reached.
     """
-    groups = _Groups.of(family)
+    groups, lower, upper = family.side_by_side()
     scale = family.scale
-    quadratic = _Quadratic(family, groups.matrix, scale)
+    quadratic = _Quadratic(family, groups, scale)
     y, u = begin.x, begin.pull / scale
     w, v = begin.range_sums, begin.range_pull / scale
     for iteration in range(1, TRY_AT[-1] + 1):
-        x = quadratic.minimiser(family.linear + scale * (y - u + (w - v) @ groups.matrix.T))
+        x = quadratic.minimiser(family.linear + scale * (y - u + (w - v) @ groups.T))
         y_old, w_old = y, w
         u = u + RELAXATION * x + (1.0 - RELAXATION) * y
         y = np.clip(u, 0.0, family.upper)
         u = u - y
-        v = v + RELAXATION * (x @ groups.matrix) + (1.0 - RELAXATION) * w
-        w = np.clip(v, groups.lower, groups.upper)
+        v = v + RELAXATION * (x @ groups) + (1.0 - RELAXATION) * w
+        w = np.clip(v, lower, upper)
         v = v - w
         if iteration in TRY_AT:
             (result,) = solve_exactly([family], [Guess(y, scale * u, w, scale * v)])
             if isinstance(result, Exact):
                 return result, iteration
         if iteration in ADAPT_AT:
-            primal = max(np.abs(x - y).max(), np.abs(x @ groups.matrix - w).max(initial=0.0))
+            primal = max(np.abs(x - y).max(), np.abs(x @ groups - w).max(initial=0.0))
             dual = max(np.abs(y - y_old).max(), np.abs(w - w_old).max(initial=0.0))
-            change = _balance(float(primal), float(dual))
+            change = balance(float(primal), float(dual), LARGEST_CHANGE)
             if change != 1.0:
                 scale, u, v = scale * change, u / change, v / change
-                quadratic = _Quadratic(family, groups.matrix, scale)
+                quadratic = _Quadratic(family, groups, scale)
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Groups:
-    """All ranges of a family side by side: `(k, g)`, `(C, g)`, `(C, g)`."""
-
-    matrix: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-
-    @classmethod
-    def of(cls, family: Family) -> _Groups:
-        if not family.ranges:
-            nothing = np.zeros((family.n_children, 0))
-            return cls(np.zeros((family.n_cells, 0)), nothing, nothing)
-        return cls(
-            np.hstack([one_hot(sums.group, sums.lower.shape[1]) for sums in family.ranges]),
-            np.hstack([sums.lower for sums in family.ranges]),
-            np.hstack([sums.upper for sums in family.ranges]),
-        )
 
 
 class _Quadratic:
@@ -103,15 +83,15 @@ class _Quadratic:
         k = family.n_cells
         inverse = np.linalg.inv(family.matrices + scale * (np.eye(k) + groups @ groups.T))[family.kinds]
         self.offset = np.zeros_like(family.linear)
-        if family.held is not None and family.held_group is not None:
-            held = one_hot(family.held_group, family.held.shape[1])
+        if family.held is not None:
+            held = family.held.matrix
             by_group = inverse @ held
             middle = held.T @ by_group
             # A held group without cells (impossible ones only) has an empty row: any pivot will do.
             middle += np.eye(held.shape[1]) * (held.sum(axis=0) == 0)
             scaled = np.swapaxes(np.linalg.solve(middle, np.swapaxes(by_group, 1, 2)), 1, 2)
             inverse = inverse - scaled @ np.swapaxes(by_group, 1, 2)
-            self.offset = np.matmul(scaled, family.held[:, :, None])[:, :, 0]
+            self.offset = np.matmul(scaled, family.held.lower[:, :, None])[:, :, 0]
         self.projected = inverse
         self.missing = None
         if family.parent is not None:
@@ -125,12 +105,6 @@ class _Quadratic:
             nu = self.total_inverse @ (self.missing - x.sum(axis=0))
             x += self.projected @ nu
         return x + self.offset
-
-
-def _balance(primal: float, dual: float) -> float:
-    """The power of two by which the penalty is changed so that the residuals fall together."""
-    ratio = np.log2(max(primal, 1e-12) / max(dual, 1e-12)) / 2.0
-    return float(np.exp2(np.clip(np.rint(ratio), -LARGEST_CHANGE, LARGEST_CHANGE)))
 
 
 #: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
@@ -227,5 +201,5 @@ def _solution(exact: Exact, solver: str, iterations: int) -> Solution:
 
 def _at_limits(limits: GroupRange, x: FloatArray) -> FloatArray:
     """Sums over groups of cells, those near a limit at it."""
-    sums = x @ one_hot(limits.group, limits.lower.shape[1])
+    sums = x @ limits.matrix
     return np.where(sums < limits.lower + NEAR, limits.lower, np.where(sums > limits.upper - NEAR, limits.upper, sums))

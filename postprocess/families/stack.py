@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.family import Family, one_hot
+from postprocess.families.family import Family
 from postprocess.families.precisions import Dense, Precisions
 
 #: Cells above which families are stacked only if they have the same number of cells.
@@ -61,8 +61,7 @@ class Shape:
     @classmethod
     def of(cls, family: Family) -> Shape:
         """The shape of a family."""
-        rows = 0 if family.held is None else family.held.shape[1]
-        rows += sum(sums.lower.shape[1] for sums in family.ranges)
+        rows = sum(sums.size for sums in family.sums)
         return cls(padded(family.n_cells), rows if rows < 2 else padded(rows), family.parent is not None)
 
 
@@ -198,21 +197,16 @@ class Stack:
 
     def over_children(self, values: FloatArray) -> FloatArray:
         """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
-        return np.asarray(np.add.reduceat(values, self.first, axis=0))
+        return np.add.reduceat(values, self.first, axis=0)
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:
     """Write the sums of a family side by side: held sums, then its ranges."""
     end = 0
-    if family.held is not None and family.held_group is not None:
-        end = family.held.shape[1]
-        matrix[:end] = one_hot(family.held_group, end).T
-        lower[:, :end] = upper[:, :end] = family.held
-        held[:end] = True
-    for limits in family.ranges:
-        rows = slice(end, end + limits.lower.shape[1])
-        groups = one_hot(limits.group, limits.lower.shape[1])
+    for limits in family.sums:
+        rows, groups = slice(end, end + limits.size), limits.matrix
         matrix[rows] = groups.T
+        held[rows] = limits is family.held
         fixed = limits.lower >= limits.upper
         lower[:, rows] = np.where(fixed | (limits.lower > 0), limits.lower, -np.inf)
         upper[:, rows] = np.where(fixed | (limits.upper < family.upper @ groups), limits.upper, np.inf)
@@ -224,6 +218,6 @@ def _not_implied(family: Family) -> FloatArray:
     implied = np.zeros(family.upper.shape, dtype=bool)
     if family.parent is not None:
         implied |= family.upper >= family.parent
-    if family.held is not None and family.held_group is not None:
-        implied |= family.upper >= family.held[:, family.held_group]
+    if family.held is not None:
+        implied |= family.upper >= family.held.lower[:, family.held.group]
     return np.where(implied & (family.upper > 0), np.inf, family.upper)

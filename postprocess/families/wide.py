@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
-from postprocess.arrays import Arrays, FloatArray, IntArray
+from postprocess.arrays import Arrays, FloatArray, IntArray, largest_of
 from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
@@ -94,7 +94,7 @@ class WideArea:
 
     def times(self, x: FloatArray) -> FloatArray:
         """The precision times cells `(n_cells,)`."""
-        return np.asarray(self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0])
+        return self.basis.unfold(self.basis.apply(self.blocks[None], self.basis.fold(x[None, :])))[0]
 
     def on(self, cells: IntArray, table: FloatArray) -> Family:
         """The problem on some cells, the others empty; `table` is the `pattern_table` of the blocks."""
@@ -104,8 +104,6 @@ class WideArea:
             linear=self.linear[None, cells],
             upper=self.upper[None, cells],
             parent=None,
-            held_group=None,
-            held=None,
             ranges=tuple(
                 GroupRange(one.marginal.cell_answer[cells], one.lower[None, :], one.upper[None, :]) for one in self.sums
             ),
@@ -128,7 +126,7 @@ def positive_cells(area: WideArea) -> IntArray:
 
 def _proved(area: WideArea, table: FloatArray, x: FloatArray) -> FloatArray | None:
     """The solution `(n_cells,)` from a guess of it, whose positive cells count; None where it was too far off."""
-    tolerance = SIGN * max(1.0, float(np.abs(area.linear).max()))
+    tolerance = SIGN * max(1.0, largest_of(area.linear))
     inside = x > 0
     turn = 0
     while True:
@@ -210,8 +208,8 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
         for i, one in enumerate(area.sums):
             w[i], v[i] = _clipped(sums[i], w[i], v[i], (one.lower, one.upper))
         if iteration in ADAPT_AT:
-            primal = max(map(_largest, [x, *sums], [z, *w]))
-            dual = max(map(_largest, before, [z, *w]))
+            primal = max(largest_of(one - other) for one, other in zip([x, *sums], [z, *w], strict=True))
+            dual = max(largest_of(one - other) for one, other in zip(before, [z, *w], strict=True))
             change = 2.0 if primal > UNEVEN * dual else 0.5 if dual > UNEVEN * primal else 1.0
             if change != 1.0:
                 penalty, u, v = penalty * change, u / change, [off / change for off in v]
@@ -223,7 +221,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
 
 
 def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
-    return f"step {iteration:,}, {_largest(x, z):.1g} persons off"
+    return f"step {iteration:,}, {largest_of(x - z):.1g} persons off"
 
 
 def _clipped(
@@ -233,7 +231,3 @@ def _clipped(
     off = off + RELAXATION * x + (1.0 - RELAXATION) * before
     point = np.clip(off, *limits)
     return point, off - point
-
-
-def _largest(first: FloatArray, second: FloatArray) -> float:
-    return float(np.abs(first - second).max(initial=0.0))

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
@@ -81,7 +81,7 @@ def area_blocks(
         upward = summed @ from_children
         np.add.at(upward, place, np.where(single, passed, 0.0))
         nodes, passed = parents, upward
-    return 0.5 * (variance + np.swapaxes(variance, -1, -2)), blind
+    return symmetrise(variance), blind
 
 
 def fixed_in_area(
@@ -89,15 +89,10 @@ def fixed_in_area(
 ) -> BoolArray:
     """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
     fixed = np.ones(marginal.size, dtype=bool)
-    for level, entering in zip(classes, _whole(spine, leaves), strict=True):
-        if entered := np.unique(level.downward[entering]).tolist():
+    for level, weights in zip(classes, entering(spine, leaves.astype(np.float64)), strict=True):
+        if entered := np.unique(level.downward[weights != 0]).tolist():
             fixed &= fixed_answers(basis, level.fixed[entered], marginal).all(axis=0)
     return fixed
-
-
-def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:
-    """Per level, the geounits all of whose leaves are in the area and whose parents are not such."""
-    return [weights != 0 for weights in entering(spine, leaves.astype(np.float64))]
 
 
 def entering(spine: Spine, weights: FloatArray) -> list[FloatArray]:

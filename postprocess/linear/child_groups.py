@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, members, owners
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class ChildGroups:
         """
         keys = np.ascontiguousarray(features, dtype=np.int8)
         if counted:
-            below = below[np.lexsort((below, np.repeat(np.arange(len(keys)), np.diff(offsets))))]
+            below = below[np.lexsort((below, owners(offsets)))]
         known: dict[tuple[bytes, bytes], int] = {}
         classes = np.empty(len(keys), dtype=np.int64)
         first: list[int] = []
@@ -53,17 +53,15 @@ class ChildGroups:
                 first.append(i)
             classes[i] = number
         firsts = np.array(first, dtype=np.int64)
-        sizes = np.diff(offsets)[firsts]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        members = below[np.repeat(offsets[firsts] - starts[:-1], sizes) + np.arange(starts[-1])]
+        of_first, starts = members(offsets, firsts)
         shape = (len(firsts), int(below.max(initial=-1)) + 1)
-        children = sp.csr_array((np.ones(len(members)), members, starts), shape=shape)
+        children = sp.csr_array((np.ones(len(of_first)), below[of_first], starts), shape=shape)
         if counted:
             children.sum_duplicates()
         return cls(classes, firsts, children)
 
-    def sum_of_blocks(self, blocks: FloatArray) -> FloatArray:
-        """Blocks of the children's classes `(n, ...)` summed over the children of a parent of each class."""
-        flat = blocks[: self.children.shape[1]].reshape(self.children.shape[1], -1)
-        out: FloatArray = (self.children @ flat).reshape(-1, *blocks.shape[1:])
-        return out
+
+def summed_over(children: sp.csr_array, blocks: FloatArray) -> FloatArray:
+    """Blocks `(n, ...)` of the children's classes, summed over the children of a parent of each class."""
+    n_classes, n_below = children.shape
+    return (children @ blocks[:n_below].reshape(n_below, -1)).reshape(n_classes, *blocks.shape[1:])

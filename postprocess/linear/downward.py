@@ -15,9 +15,9 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import Basis, chunks, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
     fixed_answers,
@@ -25,10 +25,8 @@ from postprocess.linear.information import (
     known_with_family,
     learns_from_family,
     off_known,
-    with_unmeasured,
 )
-from postprocess.linear.invariants import common_known
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, known_to_children
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 
@@ -66,14 +64,13 @@ class LevelVariances:
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
             variances = np.where(blind > BLIND, np.nan, variances)
-        out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
-        return out
+        return np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
 
     def of_rows(self, rows: slice) -> LevelVariances:
         """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
         own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
-        return LevelVariances(local.ravel(), *own)
+        return LevelVariances(local, *own)
 
     def of_queries(self, basis: Basis, queries: Sequence[Asked]) -> AnswerVariances:
         """The variances of some queries' answers alone, without the matrices."""
@@ -141,7 +138,7 @@ class AnswerVariances:
     def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
         """The variances of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
-        return AnswerVariances(local.ravel(), {key: values[used] for key, values in self.by_query.items()})
+        return AnswerVariances(local, {key: values[used] for key, values in self.by_query.items()})
 
     @classmethod
     def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
@@ -173,12 +170,14 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
         return children.precision, estimates[level].classes
     below, n = estimates[level + 1], len(problem.spine.levels[level])
     groups = ChildGroups.of(problem.spine.child_offsets(level), below.classes, np.zeros((n, 0)), counted=True)
-    summed = groups.sum_of_blocks
-    # What every child knows, and what of any child nothing is known of.
-    excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
-    if below.info.blind.any():
-        excluded = with_unmeasured(excluded, summed(below.info.unmeasured))
-    return inverse_off(summed(below.info.covariance), excluded), groups.classes
+    _, excluded = known_to_children(groups, below.info.known, below.info.unmeasured, plain=False)
+    return inverse_off(summed_over(groups.children, below.info.covariance), excluded), groups.classes
+
+
+def top_variances(estimate: LevelEstimate) -> LevelVariances:
+    """Covariances of the estimates of the top level, which has nothing above it."""
+    info = estimate.info
+    return LevelVariances(estimate.classes, info.covariance, info.unmeasured, info.known)
 
 
 def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
@@ -187,8 +186,7 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
     """
-    top = estimates[0]
-    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    above = top_variances(estimates[0])
     yield above
     yield from variances_below(problem, estimates, above)
 
@@ -213,8 +211,7 @@ def answer_variances_of(
         basis: of the problem.
         queries: per level.
     """
-    top = estimates[0]
-    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    above = top_variances(estimates[0])
     below = answer_variances_below(problem, basis, estimates, above, queries[1:])
     return [above.of_queries(basis, queries[0]), *below]
 
@@ -331,7 +328,7 @@ class _Below:
         known = self.estimate.info.known
         upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
         if not learns_from_family(known[own], _shared(above.known, upper)).any():
-            return np.asarray(known[own])
+            return known[own]
         upper, of, _, own = kinds
         classes, unknown = self._unknown_of_families
         out = np.empty((len(own), *known.shape[1:]))
@@ -347,7 +344,7 @@ class _Below:
         offsets = self.problem.spine.child_offsets(self.level - 1)
         groups = ChildGroups.of(offsets, self.estimate.classes, np.zeros((n_parents, 0)), counted=True)
         _, first = np.unique(self.parent_classes, return_index=True)
-        return groups.classes[first], groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
+        return groups.classes[first], summed_over(groups.children, np.eye(known.shape[-1]) - known)
 
 
 def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:
@@ -359,8 +356,7 @@ def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, sin
     """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
     gain = covariance @ precision
     total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-    out: FloatArray = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
-    return out
+    return np.where(single[:, None, None, None], upper, symmetrise(total))
 
 
 def unbiased_estimates(
@@ -383,13 +379,12 @@ def unbiased_estimates(
         moved = basis.fold(above - children.mean)
         correction = basis.unfold(basis.apply(children.precision, moved, estimates[level - 1].classes))
         single = np.diff(problem.spine.child_offsets(level - 1)) == 1
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, len(estimate.classes), step):
-        rows = np.arange(first, min(first + step, len(estimate.classes)))
+    for part in chunks(len(estimate.classes), problem.n_cells, CHUNK_CELLS):
+        rows = np.arange(part.start, part.stop)
         best = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
         if correction is not None and above is not None:
             parents = problem.spine.levels[level].parents[rows]
             moved = basis.apply(estimate.info.covariance, basis.fold(correction[parents]), estimate.classes[rows])
             best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
-        yield slice(first, int(rows[-1]) + 1), best
+        yield part, best

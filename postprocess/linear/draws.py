@@ -36,9 +36,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
-from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.information import Information, symmetrise
+from postprocess.algebra import Basis, chunks, summed, symmetrise
+from postprocess.arrays import BoolArray, FloatArray, IntArray, owners, runs
+from postprocess.linear.information import Information, rank_and_scale
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
@@ -74,8 +74,8 @@ def within_families(
         offsets: `(n_parents + 1,)` the children of each parent.
     """
     fine = _fine(answers, known)
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    own = np.repeat(np.arange(len(sizes)), sizes)
+    starts = offsets[:-1]
+    own = owners(offsets)
     free = ~known
     n_free = np.add.reduceat(free.astype(np.int64), starts, axis=0)
     separate = above_unknown | np.logical_or.reduceat(unknown, starts, axis=0) | (n_free == 0)
@@ -230,7 +230,6 @@ def _drawn_level(
     """One level; `queries` at the lowest alone."""
     small, blocks = basis.summed_to(keep)
     n = len(estimate.classes)
-    step = max(1, CELLS // problem.n_cells)
     best = None if queries else np.empty((n, *small.shape))
     best_answers = {query.key: np.empty((n, query.size)) for query in queries}
     of_children = precision = None
@@ -238,8 +237,8 @@ def _drawn_level(
     if not queries:
         assert children is not None
         precision, of_children = children.precision[:, blocks], np.empty((n, *small.shape))
-    for first in range(0, n, step):
-        rows = np.arange(first, min(first + step, n))
+    for some in chunks(n, problem.n_cells, CELLS):
+        rows = np.arange(some.start, some.stop)
         shape = (len(rows), *small.shape)
         found = estimates_of(problem, basis, level, estimate, rows, keep)[0].reshape(shape)
         for query in queries:
@@ -261,12 +260,6 @@ def _drawn_level(
     )
 
 
-def summed(folded: FloatArray, keep: BoolArray) -> FloatArray:
-    """Folded histograms `(n, a, n_1, ...)` summed over the symmetric attributes outside `keep`; lengths of 1 stay."""
-    axes = tuple(2 + int(j) for j in np.flatnonzero(~keep))
-    return folded.sum(axis=axes, keepdims=True) if axes else folded
-
-
 def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     """F with F F' = V in some of the blocks, `(n_classes, len(blocks), a, a)`.
 
@@ -276,12 +269,10 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     covariance = info.covariance[:, blocks]
     excluded = info.known[:, blocks] + info.unmeasured[:, blocks]
     kept = np.eye(covariance.shape[-1]) - excluded
-    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-    scale = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    rank, scale = rank_and_scale(kept, covariance)
     scale = np.where(scale > 0, scale, 1.0)
     factor = np.linalg.cholesky(symmetrise(covariance / scale + excluded))
-    out: FloatArray = np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
-    return out
+    return np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
 
 
 def draw(
@@ -319,10 +310,7 @@ def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) ->
 
 
 def _top(level: DrawnLevel, normals: DrawNormals) -> Iterator[Drawn]:
-    step = max(1, CELLS // level.numbers)
-    n = len(level.classes)
-    for first in range(0, n, step):
-        rows = slice(first, min(first + step, n))
+    for rows in chunks(len(level.classes), level.numbers, CELLS):
         noise = _noise(level, 0, rows, normals)
         if level.best is None:
             yield Drawn(level, rows, noise, np.ones(len(noise), dtype=bool))
@@ -339,7 +327,7 @@ def _children(
     keep = level.keep[upper.keep]
     _, blocks = upper.basis.summed_to(keep)
     precision = upper.precision[:, blocks]
-    for first, last in families(offsets, max(1, CELLS // level.numbers)):
+    for first, last in runs(offsets, max(1, CELLS // level.numbers)):
         parents, rows = slice(first, last), slice(int(offsets[first]), int(offsets[last]))
         n = last - first
         out = _noise(level, number, rows, normals)
@@ -348,22 +336,13 @@ def _children(
         mean = summed(upper.of_children[parents], keep).reshape(n, *level.basis.shape)
         missing = parent - mean - np.add.reduceat(out, starts, axis=0)
         term = level.basis.apply(precision, missing, upper.classes[parents])
-        own = np.repeat(np.arange(n), np.diff(offsets[first : last + 1]))
+        own = owners(offsets[first : last + 1])
         out += level.basis.apply(level.covariance, term[own], level.classes[rows])
         single = (np.diff(offsets[first : last + 1]) == 1)[own]
         if level.best is not None:
             out += level.best[rows]
         out[single] = parent[own[single]]
         yield Drawn(level, rows, out, None if level.best is not None else ~single)
-
-
-def families(offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:
-    """Runs of successive parents `(first, last)` with about `most` children together, one parent at least."""
-    first, n = 0, len(offsets) - 1
-    while first < n:
-        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
-        yield first, min(last, n)
-        first = min(last, n)
 
 
 def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray) -> FloatArray:
@@ -386,8 +365,4 @@ def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray
             indicator[marginal.groups[j], np.arange(basis.shape[j])] = 1.0
             table = np.moveaxis(np.tensordot(table, indicator, axes=(axis, 1)), -1, axis)
         axis += 1
-    sizes = [marginal.sizes[j] for j in (*basis.asymmetric, *basis.symmetric)]
-    order = np.argsort((*basis.asymmetric, *basis.symmetric)).astype(int)
-    shaped = table.reshape(n, *sizes).transpose(0, *(1 + int(j) for j in order))
-    out: FloatArray = shaped.reshape(n, -1)
-    return out
+    return basis.in_order(table, marginal.sizes)

@@ -17,10 +17,12 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.algebra import Basis, diagonals
+from postprocess.algebra import Basis, diagonals, symmetrise
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.classes import LevelClasses, summed_over
-from postprocess.linear.information import BLIND, fixed_answers, inverse_off
+from postprocess.linear.child_groups import summed_over
+from postprocess.linear.classes import LevelClasses
+from postprocess.linear.downward import LevelVariances
+from postprocess.linear.information import inverse_off
 from postprocess.marginal import Marginal
 from postprocess.statistics import EXACT_VARIANCE, MEAN_ABSOLUTE
 
@@ -74,7 +76,7 @@ def covariances(
             assert pull is not None
             final = final - final @ pull[here.parent] @ final
             final = np.where(here.single[:, None, None, None], out[-1].final[here.parent], final)
-            final = 0.5 * (final + np.swapaxes(final, -1, -2))
+            final = symmetrise(final)
         pull = None
         if children is not None:
             from_children = children[here.own]
@@ -189,11 +191,8 @@ def answer_variances(
     basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
 ) -> FloatArray:
     """Variances `(n_downward, size)` of a query's answers; NaN where the measurements do not determine them."""
-    variances = np.maximum(basis.answer_variances(covariances.final, marginal), 0.0)
-    if classes.blind.any():
-        variances = np.where(basis.answer_variances(classes.blind, marginal) > BLIND, np.nan, variances)
-    out: FloatArray = np.where(fixed_answers(basis, classes.fixed, marginal), 0.0, variances)
-    return out
+    variances = LevelVariances(classes.downward, covariances.final, classes.blind, classes.fixed)
+    return variances.of_classes(basis, marginal)
 
 
 def error_by_final(
@@ -207,5 +206,4 @@ def error_by_final(
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))
     by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
     weights = np.einsum("ngf,bf->nbg", by_variance, factors)
-    out: FloatArray = (recode.T * weights[:, :, None, :]) @ recode
-    return out
+    return (recode.T * weights[:, :, None, :]) @ recode

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks
+from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks, symmetrise
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.marginal import Marginal
 
@@ -29,11 +29,6 @@ FREE = 1e-6
 TINY = float(np.finfo(float).tiny)
 #: What rounding leaves of a matrix where it is zero, relative to its trace, is below this.
 ROUNDING = 1e-13
-
-
-def symmetrise(matrices: FloatArray) -> FloatArray:
-    """The symmetric part of stacked square matrices."""
-    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
 def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
@@ -54,13 +49,18 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     return _inverse_off(matrices, excluded)
 
 
+def rank_and_scale(kept: FloatArray, matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Ranks of stacked projectors and, of matrices on their ranges, the mean eigenvalues: `(..., 1, 1)` each."""
+    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
+    return rank, np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+
+
 def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     size = matrices.shape[-1]
     identity = np.eye(size)
     kept = identity - excluded
     projected = kept @ matrices @ kept
-    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
-    scale = np.trace(projected, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    rank, scale = rank_and_scale(kept, projected)
     nothing_left = np.broadcast_to(rank < 0.5, scale.shape)
     scale = np.where((scale > 0) & ~nothing_left, scale, 1.0)
     projected = np.where(nothing_left, 0.0, projected)
@@ -111,7 +111,7 @@ def known_with_family(known: FloatArray, known_above: FloatArray, unknown_of_fam
 def learns_from_family(known: FloatArray, known_above: FloatArray) -> BoolArray:
     """`(n,)`: whether a parent knows directions exactly that its child by itself does not, from stacked projectors."""
     further = np.einsum("...ij,...ji->...", known_above, np.eye(known.shape[-1]) - known)
-    return np.asarray(further.max(axis=-1, initial=0.0) > RANK_TOLERANCE)
+    return further.max(axis=-1, initial=0.0) > RANK_TOLERANCE
 
 
 def off_known(unmeasured: FloatArray, known: FloatArray) -> FloatArray:
@@ -166,8 +166,7 @@ def with_unmeasured(known: FloatArray, unmeasured: FloatArray) -> FloatArray:
 def full_rank(blocks: FloatArray) -> BoolArray:
     """Of which stacked positive semidefinite matrices `(..., a, a)` the rank is full: `(...)`."""
     values = np.linalg.eigvalsh(blocks)
-    full = values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)
-    return np.asarray(full)
+    return values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)
 
 
 def is_full(blocks: FloatArray) -> bool:

@@ -60,8 +60,7 @@ def invariant_terms(
 ) -> FloatArray:
     """Sum of A'g over the invariants, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
     terms = [basis.back_project(b.marginal, a, keep) for b, a in zip(invariants, answers, strict=True)]
-    out: FloatArray = np.sum(terms, axis=0)
-    return out
+    return np.sum(terms, axis=0)
 
 
 def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:

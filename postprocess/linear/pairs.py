@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, symmetrise
 from postprocess.arrays import FloatArray
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
@@ -89,8 +89,8 @@ def pair_factors(
 
 def _root(blocks: FloatArray) -> FloatArray:
     """The symmetric square roots of symmetric blocks without negative eigenvalues, but for rounding."""
-    values, vectors = np.linalg.eigh(0.5 * (blocks + np.swapaxes(blocks, -1, -2)))
+    values, vectors = np.linalg.eigh(symmetrise(blocks))
     # Of a rounding error the root would be much larger than the error.
     kept = np.where(values > _ROUNDING * values.max(axis=-1, keepdims=True, initial=0.0), values, 0.0)
     scaled = vectors * np.sqrt(kept)[..., None, :]
-    return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
+    return scaled @ np.swapaxes(vectors, -1, -2)

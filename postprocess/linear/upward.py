@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.algebra import Basis, chunks
-from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.algebra import Basis, chunks, summed
+from postprocess.arrays import BoolArray, FloatArray, IntArray, runs
+from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
     Information,
@@ -106,7 +106,7 @@ def own_terms(
     `kinds` of all geounits, as in `Problem`.
     """
     n = len(measured[0].values[rows])
-    out = np.zeros((n, basis.n_asymmetric, *_kept_shape(basis, keep)))
+    out = np.zeros((n, basis.n_asymmetric, *basis.kept_shape(keep)))
     for query in measured:
         variance = query.by_row(None if kinds is None else kinds[rows])
         if not isinstance(variance, float):
@@ -144,15 +144,6 @@ def silent_of(problem: Problem) -> list[BoolArray]:
     return levels[::-1]
 
 
-def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
-    return tuple(n if kept else 1 for n, kept in zip(basis.symmetric_shape, keep, strict=True))
-
-
-def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
-    """Cells `(n, n_cells)` folded and summed to `keep`, `(n, a, n_1 or 1, ...)`."""
-    return basis.fold(cells).sum(axis=tuple(2 + int(j) for j in np.flatnonzero(~keep)), keepdims=True)
-
-
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
     """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, with as few copies as can be.
 
@@ -162,19 +153,15 @@ def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.nd
         return values if len(order) == len(values) and np.array_equal(order, np.arange(len(values))) else values[order]
     kind = np.float64 if values.dtype.kind == "f" else np.int64
     out = np.zeros((len(starts), values.shape[1]), dtype=kind)
-    ends = np.append(starts[1:], len(order))
+    offsets = np.append(starts, len(order))
     if kind is np.int64 and len(order) * values.shape[1] >= LOOP_NUMBERS * len(starts):
         # Row by row in the rows' own type: a tenth of the time, to the same whole numbers.
-        for sums, first, last in zip(out, starts.tolist(), ends.tolist(), strict=True):
+        for sums, first, last in zip(out, starts.tolist(), offsets[1:].tolist(), strict=True):
             np.add.reduce(values[order[first:last]], axis=0, dtype=np.int64, out=sums)
         return out
-    step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
-    first = 0
-    while first < len(starts):
-        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
-        rows = order[starts[first] : ends[last - 1]]
+    for first, last in runs(offsets, max(1, CHUNK_CELLS // max(1, values.shape[1]))):
+        rows = order[offsets[first] : offsets[last]]
         out[first:last] = np.add.reduceat(values[rows].astype(kind), starts[first:last] - starts[first], axis=0)
-        first = last
     return out
 
 
@@ -183,21 +170,46 @@ def everything(basis: Basis) -> BoolArray:
     return np.ones(len(basis.symmetric), dtype=bool)
 
 
-def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+def alike_by_themselves(problem: Problem, basis: Basis, level: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Classes by a level's own measurements: of each geounit `(n,)`, and of each class its kind and what is known."""
     masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
-    own = own_precisions(basis, problem.measured[level])
-    if kinds is None:
-        patterns, classes = np.unique(masks, axis=0, return_inverse=True)
-        kind_of = np.zeros(len(patterns), dtype=np.int64)
-    else:
-        # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
-        rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
-        distinct, classes = np.unique(rows, axis=0, return_inverse=True)
-        kind_of, patterns = distinct[:, 0].astype(np.int64), distinct[:, 1:].astype(bool)
-    known = zero_projector(basis, patterns)
+    # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
+    kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    rows, classes = np.unique(np.column_stack([kind, masks]), axis=0, return_inverse=True)
+    known = zero_projector(basis, rows[:, 1:].astype(bool))
     if invariants := invariants_of(problem.constraints.bounds[level]):
         known, _ = with_invariants(basis, known, invariants)
-    return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
+    return classes.ravel().astype(np.int64), rows[:, 0].astype(np.int64), known
+
+
+def kinds_above(problem: Problem, level: int, silent: Sequence[BoolArray]) -> tuple[IntArray, BoolArray]:
+    """Of a level with children: kinds `(n,)`, -1 where only children are measured, and whether these say something.
+
+    They say nothing where a geounit stands for all below it; `silent` as from `silent_of`.
+    """
+    kinds = problem.kinds_of(level)
+    if kinds is None:
+        n = len(problem.spine.levels[level])
+        return np.zeros(n, dtype=np.int8), np.ones(n, dtype=bool)
+    stands = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
+    between = (kinds < 0) & ~silent[level] & (problem.estimator == "full")
+    return np.where(between, -1, np.maximum(kinds, 0)), ~stands
+
+
+def known_to_children(
+    groups: ChildGroups, known: FloatArray, unmeasured: FloatArray, *, plain: bool
+) -> tuple[FloatArray, FloatArray]:
+    """What every child knows, and the same with what of any child nothing is known of; from the children's classes."""
+    inherited = common_known(summed_over(groups.children, np.eye(known.shape[-1]) - known), plain=plain)
+    if not unmeasured.any():
+        return inherited, inherited
+    return inherited, with_unmeasured(inherited, summed_over(groups.children, unmeasured))
+
+
+def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+    classes, kind, known = alike_by_themselves(problem, basis, level)
+    own = own_precisions(basis, problem.measured[level])
+    return LevelEstimate(classes, own[0], information(own[kind], known, is_full(own)))
 
 
 def _sum_over_children(
@@ -219,9 +231,7 @@ def _sum_over_children(
     sums = LevelSums.of(problem, level, estimate, order, starts)
     mean = np.zeros((n_parents, problem.n_cells))
     fixed_sum = np.zeros_like(mean) if sums.any_fixed else None
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, len(starts), step):
-        rows = slice(first, first + step)
+    for rows in chunks(len(starts), problem.n_cells, CHUNK_CELLS):
         masks = zero_masks(problem, basis, level)[order[starts[rows]]] if sums.invariants else None
         best, fixed = sums.estimates(basis, estimate, group_class[rows], rows, masks, everything(basis))
         np.add.at(mean, group_parent[rows], basis.unfold(best))
@@ -276,7 +286,7 @@ class LevelSums:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Best linear estimates and fixed parts of the groups in `rows`, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
         small, blocks = basis.summed_to(keep)
-        shape = (len(classes), basis.n_asymmetric, *_kept_shape(basis, keep))
+        shape = (len(classes), basis.n_asymmetric, *basis.kept_shape(keep))
 
         def apply(matrices: FloatArray, vectors: FloatArray, of: IntArray | None = classes) -> FloatArray:
             kept = vectors.reshape(len(vectors), *small.shape)
@@ -286,10 +296,10 @@ class LevelSums:
         if self.measured:
             term += own_terms(basis, self.measured, rows, keep, self.kinds)
         if self.children_term is not None:
-            term += _summed(basis, self.children_term[rows], keep)
+            term += summed(basis.fold(self.children_term[rows]), keep)
         fixed = None
         if self.fixed is not None:
-            fixed = _summed(basis, self.fixed[rows], keep)
+            fixed = summed(basis.fold(self.fixed[rows]), keep)
         elif self.invariants:
             assert masks is not None
             _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
@@ -311,35 +321,26 @@ def _parents(
         mean = np.zeros((len(problem.spine.levels[level]), problem.n_cells))
         invariants_below = below.children is None and invariants_of(problem.constraints.bounds[level + 1])
         fixed_sum = mean if invariants_below or below.fixed is not None else None
-    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
-    above_all = between = np.zeros(len(masks), dtype=bool)
-    if kinds is not None:
-        above_all = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
-        between = (kinds < 0) & ~silent[level]
-        # Where a geounit stands for all below it, its children add no information.
-        mean[above_all] = 0.0
-    kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    masks, (kind, informative) = zero_masks(problem, basis, level), kinds_above(problem, level, silent)
+    # Where a geounit stands for all below it, its children add no information.
+    mean[~informative] = 0.0
     groups = ChildGroups.of(
         problem.spine.child_offsets(level),
         below.classes,
-        np.column_stack([masks, kind, above_all, between]),
+        np.column_stack([masks, kind, informative]),
         counted=below.children is None,
     )
     classes, first = groups.classes, groups.first
-    summed = groups.sum_of_blocks
-    identity = np.eye(basis.n_asymmetric)
-    inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
-    excluded = inherited
-    if below.info.blind.any():
-        excluded = with_unmeasured(inherited, summed(below.info.unmeasured))
-    precision_of_children = inverse_off(summed(below.info.covariance), excluded)
+    inherited, excluded = known_to_children(groups, below.info.known, below.info.unmeasured, plain=fixed_sum is None)
+    precision_of_children = inverse_off(summed_over(groups.children, below.info.covariance), excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
     own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.blind.any()
-    if kinds is not None:
-        own = np.where(between[first, None, None, None], 0.0, own_of_kinds[kind[first]])
-        precision_of_children[above_all[first]] = 0.0
-        full = full and (is_full(own_of_kinds) or not above_all.any())
-        full = full and (not below.info.blind.any() or not between.any())
+    if problem.kinds_of(level) is not None:
+        kind, informative = kind[first], informative[first]
+        own = np.where((kind < 0)[:, None, None, None], 0.0, own_of_kinds[np.maximum(kind, 0)])
+        precision_of_children[~informative] = 0.0
+        full = full and (is_full(own_of_kinds) or bool(informative.all()))
+        full = full and not (below.info.blind.any() and (kind < 0).any())
     zeros = zero_projector(basis, masks[first])
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None

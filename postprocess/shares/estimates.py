@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, over_siblings
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ def adjusted(
         parents: `(n,)`.
         above: those of the parents, `(n_parents, r)`, in which B has its part; None where they are not known.
     """
-    total, spread = _over(parents, values), _over(parents, variances)
-    single = _over(parents, np.ones(values.shape)) == 1
+    total, spread = over_siblings(parents, values), over_siblings(parents, variances)
+    single = over_siblings(parents, np.ones(values.shape)) == 1
     u, of_u = (total, spread) if above is None else (one[parents] for one in above)
     usable = np.isfinite(spread) & (spread > 0) & np.isfinite(of_u)
     part = np.where(usable, variances / np.where(usable, spread, 1.0), 0.0)
@@ -59,10 +59,3 @@ def adjusted(
         estimates, errors = np.where(single, u, estimates), np.where(single, of_u, errors)
     exact = np.where((spread == 0) & np.isfinite(of_u), 0.0, np.inf)
     return Estimates(estimates, errors, u, np.where(usable, of_u, exact), part * known)
-
-
-def _over(parents: IntArray, values: FloatArray) -> FloatArray:
-    """Sums over siblings, for each of them: `(n, r)`."""
-    total = np.zeros((int(parents.max(initial=-1)) + 1, *values.shape[1:]))
-    np.add.at(total, parents, values)
-    return np.asarray(total[parents])

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray, over_siblings
 from postprocess.shares.estimates import Estimates
 from postprocess.shares.shared import Shared
 from postprocess.shares.spread import Spread
@@ -113,22 +113,19 @@ def shared_variances(
     w, m = q / v, q / used
     s, f = np.where(m > 0, shares, 0.0), np.where(np.isfinite(spread), spread, 0.0)
 
-    def over(values: FloatArray) -> FloatArray:
-        total = np.zeros(len(above))
-        np.add.at(total, parents, values)
-        return np.asarray(total[parents])
-
     def parts(weights: FloatArray, variances: FloatArray) -> FloatArray:
         """Of weighted independent numbers with these variances, less q_c of their sum."""
         own = weights**2 * variances
-        return own * (1.0 - 2.0 * part) + part**2 * over(own)
+        return own * (1.0 - 2.0 * part) + part**2 * over_siblings(parents, own)
 
-    free = over((~known).astype(np.float64)) > 0  # a sibling that nothing tells takes whatever is left
-    part = np.where(free, 0.0, q / np.where(free, 1.0, over(q)))
-    total = over(f)
-    common = (m * f - part * over(m * f)) ** 2 / np.where(total > 0, total, 1.0)
+    free = (
+        over_siblings(parents, (~known).astype(np.float64)) > 0
+    )  # a sibling that nothing tells takes whatever is left
+    part = np.where(free, 0.0, q / np.where(free, 1.0, over_siblings(parents, q)))
+    total = over_siblings(parents, f)
+    common = (m * f - part * over_siblings(parents, m * f)) ** 2 / np.where(total > 0, total, 1.0)
     noise = parts(w, np.where(np.isfinite(v), v, 0.0))
-    from_parent = m * s + part * (1.0 - over(m * s))
+    from_parent = m * s + part * (1.0 - over_siblings(parents, m * s))
     out = noise + np.maximum(parts(m, f) - common, 0.0) + from_parent**2 * above[parents]
-    single = over(np.ones(len(v))) == 1
+    single = over_siblings(parents, np.ones(len(v))) == 1
     return np.where(single, above[parents], np.where(known, out, np.nan))

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
+from postprocess.algebra import chunks
 from postprocess.arrays import FloatArray
 
 #: How often an interval may miss.
@@ -52,8 +53,7 @@ def constant_coverage(
         spread: `(n,)` f, in persons squared; infinite where nothing is expected.
     """
     low, high = np.empty(len(estimate)), np.empty(len(estimate))
-    for first in range(0, len(estimate), _CHUNK):
-        rows = slice(first, first + _CHUNK)
+    for rows in chunks(len(estimate), 1, _CHUNK):
         s = standard[rows]
         expected = np.isfinite(spread[rows])
         away = np.where(expected, (estimate[rows] - np.where(expected, centre[rows], 0.0)) / s, 0.0)

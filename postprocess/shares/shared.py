@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, over_siblings
 from postprocess.marginal import Marginal
 from postprocess.members import normal_by_row
 from postprocess.shares.spread import Gaps, Spread, estimated
@@ -56,9 +56,7 @@ class Shared:
     @classmethod
     def of(cls, name: str, query: Marginal, answers: IntArray, numbers: FloatArray, parents: IntArray) -> Shared:
         """From the public numbers `(n, r)` of a level's geounits and their parents `(n,)`."""
-        total = np.zeros((int(parents.max()) + 1, numbers.shape[1]))
-        np.add.at(total, parents, numbers)
-        of = total[parents]
+        of = over_siblings(parents, numbers)
         shares = np.where(of > 0, numbers / np.where(of > 0, of, 1.0), np.nan)
         return cls(name, query, answers, numbers, shares)
 
@@ -140,16 +138,16 @@ class Shared:
         """
         cells = np.equal(self.query.cell_answer[:, None], self.answers[None, :]).astype(np.float64)
         counts = np.asarray(released @ cells, dtype=np.float64)
-        totals = _over(parents, counts)
+        totals = over_siblings(parents, counts)
         known = np.where(np.isfinite(self.shares), self.shares, 0.0)
         size = known * totals
         variances = [spread.variances(size[:, i], self.numbers[:, i]) for i, spread in enumerate(self.spreads)]
         f = np.stack(variances, axis=1) * (known > 0)
         drawn = np.sqrt(f) * normal_by_row(rows, len(self.answers), *place)
-        sums = _over(parents, f)
-        distance = drawn - f / np.where(sums > 0, sums, 1.0) * _over(parents, drawn)
+        sums = over_siblings(parents, f)
+        distance = drawn - f / np.where(sums > 0, sums, 1.0) * over_siblings(parents, drawn)
         centre = np.where(known > 0, np.maximum(counts - distance, 0.0), 0.0)
-        whole = _over(parents, centre)
+        whole = over_siblings(parents, centre)
         centres = np.where(whole > 0, centre / np.where(whole > 0, whole, 1.0), self.shares)
         return replace(self, centres=np.where(np.isfinite(self.shares), centres, np.nan))
 
@@ -164,11 +162,11 @@ def blind_centres(shared: Sequence[tuple[Shared, BoolArray]], centre: FloatArray
     """
     for one, blind in shared:
         shares = one.shares if one.centres is None else one.centres
-        informed = _over(parents, (~blind).astype(np.float64)) > 0
+        informed = over_siblings(parents, (~blind).astype(np.float64)) > 0
         for column, answer in enumerate(one.answers):
             cells = np.flatnonzero(one.query.cell_answer == answer)
             share = np.where(informed[:, column], np.nan, shares[:, column])[:, None]
-            whole = _over(parents, centre[:, cells])
+            whole = over_siblings(parents, centre[:, cells])
             mine = centre[:, cells].sum(axis=1, keepdims=True)
             total = whole.sum(axis=1, keepdims=True)
             scaled = centre[:, cells] * np.where(mine > 0, share * total / np.where(mine > 0, mine, 1.0), 0.0)
@@ -181,10 +179,3 @@ def _weights(classes: IntArray) -> FloatArray:
     """The inverse variances of classes, of any shape; 0 where there is no term."""
     none = classes == _NONE
     return np.where(none, 0.0, np.exp2(-np.where(none, 0, classes) / STEPS))
-
-
-def _over(parents: IntArray, values: FloatArray) -> FloatArray:
-    """Sums over siblings, for each of them: `(n, ...)`."""
-    total = np.zeros((int(parents.max(initial=-1)) + 1, *values.shape[1:]))
-    np.add.at(total, parents, values)
-    return np.asarray(total[parents])

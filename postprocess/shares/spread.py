@@ -93,7 +93,7 @@ class Spread:
 
 def octaves(number: FloatArray) -> FloatArray:
     """The class of each public number: those of a class are within a factor of two."""
-    return np.asarray(np.floor(np.log2(np.where(number > 0, number, 1.0))))
+    return np.floor(np.log2(np.where(number > 0, number, 1.0)))
 
 
 #: Where nothing is measured, persons are shared as a multinomial shares them.
@@ -141,7 +141,6 @@ class Gaps:
         whole = (np.bincount(parents, weights=usable) == size) & (size > 1)
         rows = np.flatnonzero(whole[parents])
         _, family = np.unique(parents[rows], return_inverse=True)
-        family = family.ravel().astype(np.int64)
         b, v, s = values[rows], variances[rows], shares[rows]
         total = np.bincount(family, weights=b)[family] if len(rows) else b
         spread = np.bincount(family, weights=v)[family] if len(rows) else v
@@ -191,7 +190,7 @@ def _factors(gaps: Gaps, tau2: float, a: float) -> tuple[tuple[int, float], ...]
     """
     rows = np.flatnonzero(gaps.counted)
     sizes, size = np.unique(octaves(gaps.number[rows]), return_inverse=True)
-    size, family = size.ravel(), gaps.family[rows]
+    family = gaps.family[rows]
     f = tau2 * (np.maximum(gaps.expected[rows], 0.0) + a * np.maximum(gaps.expected_squared[rows], 0.0))
     total = np.bincount(family, weights=f)[family]
     left = f * (1.0 - f / np.where(total > 0, total, 1.0))
@@ -210,7 +209,7 @@ def moments(gaps: Gaps, *, growing: bool) -> tuple[FloatArray, FloatArray]:
     """
     rows = np.flatnonzero(gaps.counted)
     _, size = np.unique(octaves(gaps.number[rows]), return_inverse=True)
-    size, family, share, noise = size.ravel(), gaps.family[rows], gaps.share[rows], gaps.noise[rows]
+    family, share, noise = gaps.family[rows], gaps.share[rows], gaps.noise[rows]
     columns = np.stack([gaps.expected[rows], gaps.expected_squared[rows]], axis=1)[:, : 1 + growing]
     sizes = np.maximum(columns, 0.0)
     target, left = np.bincount(size, weights=gaps.squared[rows]), 1.0 - share

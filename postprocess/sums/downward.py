@@ -21,17 +21,18 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.algebra import symmetrise
+from postprocess.arrays import BoolArray, FloatArray, IntArray, stored_row
 from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
 from postprocess.downward.level import run_here
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
-from postprocess.families.family import Family, Solution
+from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.rounding import GroupLevel, round_family
 from postprocess.families.solve import solve_families
-from postprocess.linear.information import inverse_off, null_projector, symmetrise
+from postprocess.linear.information import inverse_off, null_projector
 from postprocess.marginal import Marginal, refines
 from postprocess.positive import PositiveAnswers
 from postprocess.problem import Measured
@@ -128,8 +129,8 @@ def _of_parent(task: SumsTask, parent: int) -> tuple[IntArray, FloatArray | None
     """The cells of a family, and its parent's persons in them; None at the top."""
     if task.parents is None:
         return task.possible, None
-    row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
-    return task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
+    cells, counts = stored_row(task.parents, parent)
+    return cells, counts.astype(np.float64)
 
 
 class _Family:
@@ -146,7 +147,6 @@ class _Family:
             _, first, self.of_detail = np.unique(
                 answers_of(task.space.cells, cells), return_index=True, return_inverse=True
             )
-            self.of_detail = self.of_detail.ravel()
             self.cells = cells[first]
             assert counts is not None, "the detail is measured at the top"
             self.persons: FloatArray | None = np.bincount(self.of_detail, counts).astype(np.float64)
@@ -187,16 +187,17 @@ class _Family:
         upper = np.full(linear.shape, UNBOUNDED)
         if persons is not None:
             upper = np.minimum(upper, persons[None, :])
+        limits = None
         if group is not None and held is not None:
             upper = np.minimum(upper, held[:, group])
+            limits = GroupRange.fixed(group, held)
         return Family(
             name=self.name,
             precision=precision,
             linear=linear,
             upper=upper,
             parent=persons,
-            held_group=group,
-            held=None if held is None else held.astype(np.float64),
+            held=limits,
             kind=kind,
         )
 
@@ -226,11 +227,11 @@ class _Family:
         own, terms = answers_of(query, self.cells), self.task.terms[number]
         assert terms.linear is not None
         present, place, of_cell = np.unique(own, return_index=True, return_inverse=True)
-        persons = None if self.persons is None else np.bincount(of_cell.ravel(), self.persons).astype(np.float64)
+        persons = None if self.persons is None else np.bincount(of_cell, self.persons).astype(np.float64)
         group = values = None
         if held is not None:
             found, group = np.unique(answers_of(held[0], self.cells[place]), return_inverse=True)
-            group, values = group.ravel(), held[1][:, found]
+            values = held[1][:, found]
         precision = Dense(terms.precision[self.classes][:, present[:, None], present[None, :]])
         linear = terms.linear[self.rows][:, present]
         solution = self._solved(self._stated(precision, linear, persons, group, values, self.kind))
@@ -245,7 +246,7 @@ class _Family:
         if held is None:
             return None, None
         present, group = np.unique(answers_of(held[0], self.cells), return_inverse=True)
-        return group.ravel().astype(np.int64), held[1][:, present]
+        return group, held[1][:, present]
 
     def _weights_on_cells(self) -> tuple[SumWeights, FloatArray]:
         """Precisions and linear terms `(C, k)` on the cells that are solved."""
@@ -289,7 +290,7 @@ class _Family:
         tables = []
         for query, values in self.task.fitted:
             present, group = np.unique(answers_of(query, self.cells), return_inverse=True)
-            tables.append((sp.csr_array((np.ones(len(group)), (group.ravel(), np.arange(len(group))))), group.ravel(),
+            tables.append((sp.csr_array((np.ones(len(group)), (group, np.arange(len(group))))), group,
                            values[self.rows][:, present]))  # fmt: skip
         for _ in range(MOST_ROUNDS if len(tables) > 1 else 1):
             before = z
@@ -301,7 +302,7 @@ class _Family:
                          self.persons / self.n_children)  # fmt: skip
             if np.abs(z - before).max(initial=0.0) <= FITTED:
                 break
-        return np.asarray(z)
+        return z
 
     def _chain(
         self, cells: IntArray, group: IntArray | None, held: IntArray | None, soft: Sequence[Marginal]
@@ -311,7 +312,7 @@ class _Family:
         for query in soft:
             if not self.task.divided or refines(self.task.space.cells, query):
                 _, of_query = np.unique(answers_of(query, cells), return_inverse=True)
-                chain = with_free(chain, of_query.ravel(), self.n_children)
+                chain = with_free(chain, of_query, self.n_children)
         return chain
 
     def _rounded(
@@ -338,7 +339,7 @@ class _Family:
             groups, group = np.unique(self.of_detail[left], return_inverse=True)
             held = rounded[:, groups]
             x = own[:, left] * (self.counts[left] / self.persons[self.of_detail[left]])[None, :]
-            chain = [GroupLevel(group.ravel(), held, held)]
+            chain = [GroupLevel(group, held, held)]
             out[:, left] = self._rounded(DIVIDED, x, self.detail[left], self.counts[left], chain)
         return out
 
@@ -413,7 +414,7 @@ def sums_tasks(
                 n_cells=problem.n_cells,
                 known=SumsLevel(
                     measured=tuple(_rows_of(one, rows) for one in of_level.measured),
-                    classes=local.ravel(),
+                    classes=local,
                     joint=of_level.joint[classes],
                     term=of_level.term[rows],
                     covariance=of_level.covariance[:0],

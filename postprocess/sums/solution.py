@@ -39,18 +39,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import MET, Exact
-from postprocess.families.family import Family, violation
+from postprocess.families.family import Family, clipped
 from postprocess.families.progress import Standing, Watch
-from postprocess.families.projected import FreeSums, in_proportion, may_be_projected
+from postprocess.families.projected import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.sums.weights import SumWeights
 
 
@@ -77,14 +77,14 @@ class Inverse:
     def times(self, vector: FloatArray) -> FloatArray:
         """The inverse times a vector `(k,)`."""
         out = self._of_chain(vector)
-        return np.asarray(out - self._of_chain(self.spread @ (self.inner @ (self.few @ out))))
+        return out - self._of_chain(self.spread @ (self.inner @ (self.few @ out)))
 
     def _of_chain(self, vector: FloatArray) -> FloatArray:
         """The inverse without the few sums."""
         out = vector / self.scale
         for group, size, b, share in self.parts:
             out = out - b * (share * np.bincount(group, out, size))[group]
-        return np.asarray(out)
+        return out
 
 
 #: Persons by which a cell of a solution may differ from the exact one at most; and the bound that is aimed at.
@@ -113,17 +113,11 @@ def distance(family: Family, x: FloatArray) -> float:
     """
     cells, possible = np.ascontiguousarray(x.T), family.upper.T > 0
     positive = cells > 0
-    left = lagrangian(family, FreeSums(family, positive), family.times(x).T - family.linear.T)
+    left = FreeSums(family, positive).lagrangian(family.times(x).T - family.linear.T)
+    if family.parent is not None and family.held is not None:
+        left = Parts(family, positive).settled(left)
     missing = np.where(positive, left, np.where(possible, np.minimum(left, 0.0), 0.0))
     return float(np.linalg.norm(missing)) / family.precision.least()
-
-
-def lagrangian(family: Family, sums: FreeSums, gradient: FloatArray) -> FloatArray:
-    """A gradient `(k, C)` without the multipliers of the fixed sums, by least squares of the free cells (`Parts`)."""
-    left = gradient - sums.multipliers(*sums.of(gradient * sums.mask))
-    if family.parent is None or family.held_group is None:
-        return left
-    return Parts(family, sums.free).settled(left)
 
 
 class Parts:
@@ -138,17 +132,16 @@ class Parts:
 
     def __init__(self, family: Family, free: BoolArray) -> None:
         assert family.parent is not None
-        assert family.held_group is not None
         assert family.held is not None
         k, n = free.shape
-        nodes = k + family.held_group[:, None] * n + np.arange(n)
+        nodes = k + family.held.group[:, None] * n + np.arange(n)
         rows, columns = np.nonzero(free)
-        size = k + family.held.size
+        size = k + family.held.lower.size
         graph = sp.coo_array((np.ones(len(rows)), (rows, nodes[rows, columns])), shape=(size, size))
         self.n, part = connected_components(graph, directed=False)
         self.of_cell, self.of_child = part[:k], part[nodes]
         self.between = (family.upper.T > 0) & (self.of_cell[:, None] != self.of_child)
-        wanted = np.bincount(part[k:], family.held.T.ravel(), self.n)
+        wanted = np.bincount(part[k:], family.held.lower.T.ravel(), self.n)
         self.surplus = np.bincount(self.of_cell, family.parent, self.n) - wanted
 
     def settled(self, left: FloatArray) -> FloatArray:
@@ -177,40 +170,14 @@ class Parts:
         return out
 
 
-class _Among(Protocol):
-    """The directions among free cells that change no fixed sum; vectors are of the free cells in some form."""
-
-    @property
-    def can_be_met(self) -> bool:
-        """Whether there are free cells for every fixed sum."""
-
-    def put(self, x: FloatArray) -> FloatArray:
-        """The vector of cells `(k, C)`."""
-
-    def taken(self, vector: FloatArray) -> FloatArray:
-        """The cells `(k, C)` of a vector, 0 where they are not free."""
-
-    def times(self, vector: FloatArray) -> FloatArray:
-        """The precisions times a vector."""
-
-    def met(self, vector: FloatArray) -> FloatArray:
-        """A vector near another that has the fixed sums."""
-
-    def projected(self, gradient: FloatArray) -> FloatArray:
-        """What multipliers of the fixed sums leave of a gradient."""
-
-    def step(self, residual: FloatArray) -> FloatArray:
-        """The direction in which to go for a projected residual."""
-
-    def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells."""
-
-    def links(self, gradient: FloatArray) -> BoolArray:
-        """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""
-
-
 class _Alone:
-    """Of an area without a parent: vectors are `(n_free,)`, and steps those of the inverse of its precision."""
+    """The directions among free cells that change no fixed sum.
+
+    Of an area without a parent: vectors are `(n_free,)`, and steps those of the inverse of its precision.
+
+    Attributes:
+        can_be_met: whether there are free cells for every fixed sum.
+    """
 
     can_be_met = True
 
@@ -219,64 +186,73 @@ class _Alone:
         self.own = quadratic if self.free.all() else quadratic.on(self.free)
         self.inverse = Inverse(self.own, quadratic.nested)
         self.held: sp.csr_array | None = None
-        if family.held_group is not None and family.held is not None:
-            group = family.held_group[self.free]
+        if family.held is not None:
+            self.group, held = family.held.group, family.held.lower[0]
+            group = self.group[self.free]
             self.used, rows = np.unique(group, return_inverse=True)
-            self.can_be_met = bool(np.isin(np.flatnonzero(family.held[0] > 0), self.used).all())
+            self.can_be_met = bool(np.isin(np.flatnonzero(held > 0), self.used).all())
             shape = len(self.used), len(group)
-            self.held = sp.csr_array((np.ones(len(group)), (rows.ravel(), np.arange(len(group)))), shape=shape)
-            self.values, self.group = family.held[0][self.used], family.held_group
+            self.held = sp.csr_array((np.ones(len(group)), (rows, np.arange(len(group)))), shape=shape)
+            self.values = held[self.used]
             self.on_held = np.column_stack([self.inverse.times(row) for row in self.held.toarray()])
             self.of_held = np.linalg.inv(self.held @ self.on_held)
 
     def put(self, x: FloatArray) -> FloatArray:
+        """The vector of cells `(k, C)`."""
         return x[self.free, 0]
 
     def taken(self, vector: FloatArray) -> FloatArray:
+        """The cells `(k, C)` of a vector, 0 where they are not free."""
         out = np.zeros((len(self.free), 1))
         out[self.free, 0] = vector
         return out
 
     def times(self, vector: FloatArray) -> FloatArray:
+        """The precisions times a vector."""
         return self.own.times_columns(vector[:, None], np.zeros(1, dtype=np.int64))[:, 0]
 
     def met(self, vector: FloatArray) -> FloatArray:
+        """A vector near another that has the fixed sums."""
         if self.held is None:
             return vector
-        return np.asarray(vector + self.on_held @ (self.of_held @ (self.values - self.held @ vector)))
+        return vector + self.on_held @ (self.of_held @ (self.values - self.held @ vector))
 
     def projected(self, gradient: FloatArray) -> FloatArray:
+        """What multipliers of the fixed sums leave of a gradient."""
         if self.held is None:
             return gradient
-        return np.asarray(gradient - self.held.T @ self._multipliers(gradient))
+        return gradient - self.held.T @ self._multipliers(gradient)
 
     def _multipliers(self, gradient: FloatArray) -> FloatArray:
-        return np.asarray(self.of_held @ (self.on_held.T @ gradient))
+        return self.of_held @ (self.on_held.T @ gradient)
 
     def step(self, residual: FloatArray) -> FloatArray:
+        """The direction in which to go for a projected residual."""
         out = self.inverse.times(residual)
         if self.held is not None:
             out = out - self.on_held @ (self.of_held @ (self.held @ out))
         return out
 
     def lagrangian(self, gradient: FloatArray) -> FloatArray:
+        """A gradient `(k, C)` without the multipliers of the fixed sums, in all cells."""
         if self.held is None:
             return gradient
         of_group = np.zeros(int(self.group.max()) + 1)
         of_group[self.used] = self._multipliers(gradient[self.free, 0])
-        return np.asarray(gradient - of_group[self.group][:, None])
+        return gradient - of_group[self.group][:, None]
 
     def links(self, gradient: FloatArray) -> BoolArray:
+        """The cells `(k, C)` without which the fixed sums cannot be met, by the gradient that `lagrangian` leaves."""
         return np.zeros(gradient.shape, dtype=bool)
 
 
 class _Children:
-    """Of the children of a parent: vectors are cells `(k, C)`, 0 where they are not free."""
+    """The same of the children of a parent: vectors are cells `(k, C)`, 0 where they are not free."""
 
     def __init__(self, family: Family, quadratic: SumWeights, free: BoolArray) -> None:
         self.family, self.quadratic, self.sums = family, quadratic, FreeSums(family, free)
         self.can_be_met = self.sums.can_be_met
-        self.parts = None if family.held_group is None else Parts(family, free)
+        self.parts = None if family.held is None else Parts(family, free)
 
     def put(self, x: FloatArray) -> FloatArray:
         return x * self.sums.mask
@@ -288,15 +264,8 @@ class _Children:
         return self.quadratic.times_columns(vector, self.family.kinds) * self.sums.mask
 
     def met(self, vector: FloatArray) -> FloatArray:
-        family = self.family
-        assert family.parent is not None
-        for _ in range(2):
-            by_cell, by_group = self.sums.of(vector)
-            by_cell = family.parent - by_cell
-            if by_group is not None and family.held is not None:
-                by_group = family.held.T - by_group
-            vector = vector + self.sums.multipliers(by_cell, by_group) * self.sums.mask
-        return vector
+        held = self.family.held
+        return self.sums.met(vector, None if held is None else held.lower.T)
 
     def projected(self, gradient: FloatArray) -> FloatArray:
         return self.sums.projected(gradient)
@@ -305,11 +274,14 @@ class _Children:
         return residual
 
     def lagrangian(self, gradient: FloatArray) -> FloatArray:
-        left = gradient - self.sums.multipliers(*self.sums.of(gradient * self.sums.mask))
+        left = self.sums.lagrangian(gradient)
         return left if self.parts is None else self.parts.settled(left)
 
     def links(self, gradient: FloatArray) -> BoolArray:
         return np.zeros(gradient.shape, dtype=bool) if self.parts is None else self.parts.links(gradient)
+
+
+_Among = _Alone | _Children
 
 
 @dataclass
@@ -379,7 +351,8 @@ def solve_on_sums(family: Family) -> Exact | None:
     if not isinstance(quadratic, SumWeights) or not may_be_projected(family):
         return None
     linear, possible = np.ascontiguousarray(family.linear.T), np.ascontiguousarray(family.upper.T > 0)
-    least, among = quadratic.least(), _Alone if family.parent is None else _Children
+    least = quadratic.least()
+    among: type[_Among] = _Alone if family.parent is None else _Children
     aim = max(AIM * least, LAST_BITS * float(np.linalg.norm(linear)))
     search, watch = _Search(in_proportion(family, possible), possible), Watch(family.name)
     # An area without a parent is solved sooner than anything would be kept.
@@ -400,15 +373,11 @@ def solve_on_sums(family: Family) -> Exact | None:
             search.link(x, links)
             continue
         below, wrong = search.free & (x < -NONE), possible & ~search.free & (gradient < -NONE * least)
-        watch.at(partial(_where, search.number, int(np.count_nonzero(below | wrong))))
+        watch.at(partial(round_of, search.number, int(np.count_nonzero(below | wrong))))
         if search.exactly and not (below | wrong).any():
             return _accepted(family, x, gradient, search)
         search.go_on(x, below, wrong, np.where(below, -x, -gradient / least))
     return None
-
-
-def _where(number: int, changes: int) -> str:
-    return f"round {number:,}, {changes:,} cells change"
 
 
 def _stationary(among: _Among, linear: FloatArray, x: FloatArray, aim: float, left: float) -> FloatArray | None:
@@ -470,10 +439,9 @@ def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | 
 
 def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> Exact | None:
     """The solution with its residuals; None if a fixed sum is missed, or a cell may be further off than `ALLOWED`."""
-    clipped = np.ascontiguousarray(np.clip(x.T, 0.0, family.upper))
-    primal = max(float(np.abs(clipped - x.T).max(initial=0.0)), violation(family, clipped))
-    if primal > MET or distance(family, clipped) > ALLOWED:
+    inside, primal = clipped(family, np.ascontiguousarray(x.T))
+    if primal > MET or distance(family, inside) > ALLOWED:
         return None
-    scale = max(1.0, float(np.abs(family.linear).max(initial=0.0)))
-    dual = float(np.abs(gradient[search.free]).max(initial=0.0)) / scale
-    return Exact(clipped, search.number, primal, dual, np.zeros((family.n_children, 0)))
+    scale = max(1.0, largest_of(family.linear))
+    dual = largest_of(gradient[search.free]) / scale
+    return Exact(inside, search.number, primal, dual, np.zeros((family.n_children, 0)))

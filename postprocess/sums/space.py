@@ -121,7 +121,7 @@ class Space:
         """Q, `(s, r)`."""
         gram = np.vstack([self.with_all(query) for query in self.queries])
         values, vectors = _eigen(gram)
-        return np.asarray(vectors / np.sqrt(values))
+        return vectors / np.sqrt(values)
 
     @cached_property
     def on_cells(self) -> FloatArray:
@@ -131,7 +131,7 @@ class Space:
         """
         sums = self.sums(representative_cells(self.cells))
         values, vectors = _eigen((sums @ sums.T).toarray())
-        return np.asarray(vectors * np.sqrt(values))
+        return vectors * np.sqrt(values)
 
     @cached_property
     def inverse_on_cells(self) -> FloatArray:
@@ -141,11 +141,11 @@ class Space:
         """
         on_cells = self.on_cells
         squares = np.square(on_cells).sum(axis=0)
-        return np.asarray((on_cells / squares**2) @ on_cells.T)
+        return (on_cells / squares**2) @ on_cells.T
 
     def rows(self, marginal: Marginal) -> FloatArray:
         """The query's matrix times W, `(size, r)`."""
-        return np.asarray(self.with_all(marginal) @ self.q)
+        return self.with_all(marginal) @ self.q
 
     def determines(self, marginal: Marginal) -> bool:
         """Whether each answer of a query is a combination of the sums."""
@@ -202,7 +202,7 @@ class SumsBasis(Basis):
 
     def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: BoolArray) -> FloatArray:  # noqa: ARG002
         """W'A'y for answers `(n, size)`: `(n, r)`."""
-        return np.asarray(answers.astype(np.float64) @ self.recode(marginal))
+        return answers.astype(np.float64) @ self.recode(marginal)
 
     projected = back_project
 

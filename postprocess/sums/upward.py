@@ -40,6 +40,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from geography.spine import Level, Spine
+from postprocess.algebra import symmetrise
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.upward import LevelEstimate, estimates_of, upward_pass
 from postprocess.marginal import Marginal
@@ -129,12 +130,12 @@ class Pieces:
                 of_piece = query.groups[j][np.unique(group, return_index=True)[1]]
                 parts.append((np.arange(query.sizes[j])[:, None] == of_piece[None, :]) * np.sqrt(size))
             rows.append(kronecker(parts))
-        return np.asarray(np.vstack(rows).T @ space.q)
+        return np.vstack(rows).T @ space.q
 
     def coordinates(self, cells: FloatArray) -> FloatArray:
         """The part of a vector over all cells `(n_cells,)` in these functions: `(d,)`."""
         sums = np.bincount(self.cells.cell_answer, cells, minlength=self.n_pieces)
-        return np.asarray(sums / np.sqrt(kronecker(self.sizes)))
+        return sums / np.sqrt(kronecker(self.sizes))
 
 
 class Known:
@@ -265,8 +266,7 @@ class _Wide:
         del precision, factor
         self.k = 0.5 * (on_pieces.T @ self.on_pieces + self.on_pieces.T @ on_pieces)
         identity = np.eye(len(self.k))
-        self.s = np.stack([n @ np.linalg.inv(identity + self.k @ n) for n in joint])
-        self.s = 0.5 * (self.s + np.swapaxes(self.s, 1, 2))
+        self.s = symmetrise(np.stack([n @ np.linalg.inv(identity + self.k @ n) for n in joint]))
         self.g = np.stack(
             [self.on_pieces.T @ pieces.coordinates(self.own_term(row)) + self.k @ term[row] for row in range(len(term))]
         )
@@ -304,8 +304,7 @@ class _Wide:
             mean = self.s[self.classes[offsets[parent] : offsets[parent + 1]]].mean(axis=0)
             joint[parent] = mean @ np.linalg.inv(identity - self.k @ mean) / count
             term[parent] = remaining[parent] / count + joint[parent] @ best[parent]
-        joint = 0.5 * (joint + np.swapaxes(joint, 1, 2))
-        return measured, np.arange(n_parents), joint, term
+        return measured, np.arange(n_parents), symmetrise(joint), term
 
 
 def _added(values: np.ndarray, offsets: IntArray) -> np.ndarray:

@@ -61,7 +61,7 @@ class SumWeights(OnSums):
         weighted = []
         for answers, weight in wide:
             found, group = np.unique(answers, return_inverse=True)
-            weighted.append(Weighted(group.ravel().astype(np.int64), len(found), weight))
+            weighted.append(Weighted(group, len(found), weight))
         of_present = joint[:, present[:, None], present[None, :]]
         return cls(scale, tuple(weighted), few[present], of_present, scale if leasts is None else leasts)
 
@@ -103,13 +103,13 @@ class SumWeights(OnSums):
         for kind in range(len(self.scale)):
             columns = np.flatnonzero(kinds == kind)
             weighted[:, columns] = self.joint[kind] @ sums[:, columns]
-        return np.asarray(out + self.spread @ weighted)
+        return out + self.spread @ weighted
 
     def diagonals(self) -> FloatArray:
         """See `Precisions`."""
         own = sum(one.weight for one in self.wide)
         few = np.stack([(self.spread @ joint * self.spread.toarray()).sum(axis=1) for joint in self.joint])
-        return np.asarray(self.scale[:, None] + own + few)
+        return self.scale[:, None] + own + few
 
     def matrices(self) -> FloatArray:
         """See `Precisions`."""

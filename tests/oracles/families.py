@@ -54,8 +54,7 @@ def random_family(
         linear=np.matmul(precision[kind], centre[:, :, None])[:, :, 0],
         upper=upper,
         parent=truth.sum(axis=0) if parent else None,
-        held_group=group if held else None,
-        held=_sums(truth, group, 2) if held else None,
+        held=GroupRange.fixed(group, _sums(truth, group, 2)) if held else None,
         ranges=(GroupRange(extra, np.maximum(sums - 1, 0), sums + 2),) if ranges else (),
         kind=kind if kinds > 1 else None,
     )
@@ -120,18 +119,17 @@ def measured_family(
     upper = np.broadcast_to(float(UNBOUNDED) if parent is None else parent, truth.shape).copy()
     if zeros:
         upper[(rng.random(truth.shape) < 0.3) & (truth == 0)] = 0.0
-    group = sums = None
+    sums = None
     if held:
         _, group = np.unique(cells % held, return_inverse=True)
-        sums = _sums(truth, group, int(group.max()) + 1)
-        upper = np.minimum(upper, sums[:, group])
+        sums = GroupRange.fixed(group, _sums(truth, group, int(group.max()) + 1))
+        upper = np.minimum(upper, sums.lower[:, group])
     return Family(
         name=f"family {seed}",
         precision=_in_form(form, basis, np.stack(blocks), cells),
         linear=linear[:, cells],
         upper=upper,
         parent=parent,
-        held_group=group,
         held=sums,
         kind=kind if kinds > 1 else None,
     )
@@ -183,7 +181,7 @@ def _sums(values: np.ndarray, group: np.ndarray, n_groups: int) -> np.ndarray:
 
 def times_as_many(family: Family, times: float) -> Family:
     """The same family of so many times the persons."""
-    held = None if family.held is None else times * family.held
+    held = None if family.held is None else GroupRange.fixed(family.held.group, times * family.held.lower)
     parent = None if family.parent is None else times * family.parent
     return replace(family, linear=times * family.linear, upper=times * family.upper, parent=parent, held=held)
 
@@ -208,8 +206,8 @@ def off(family: Family, x: np.ndarray) -> float:
     limit = family.upper if family.parent is None else np.where(family.upper < family.parent, family.upper, np.inf)
     full, free = (x > 1e-6) & (x > limit - 1e-6), (x > 1e-6) & (x < limit - 1e-6)
     worst = violation(family, x)
-    if family.held_group is not None and family.held is not None:
-        of_group = np.eye(family.held.shape[1])[family.held_group]
+    if family.held is not None:
+        of_group = family.held.matrix
         sums = np.kron(np.eye(len(x)), of_group)
         if family.parent is not None:
             sums = np.hstack([sums, np.tile(np.eye(family.n_cells), (len(x), 1))])

@@ -16,7 +16,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.bounds import declare as declare_module
 from postprocess.bounds import set_bounds
-from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, declare, propagate, propagation
+from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.bounds.set_bounds import SetBounds
 from postprocess.marginal import Marginal
@@ -208,7 +208,7 @@ def test_without_bounds_on_sets_there_are_dead_ends() -> None:
     upper = np.array([[UNBOUNDED, UNBOUNDED, UNBOUNDED, 0], [UNBOUNDED, 0, 0, UNBOUNDED]])
     total = np.array([[10], [50]])
     bounds = ((), (GroupBounds("f", FIRST, 0 * upper, upper), GroupBounds("t", TOTAL, total, total)), ())
-    carried = propagate(SPINE, bounds)
+    carried = propagation(SPINE, bounds).bounds
     without = tuple(tuple(bound for bound in level if "(set)" not in bound.name) for level in carried)
     assert all(goes_through(SPINE, NOTHING, carried, 60, seed) for seed in range(30))
     assert not all(goes_through(SPINE, NOTHING, without, 60, seed) for seed in range(30))

@@ -18,7 +18,7 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.model.universe import Bound, Universe
 from pipeline.spec.release_spec import parse_spec
-from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, Invariant, declare, propagate
+from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, Invariant, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.errors import InfeasibleError
 from postprocess.marginal import Marginal
@@ -142,7 +142,7 @@ def test_the_verdict_is_that_of_listing_all_histograms(seed: int, shape: tuple[i
     spine, constraints = random_constraints(seed, shape, most)
     expected = exists(spine, constraints, most)
     assert is_feasible(spine, shape, constraints) == expected
-    carried = propagate(spine, constraints.bounds, constraints.structural_zeros)
+    carried = propagation(spine, constraints.bounds, constraints.structural_zeros).bounds
     assert is_feasible(spine, shape, Constraints(constraints.structural_zeros, carried)) == expected
 
 

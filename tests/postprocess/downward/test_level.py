@@ -19,7 +19,7 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
-from postprocess.bounds.declare import propagate
+from postprocess.bounds.declare import propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.downward import assembly, tasks
 from postprocess.downward import level as downward
@@ -73,7 +73,7 @@ def test_every_constraint_is_kept(
     )
     stated = problem.constraints
     check_feasible(problem.spine, problem.shape, stated)
-    carried = propagate(problem.spine, stated.bounds, stated.structural_zeros)
+    carried = propagation(problem.spine, stated.bounds, stated.structural_zeros).bounds
     problem = replace(problem, constraints=replace(stated, bounds=carried))
     if completed:
         problem = replace(problem, completed=tuple(one.marginal for level in problem.measured for one in level))
@@ -219,7 +219,7 @@ def test_a_release_has_the_same_numbers(
         shape=(3, 4, 5),
         mean=1.0,
     )
-    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    bounds = propagation(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros).bounds
     problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
     expected, _ = released(problem, checked=False)
     for way in WAYS:

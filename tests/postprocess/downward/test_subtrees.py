@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem, random_spine, released
 
 from postprocess.algebra import Basis
-from postprocess.bounds.declare import propagate
+from postprocess.bounds.declare import propagation
 from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.passes import passes_of
 from postprocess.downward.report import SolverReport
-from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
+from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of
 from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, silent_of, upward_pass
 from postprocess.marginal import Marginal
@@ -31,7 +31,7 @@ def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[Solv
     checked = checked_parents(problem.spine, problem.seed)
     parts = [part_of(problem, cut, number) for number in range(len(cut.parts))]
     above = above_cut(problem, cut)
-    at_cut = joined([top_estimate(part, basis) for part in parts])
+    at_cut = joined([upward_pass(part, basis)[0] for part in parts])
     estimates = upward_pass(above, basis, at_cut, silent_of(problem))
     found: list[np.ndarray] = []
     reports = []
@@ -107,7 +107,7 @@ def test_subtrees_give_the_same_whole_numbers(
         problem = replace(problem, completed=tuple(one.marginal for own in problem.measured for one in own))
     if some_totals:
         problem = with_known_totals(problem, truth, level)
-    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    bounds = propagation(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros).bounds
     problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
     n = len(problem.spine.levels[level])
     cut = Cut(level, tuple((i, min(i + 2, n)) for i in range(0, n, 2)))
@@ -151,7 +151,7 @@ def subtree(seed: int, *, zeros: bool, invariants: bool, complete: bool) -> tupl
     problem, truth = random_problem(
         seed, zeros=zeros, invariants=invariants, complete=complete, shape=(3, 2, 2), n_levels=4
     )
-    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    bounds = propagation(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros).bounds
     problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
     part = part_of(problem, Cut(1, ((0, 1),)), 0)
     return part, basis_of(problem), truth[1][:1]

@@ -25,7 +25,7 @@ UNLIMITED = 1 << 52
 def family_of(x: FloatArray, parent: FloatArray | None, precision: FloatArray | None = None) -> Family:
     matrix = np.eye(x.shape[1]) if precision is None else precision
     upper = np.full(x.shape, 50.0) if parent is None else np.broadcast_to(np.maximum(parent, 50.0), x.shape)
-    return Family("tract 1", Dense(matrix[None]), x @ matrix, upper, parent, None, None)
+    return Family("tract 1", Dense(matrix[None]), x @ matrix, upper, parent)
 
 
 def random_solution(seed: int, children: int, cells: int) -> tuple[FloatArray, FloatArray, IntArray]:

@@ -17,7 +17,7 @@ from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families import equalities, projected, reference_solvers, solve, stack, wide
 from postprocess.families.active_set import Exact, Guess
-from postprocess.families.family import Family, Solution, objective, violation
+from postprocess.families.family import Family, GroupRange, Solution, objective, violation
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
@@ -95,8 +95,7 @@ def concentrated(seed: int) -> Family:
         linear=3.0 * truth + rng.normal(0, 6.0, truth.shape),
         upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
         parent=truth.sum(axis=0),
-        held_group=np.zeros(30, dtype=np.int64),
-        held=truth.sum(axis=1, keepdims=True),
+        held=GroupRange.fixed(np.zeros(30, dtype=np.int64), truth.sum(axis=1, keepdims=True)),
     )
 
 
@@ -110,8 +109,7 @@ def at_a_corner() -> Family:
         linear=np.array(noisy.split(), dtype=np.float64).reshape(6, 2),
         upper=np.repeat(held, 2, axis=1),
         parent=np.array([6.0, 2.0]),
-        held_group=np.zeros(2, dtype=np.int64),
-        held=held,
+        held=GroupRange.fixed(np.zeros(2, dtype=np.int64), held),
     )
 
 

@@ -11,7 +11,7 @@ from oracles.random_problems import level_sums, random_problem
 from geography.spine import Level, Spine
 from postprocess import algebra
 from postprocess.linear import information as information_module
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.downward import variances_of
 from postprocess.linear.information import information
 from postprocess.linear.upward import basis_of, upward_pass
@@ -27,7 +27,7 @@ def test_the_sums_of_a_class_are_those_of_each_of_its_parents(counted: bool) -> 
     below, features = rng.integers(0, 3, offsets[-1]), rng.integers(0, 2, (300, 2))
     blocks = rng.normal(size=(3, 2, 4, 4))
     groups = ChildGroups.of(offsets, below, features, counted=counted)
-    sums = groups.sum_of_blocks(blocks)
+    sums = summed_over(groups.children, blocks)
     for i in range(300):
         own = blocks[below[offsets[i] : offsets[i + 1]]].sum(axis=0)
         assert np.allclose(sums[groups.classes[i]], own, rtol=0, atol=1e-12)

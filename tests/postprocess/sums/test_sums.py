@@ -16,7 +16,7 @@ from oracles.sums_world import COUNTS, MOST, solved, world
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families import few_sums
-from postprocess.families.family import Family
+from postprocess.families.family import Family, GroupRange
 from postprocess.families.few_sums import sums_over
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.problem import Problem
@@ -132,8 +132,8 @@ def test_all_cells_are_those_of_a_dense_solution(seed: int) -> None:
 
 def moved_by(family: Family, x: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
     """Persons of two cells of one held sum change places, and of two children where there are."""
-    assert family.held_group is not None
-    group = family.held_group
+    assert family.held is not None
+    group = family.held.group
     for _ in range(20):
         cells = rng.permutation(np.flatnonzero(group == group[rng.integers(len(group))]))[:2]
         if len(cells) < 2 or (family.parent is not None and len(x) < 2):
@@ -157,7 +157,7 @@ def test_the_top_is_solved_as_by_another_solver(nests: bool) -> None:
     group = np.arange(cells) % 2
     upper = np.full((1, cells), 1e9) if nests else np.where(group == 1, 0.0, 1e9)[None]
     held = np.array([[70.0, 40.0 * nests]])
-    family = Family("top", weights, rng.normal(0.0, 3.0, (1, cells)), upper, None, group, held)
+    family = Family("top", weights, rng.normal(0.0, 3.0, (1, cells)), upper, None, GroupRange.fixed(group, held))
     exact = solve_on_sums(family)
     assert exact is not None
     assert np.abs(exact.x - solve_again(family.with_matrices()).x).max() < 1e-4
@@ -183,8 +183,7 @@ def large_family(persons: int, weight: float, k: int = 10_000, n: int = 5) -> Fa
         linear=np.ascontiguousarray(precision.times(truth + rng.normal(0, 5, truth.shape), kind)),
         upper=np.repeat(parent[None], n, axis=0),
         parent=parent,
-        held_group=np.zeros(k, dtype=np.int64),
-        held=truth.sum(axis=1, keepdims=True).astype(np.float64),
+        held=GroupRange.fixed(np.zeros(k, dtype=np.int64), truth.sum(axis=1, keepdims=True)),
         kind=kind,
     )
 
@@ -224,7 +223,8 @@ def two(linear: list[list[float]], held: list[float]) -> Family:
     """Two children with two cells, of 3 and 4 persons."""
     weights = SumWeights.made(np.ones(1), [], sp.csr_array(np.eye(2)), np.zeros((1, 2, 2)))
     group, parent = np.zeros(2, dtype=np.int64), np.array([3.0, 4.0])
-    return Family("two", weights, np.array(linear), np.full((2, 2), 4.0), parent, group, np.array(held)[:, None])
+    fixed = GroupRange.fixed(group, np.array(held)[:, None])
+    return Family("two", weights, np.array(linear), np.full((2, 2), 4.0), parent, fixed)
 
 
 def test_children_that_share_no_cell_are_no_further_off() -> None:
@@ -271,7 +271,7 @@ def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -
     precision = np.array([[4.0, 5.0, -5.0], [5.0, 9.0, -5.0], [-5.0, -5.0, 7.0]])
     least = 0.5 * np.linalg.eigvalsh(precision)[0]
     weights = SumWeights.made(np.array([least]), [], sp.csr_array(np.eye(3)), (precision - least * np.eye(3))[None])
-    family = Family("circle", weights, np.array([[2.0, 1.0, -3.0]]), np.full((1, 3), 1e9), None, None, None)
+    family = Family("circle", weights, np.array([[2.0, 1.0, -3.0]]), np.full((1, 3), 1e9), None)
     exact = solve_on_sums(family)
     assert exact is not None
     assert np.allclose(exact.x, [[0.5, 0.0, 0.0]], atol=1e-9)
