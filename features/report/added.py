@@ -31,7 +31,7 @@ class Report:
         from pipeline.model.texts.catalogue import texts_in
 
         texts = texts_in(scope.spec.report.language)
-        return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households, texts)
+        return promised(scope.spec, scope.universes, promises, texts)
 
     def begin_areas(self, job: Job) -> None:
         """See `pipeline.publishing.steps.MadeLast`."""
