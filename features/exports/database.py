@@ -51,7 +51,13 @@ def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) 
         columns_of = rows.described(own[0]).columns
         described += [(table_name(group[0]), column.name, column.type, column.title) for column in columns_of]
         _write_table(database, own, rows)
-    _write_views(database, files)
+    for file in files:
+        table = table_name(file)
+        column, level = _quoted(_level_column(file)), file.level.replace("'", "''")
+        database.execute(
+            f"create view {_quoted(f'{table}_{file.level}')} as select * exclude ({column}) "
+            f"from {_quoted(table)} where {column} = '{level}'"
+        )
     columns = ("table", "column", "type", "title")
     _write_texts(database, "columns", columns, described)
     _write_texts(database, "areas", ("level", "geocode", "name", "above"), list(_areas(release, rows)))
@@ -77,16 +83,6 @@ def _write_table(database: Any, files: Sequence[DataFile], rows: Rows) -> None:
                 made = True
             database.execute(f"insert into {name} by name select * from part")
             database.unregister("part")
-
-
-def _write_views(database: Any, files: Sequence[DataFile]) -> None:
-    for file in files:
-        table = table_name(file)
-        column, level = _quoted(_level_column(file)), file.level.replace("'", "''")
-        database.execute(
-            f"create view {_quoted(f'{table}_{file.level}')} as select * exclude ({column}) "
-            f"from {_quoted(table)} where {column} = '{level}'"
-        )
 
 
 def _level_column(file: DataFile) -> str:

@@ -343,22 +343,14 @@ class Shrinkage:
         number = _class_of(m)
         return cls(tuple(_fitted(*(one[number == place] for one in (m, y, noise))) for place in range(CLASSES)))
 
-    def mean(self, cells: ExpectedCells) -> tuple[FloatArray, FloatArray]:
-        """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance."""
-        return self._put(cells, None)
-
-    def drawn(self, cells: ExpectedCells, uniform: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """The same with numbers drawn from what they may be in place of their mean.
-
-        They are drawn so that they vary as much once their sums are held.
+    def given(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
+        """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance.
 
         Args:
             cells: measured.
-            uniform: two numbers between 0 and 1 for each.
+            uniform: two numbers between 0 and 1 for each, with which numbers are drawn from what they may be in place
+                of their mean: so that they vary as much once their sums are held.
         """
-        return self._put(cells, uniform)
-
-    def _put(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None) -> tuple[FloatArray, FloatArray]:
         used: BoolArray = (cells.expected > 0) & (cells.free > 0)
         free = cells.free[used]
         measured = cells.expected[used], cells.estimate[used], cells.noise[used] * free

@@ -505,10 +505,9 @@ def _put_together(
     if not cells:
         return []
     shrinkage = Shrinkage.of(cells)
-    if not drawn:
-        return [shrinkage.mean(one) for one in cells]
     return [
-        shrinkage.drawn(one, [seed.uniform(use, *own) for use in _DRAWN]) for one, own in zip(cells, keys, strict=True)
+        shrinkage.given(one, [seed.uniform(use, *own) for use in _DRAWN] if drawn else None)
+        for one, own in zip(cells, keys, strict=True)
     ]
 
 
