@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table, spine_within
-from geography.codes import first_few, text_column
+from geography.codes import first_few
 from geography.off_spine import OffSpineAreas, regroup
 from geography.spine import Spine
-from pipeline.errors import InputError, RecordsError, SpineError
-from pipeline.inputs.public_file import open_public
-from pipeline.model.memory_table import Source
-from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.errors import InputError, SpineError
+from pipeline.inputs.public_file import text_columns
 from pipeline.records.geocodes import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
+
+_LABEL = "the file of the geography"
 
 
 def read_spine(geography: GeographySection) -> Spine:
@@ -41,7 +40,7 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
         InputError: the file cannot be read, or has no area of the kinds; SpineError: a leaf is not on the spine.
     """
     kinds, codes, leaves = (
-        text_array(column) for column in _text_columns(section.file, ["kind", "code", "geocode"], "the file of areas")
+        text_array(column) for column in text_columns(section.file, ["kind", "code", "geocode"], "the file of areas")
     )
     if spine.left_out is not None:
         inside = spine.find_leaves(leaves) >= 0
@@ -87,30 +86,15 @@ def _whole_list(geography: GeographySection) -> Spine:
     path, text = geography.file, geography.text_format
     try:
         if geography.form == "prefixes":
-            (codes,) = _text_columns(path, [str(geography.column)], text=text)
+            (codes,) = text_columns(path, [str(geography.column)], _LABEL, text)
             return spine_from_prefixes(text_array(codes), geography.prefix_lengths)
         if geography.form == "pairs":
-            child, parent = _text_columns(path, [str(geography.column), str(geography.parent)], text=text)
+            child, parent = text_columns(path, [str(geography.column), str(geography.parent)], _LABEL, text)
             return spine_from_pairs(text_array(child), text_array(parent), geography.level_names)
-        columns = _text_columns(path, geography.level_names, text=text)
+        columns = text_columns(path, geography.level_names, _LABEL, text)
         table = pa.table(dict(zip(geography.level_names, columns, strict=True)))
         if geography.repeated:
             table = table.group_by(list(geography.level_names), use_threads=False).aggregate([])
         return spine_from_table(table, geography.level_names)
     except SpineError as error:
         raise SpineError(f"{path}: {error}") from None
-
-
-def _text_columns(
-    path: Source, names: Sequence[str], label: str = "the file of the geography", text: TextFormat = PLAIN
-) -> list[pa.Array]:
-    """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
-    file = open_public(path, names, label, text)
-    parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
-    try:
-        for chunk in file.chunks():
-            for name in file.columns:
-                parts[name].append(text_column(chunk.column(name), name))
-    except RecordsError as error:
-        raise InputError(str(error)) from None
-    return [pa.concat_arrays(parts[name]) for name in names]

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geography.codes import counted, first_few, text_column
+from geography.codes import counted, first_few
 from geography.spine import Spine
-from pipeline.errors import InputError, RecordsError, SpineError
-from pipeline.inputs.public_file import open_public
+from pipeline.errors import InputError, SpineError
+from pipeline.inputs.public_file import text_columns
 from pipeline.model.area_names import AreaNames, LevelNames
 from pipeline.model.memory_table import Source
 from pipeline.model.text_format import TextFormat
@@ -165,12 +165,6 @@ def _rows(geography: GeographySection, level: str, section: NamesSection) -> _Ro
 def _texts(key: str, path: Source, names: Sequence[str], text: TextFormat) -> list[pa.Array]:
     """Columns of a file as text without nulls."""
     try:
-        file = open_public(path, names, "the file of names", text)
-        parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
-        for chunk in file.chunks():
-            for name in file.columns:
-                parts[name].append(text_column(chunk.column(name), name))
-    except (InputError, RecordsError, SpineError) as error:
+        return text_columns(path, names, "the file of names", text)
+    except (InputError, SpineError) as error:
         raise InputError(f"{key}: {error}") from None
-    whole = {name: pa.concat_arrays(of) if of else pa.array([], pa.string()) for name, of in parts.items()}
-    return [whole[name] for name in names]
