@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from features.exports.chosen import by_table
 from features.exports.rows import Rows, check_columns, required
-from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows
+from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows, text_table
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
@@ -103,9 +103,7 @@ def _areas(release: PublishedRelease, rows: Rows) -> Iterator[tuple[str, str, st
 
 def _write_texts(database: Any, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table of texts, which may have no rows."""
-    texts = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    part = pa.table({key: pa.array(own, pa.string()) for key, own in zip(columns, texts, strict=True)})
-    database.register("part", part)
+    database.register("part", text_table(columns, rows))
     database.execute(f"create table release_{name} as select * from part")
     database.unregister("part")
 

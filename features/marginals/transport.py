@@ -68,6 +68,11 @@ class TwoWayTables:
         estimate, variance = (np.swapaxes(one, 1, 2) for one in (self.estimate, self.variance))
         return TwoWayTables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
 
+    @property
+    def used(self) -> BoolArray:
+        """Which cells are in a row and a column that are not empty, `(B, C, m)`."""
+        return (self.rows > 0)[:, :, None] & (self.columns > 0)[:, None, :]
+
     def part(self, members: BoolArray | IntArray) -> TwoWayTables:
         """Some of the tables."""
         return TwoWayTables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
@@ -85,7 +90,7 @@ def nearest(tables: TwoWayTables) -> FloatArray:
 
 
 def _nearest(tables: TwoWayTables) -> FloatArray:
-    used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
+    used = tables.used
     scale = np.where(used, tables.variance, 0.0).max(axis=(1, 2), keepdims=True)
     scale = np.where(scale > 0, scale, 1.0)
     weight = np.where(used, np.maximum(tables.variance / scale, LEAST_SHARE), 0.0)
@@ -215,8 +220,7 @@ def round_tables(x: FloatArray, tables: TwoWayTables, ties: IntArray) -> IntArra
     if _flow_up(floors, fractions > 0, tables, _costs(fractions, ties)):
         return floors
     # What was left out as too small to go up was needed somewhere.
-    used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
-    if not _flow_up(floors, used, tables, _costs(fractions, ties)):
+    if not _flow_up(floors, tables.used, tables, _costs(fractions, ties)):
         raise SolverError("no whole numbers next to a solution have the sums of its rows and columns")
     return floors
 
