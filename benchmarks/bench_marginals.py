@@ -206,7 +206,7 @@ def bench_chosen(keys: int) -> dict[str, Any]:
         stream = public_key("benchmark", key, "choice")
         values = alone.records.values
         sizes, epsilon = domain.sizes, largest_epsilon(Fraction(1, 10) / pairs.rounds)
-        tables = {
+        tables: dict[Clique, NDArray[np.int64]] = {
             (a, b): np.bincount(values[:, a] * sizes[b] + values[:, b], minlength=domain.size((a, b))).astype(np.int64)
             for a, b in pairs.possible
         }

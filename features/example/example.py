@@ -8,6 +8,7 @@ numbers, chosen to look like a population, and stand for nobody's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -134,6 +135,38 @@ _MOST_IN_TRACT = 9
 #: Standard deviation of the logarithm of a block group's number of blocks.
 _BLOCKS_SPREAD = 0.6
 
+
+def check_new(folder: Path, names: Sequence[str], seed: int) -> None:
+    """InputError where a folder holds one of the files, or the seed is negative."""
+    if there := [name for name in names if (folder / name).exists()]:
+        raise InputError(f"{folder}: the folder holds {', '.join(there[:9])} already; give one that is new or empty")
+    if seed < 0:
+        raise InputError(f"seed: found {seed}; 0 or more is allowed")
+
+
+def write_files(folder: Path, files: Iterable[tuple[str, pa.Table | str]]) -> Path:
+    """Write tables and texts to the folder, which is made if it is missing; the path of its spec.
+
+    Raises:
+        InputError: the folder cannot be written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files:
+            if isinstance(content, str):
+                (folder / name).write_text(content, encoding="utf-8")
+            else:
+                pq.write_table(content, local_name(folder / name), compression="zstd")
+    except OSError as error:
+        raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error
+    return folder / "release.toml"
+
+
+def spec_text(name: str) -> str:
+    """A spec of the examples."""
+    return resources.files("features.example.spec").joinpath(name).read_text("utf-8")
+
+
 _FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "names.csv", "release.toml")
 
 
@@ -154,10 +187,8 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, ho
     Raises:
         InputError: `people` or `seed` is too small, or the folder cannot be written to or holds one of the files.
     """
-    names = (*_FILES, "households.parquet") if households else _FILES
-    if there := [name for name in names if (folder / name).exists()]:
-        raise InputError(f"{folder}: the folder holds {', '.join(there)} already; give one that is new or empty")
-    codes_seed, people_seed, order_seed = (int(s) for s in np.random.SeedSequence(_checked(seed)).generate_state(3))
+    check_new(folder, (*_FILES, "households.parquet") if households else _FILES, seed)
+    codes_seed, people_seed, order_seed = (int(s) for s in np.random.SeedSequence(seed).generate_state(3))
     spine = spine_from_prefixes(block_codes(codes_seed), LEVELS)
     if households:
         records = _joined_records(spine, people, people_seed, order_seed)
@@ -166,26 +197,10 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, ho
     county, tract = spine.levels[1], spine.levels[2]
     polygons = example_polygons(county.geocodes.tolist(), tract.geocodes.tolist(), tract.parents, codes_seed)
     words = names_csv(*(level.geocodes.tolist() for level in spine.levels[:3]))
-    name = "households.toml" if households else "release.toml"
-    spec = resources.files("features.example.spec").joinpath(name).read_bytes()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(spine.to_table(), local_name(folder / "blocks.parquet"), compression="zstd")
-        for name, table in records.items():
-            pq.write_table(table, local_name(folder / f"{name}.parquet"), compression="zstd")
-        for name, text in zip(("counties", "tracts"), polygons, strict=True):
-            (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
-        (folder / "names.csv").write_text(words, encoding="utf-8")
-        (folder / "release.toml").write_bytes(spec)
-    except OSError as error:
-        raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error
-    return folder / "release.toml"
-
-
-def _checked(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"seed: found {seed}; 0 or more is allowed")
-    return seed
+    files = [("blocks.parquet", spine.to_table()), *((f"{name}.parquet", table) for name, table in records.items())]
+    files += zip(("counties.geojson", "tracts.geojson"), polygons, strict=True)
+    files += [("names.csv", words), ("release.toml", spec_text("households.toml" if households else "release.toml"))]
+    return write_files(folder, files)
 
 
 def block_codes(seed: int) -> NDArray[np.str_]:

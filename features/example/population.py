@@ -39,16 +39,15 @@ def county_name(number: int) -> str:
     return COUNTY_NAMES[number % len(COUNTY_NAMES)]
 
 
-def tract_name(number: int) -> str:
-    """The name of a tract, by its number from 0; the first 256 differ, and neighbours begin alike."""
-    return _BEGIN[number // len(_END) % len(_BEGIN)] + _END[number % len(_END)]
-
-
 def names_csv(states: Sequence[str], counties: Sequence[str], tracts: Sequence[str]) -> str:
     """A CSV file of geocodes and names, from the codes of each level."""
     rows = [(code, STATE_NAME) for code in states]
     rows += [(code, f"{county_name(number)} County") for number, code in enumerate(counties)]
-    rows += [(code, tract_name(number)) for number, code in enumerate(tracts)]
+    # Of tracts the first 256 names differ, and neighbours begin alike.
+    rows += [
+        (code, _BEGIN[number // len(_END) % len(_BEGIN)] + _END[number % len(_END)])
+        for number, code in enumerate(tracts)
+    ]
     return "".join(f"{code},{name}\n" for code, name in (("geocode", "name"), *rows))
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from features.example.example import block_codes, labelled
+from features.example.example import block_codes, check_new, labelled, spec_text, write_files
 from features.example.population import names_csv, populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.storage.local_name import local_name
 from postprocess.arrays import IntArray
 
 __all__ = ["BORN", "FIRST_YEAR", "LEVELS", "register", "write_years"]
@@ -50,27 +48,16 @@ def write_years(folder: Path, years: int, *, people: int = 100_000, seed: int = 
     """
     if not 1 <= years <= _MOST_YEARS:
         raise InputError(f"--years: found {years}; 1 to {_MOST_YEARS} are allowed")
-    if seed < 0:
-        raise InputError(f"seed: found {seed}; 0 or more is allowed")
     last = FIRST_YEAR + years - 1
     records = [f"persons-{year}.parquet" for year in range(FIRST_YEAR, last + 1)]
-    if there := [name for name in (*records, "areas.parquet", "release.toml") if (folder / name).exists()]:
-        raise InputError(f"{folder}: the folder holds {', '.join(there[:3])} already; give one that is new or empty")
+    check_new(folder, [*records, "areas.parquet", "names.csv", "release.toml"], seed)
     spine = spine_from_prefixes(np.unique([code[:12] for code in block_codes(seed).tolist()]), LEVELS)
-    spec = resources.files("features.example.spec").joinpath("years.toml").read_text("utf-8")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(spine.to_table(), local_name(folder / "areas.parquet"), compression="zstd")
-        words = names_csv(*(level.geocodes.tolist() for level in spine.levels[:3]))
-        (folder / "names.csv").write_text(words, encoding="utf-8")
-        for name, table in zip(records, register(spine, years, people, seed), strict=True):
-            pq.write_table(table, local_name(folder / name), compression="zstd")
-        spec = spec.replace("@FIRST@", str(FIRST_YEAR)).replace("@LAST@", str(last))
-        spec = spec.replace("@SPELLS@", "spells = 2" if 1 < years <= 20 else "# spells = 2")  # more are not mixed
-        (folder / "release.toml").write_text(spec, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error
-    return folder / "release.toml"
+    spec = spec_text("years.toml").replace("@FIRST@", str(FIRST_YEAR)).replace("@LAST@", str(last))
+    spec = spec.replace("@SPELLS@", "spells = 2" if 1 < years <= 20 else "# spells = 2")  # more are not mixed
+    words = names_csv(*(level.geocodes.tolist() for level in spine.levels[:3]))
+    areas = [("areas.parquet", spine.to_table()), ("names.csv", words)]
+    registers = zip(records, register(spine, years, people, seed), strict=True)
+    return write_files(folder, chain(areas, registers, [("release.toml", spec)]))
 
 
 def register(spine: Spine, years: int, people: int, seed: int) -> Iterator[pa.Table]:
@@ -78,7 +65,7 @@ def register(spine: Spine, years: int, people: int, seed: int) -> Iterator[pa.Ta
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(4)[3])
     weights = np.asarray(populate(spine, people, seed).sum(axis=1), dtype=np.int64)
     area = np.repeat(np.arange(spine.n_leaves), weights)
-    county = _ancestors(spine, 1)
+    county = spine.leaf_ancestors(1)
     born = FIRST_YEAR - rng.triangular(0, 25, _OLDEST, people).astype(np.int64)
     sex = rng.integers(0, 2, people)
     person = np.arange(people)
@@ -112,11 +99,3 @@ def _moved(area: IntArray, county: IntArray, rng: np.random.Generator) -> IntArr
         there = np.flatnonzero(county[area] == one)
         near[there] = area[rng.choice(there, len(there))] if len(there) else near[there]
     return np.where(rng.random(len(area)) < _NEAR, near, anywhere)
-
-
-def _ancestors(spine: Spine, level: int) -> IntArray:
-    """`(n_leaves,)`: the geounit of a level that each leaf is in."""
-    found = np.arange(spine.n_leaves)
-    for number in range(spine.n_levels - 1, level, -1):
-        found = spine.levels[number].parents[found]
-    return found

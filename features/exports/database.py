@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from features.exports.chosen import by_table
 from features.exports.rows import Rows, check_columns, required
-from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows
+from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows, text_table
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
@@ -51,7 +51,13 @@ def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) 
         columns_of = rows.described(own[0]).columns
         described += [(table_name(group[0]), column.name, column.type, column.title) for column in columns_of]
         _write_table(database, own, rows)
-    _write_views(database, files)
+    for file in files:
+        table = table_name(file)
+        column, level = _quoted(_level_column(file)), file.level.replace("'", "''")
+        database.execute(
+            f"create view {_quoted(f'{table}_{file.level}')} as select * exclude ({column}) "
+            f"from {_quoted(table)} where {column} = '{level}'"
+        )
     columns = ("table", "column", "type", "title")
     _write_texts(database, "columns", columns, described)
     _write_texts(database, "areas", ("level", "geocode", "name", "above"), list(_areas(release, rows)))
@@ -79,16 +85,6 @@ def _write_table(database: Any, files: Sequence[DataFile], rows: Rows) -> None:
             database.unregister("part")
 
 
-def _write_views(database: Any, files: Sequence[DataFile]) -> None:
-    for file in files:
-        table = table_name(file)
-        column, level = _quoted(_level_column(file)), file.level.replace("'", "''")
-        database.execute(
-            f"create view {_quoted(f'{table}_{file.level}')} as select * exclude ({column}) "
-            f"from {_quoted(table)} where {column} = '{level}'"
-        )
-
-
 def _level_column(file: DataFile) -> str:
     """The column of levels: "level", unless an answer is called so."""
     return "level" if "level" not in {column.name.casefold() for column in file.columns} else "level of the area"
@@ -107,9 +103,7 @@ def _areas(release: PublishedRelease, rows: Rows) -> Iterator[tuple[str, str, st
 
 def _write_texts(database: Any, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table of texts, which may have no rows."""
-    texts = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
-    part = pa.table({key: pa.array(own, pa.string()) for key, own in zip(columns, texts, strict=True)})
-    database.register("part", part)
+    database.register("part", text_table(columns, rows))
     database.execute(f"create table release_{name} as select * from part")
     database.unregister("part")
 

@@ -302,9 +302,7 @@ class SummaryFiles(ExitStack):
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
         units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(persons)
-        place = {name: number for number, name in enumerate(GEO_HEADER)}
         for (code, name, number), count, housing in zip(areas, persons, units, strict=True):
-            line = [""] * len(GEO_HEADER)
             values = {
                 "FILEID": "PLST",
                 "STUSAB": _STATES[code[:2]],
@@ -325,9 +323,7 @@ class SummaryFiles(ExitStack):
                 "POP100": str(count),
                 "HU100": str(housing),
             }
-            for field, value in values.items():
-                line[place[field]] = value
-            file.write("|".join(line) + "\n")
+            file.write("|".join(values.get(field, "") for field in GEO_HEADER) + "\n")
 
 
 # -- of a release ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from features.exports.rows import Rows
 from features.exports.words import facts
 from pipeline.errors import InputError
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
-from pipeline.model.about import About
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import PublishedRelease
@@ -114,7 +113,11 @@ class _Names:
     taken: set[str] = field(default_factory=set)
 
     def of(self, *parts: str) -> str:
-        base = identifier("_".join(part for part in parts if part))
+        """An identifier near to the parts."""
+        return self.free(identifier("_".join(part for part in parts if part)))
+
+    def free(self, base: str) -> str:
+        """The text, with a number behind it where it is taken."""
         found, number = base, 1
         while found.upper() in self.taken:
             number += 1
@@ -204,18 +207,11 @@ def identifier(text: str) -> str:
 def _codes(values: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Codes of values with their labels: the values themselves, so far as they can be codes and differ."""
     names = _Names()
-    return tuple(
-        (value if re.fullmatch(r"[A-Za-z0-9_-]+", value) and not _clash(names, value) else names.of(value), label)
-        for value, label in values
-    )
-
-
-def _clash(names: _Names, value: str) -> bool:
-    """Whether a code is taken; takes it, if not."""
-    if value.upper() in names.taken:
-        return True
-    names.taken.add(value.upper())
-    return False
+    found = []
+    for value, label in values:
+        is_code = re.fullmatch(r"[A-Za-z0-9_-]+", value) and value.upper() not in names.taken
+        found.append((names.free(value) if is_code else names.of(value), label))
+    return tuple(found)
 
 
 def _coded(texts: Texts) -> tuple[Component, ...]:
@@ -260,7 +256,8 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     named = [level for level, _ in levels if rows.names(level) is not None]
     texts = texts_in(release.spec.report.language)
     experimental = release.manifest.status in NO_NUMBERS
-    structure = Structure(counted, levels, named, texts, time=_time(about, texts), experimental=experimental)
+    time = texts("Period") if about.period else texts("Reference date") if about.time else ""
+    structure = Structure(counted, levels, named, texts, time=time, experimental=experimental)
     agency = identifier(about.publisher) if about.publisher else _NOBODY
     environment = Environment(
         loader=PackageLoader("features.exports", "assets"),
@@ -285,11 +282,6 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
         target = f"{agency}:DF_{flow.id}(1.0.0)"
         observations = _observations(flow, structure, rows, about.time)
         write_csv(folder / f"{flow.id}.csv.gz", (_with_target(part, target) for part in observations))
-
-
-def _time(about: About, texts: Texts) -> str:
-    """What the time of the counts is called; "" where none is known."""
-    return texts("Period") if about.period else texts("Reference date") if about.time else ""
 
 
 def _with_target(part: pa.Table, flow: str) -> pa.Table:

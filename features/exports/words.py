@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,6 +73,12 @@ def label_rows(release: PublishedRelease) -> list[tuple[str, str, str, str]]:
     return rows
 
 
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> pa.Table:
+    """A table of texts, which may have no rows."""
+    texts = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return pa.table({key: pa.array(own, pa.string()) for key, own in zip(columns, texts, strict=True)})
+
+
 def write_words(release: PublishedRelease, folder: Path) -> list[DataFile]:
     """Write labels.csv and about.csv, where there is something to be written; returns what was."""
     texts, written = texts_in(release.spec.report.language), []
@@ -81,9 +87,8 @@ def write_words(release: PublishedRelease, folder: Path) -> list[DataFile]:
         ("about", texts("What the release says of itself"), ABOUT_COLUMNS, about_rows(release)),
     ):
         if rows:
-            cells = [[as_cell(text) for text in column] for column in zip(*rows, strict=True)]
-            table = pa.table({key: pa.array(texts, pa.string()) for key, texts in zip(columns, cells, strict=True)})
-            write_csv(folder / f"{name}.csv", iter([table]))
+            cells = text_table(columns, [[as_cell(text) for text in row] for row in rows])
+            write_csv(folder / f"{name}.csv", iter([cells]))
             fields = tuple(Column(key, "string", key, filled=key != "universe" and key != "name") for key in columns)
             written.append(DataFile(name, "words", folder / f"{name}.csv", "", "", "", title, title, fields, keys=()))
     return written

@@ -13,13 +13,36 @@ if TYPE_CHECKING:
     from features.imports.folder import Imported
 
 
+app = typer.Typer(
+    short_help="Write a release spec for existing files.",
+    name="import",
+    help="""Write a release spec for existing files: census summary files, flows, tables or database queries.
+
+    Example:
+
+        spinewise import pl94171 ri2020.pl.zip --out ri2020
+    """,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def add_to(commands: typer.Typer) -> None:
+    """Add the group of commands."""
+    commands.add_typer(app)
+
+
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")]
+
+
+@app.command("flows")
 def import_flows_command(
     context: typer.Context,
     file: Annotated[
         Path,
         typer.Argument(help="A CSV or Parquet file of flows, such as commuters.", metavar="FILE", show_default=False),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")],
+    out: OutOption,
     origin: Annotated[str, typer.Option("--from", metavar="COLUMN", help="The column of where a flow begins.")],
     destination: Annotated[str, typer.Option("--to", metavar="COLUMN", help="The column of where it ends.")],
     levels: Annotated[
@@ -91,29 +114,6 @@ def import_flows_command(
         name=name,
     )
     _print(import_flows(request, out), context)
-
-
-app = typer.Typer(
-    short_help="Write a release spec for existing files.",
-    name="import",
-    help="""Write a release spec for existing files: census summary files, flows, tables or database queries.
-
-    Example:
-
-        spinewise import pl94171 ri2020.pl.zip --out ri2020
-    """,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
-
-
-def add_to(commands: typer.Typer) -> None:
-    """Add the group of commands."""
-    commands.add_typer(app)
-
-
-app.command("flows")(import_flows_command)
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")]
 
 
 @app.command("pl94171")

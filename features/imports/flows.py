@@ -20,8 +20,8 @@ from features.imports.toml_text import assigned, commented, filled, key, listed,
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted, text_column
 from geography.spine import Spine
-from pipeline.errors import InputError, RecordsError, SpineError
-from pipeline.inputs.public_file import open_public
+from pipeline.errors import InputError, SpineError
+from pipeline.inputs.public_file import text_columns
 from pipeline.records.columns import MISSING, OUTSIDE, CountReader
 from pipeline.records.geocodes import LeafReader, text_array
 from pipeline.records.problems import MistakeLog
@@ -31,6 +31,7 @@ from pipeline.storage.files import check_new
 from postprocess.arrays import IntArray
 
 _CHUNK_ROWS = 1_000_000
+_LIST = "the list of areas"
 #: Parts of the budget: of the levels of origins, the lowest counts most; of the queries, the flows themselves.
 _LEAF_SHARE, _DETAIL_SHARE = Fraction(1, 2), Fraction(1, 2)
 #: Columns up to which the table of all flows is published.
@@ -166,7 +167,7 @@ def _code_spine(request: FlowsRequest, file: RecordsFile) -> Spine:
     assert request.areas is not None
     with_codes = request.geocode not in (None, names[-1])
     columns = [*names, *([str(request.geocode)] if with_codes else [])]
-    listed = pa.table(dict(zip(columns, _text_columns(request.areas, columns), strict=True)))
+    listed = pa.table(dict(zip(columns, text_columns(request.areas, columns, _LIST), strict=True)))
     listed = listed.group_by(columns, use_threads=False).aggregate([])
     if with_codes and request.geocode in names:
         raise InputError(f"--geocode: {request.geocode!r} is a level above the lowest; it has to be below them")
@@ -187,26 +188,14 @@ def _distinct_codes(request: FlowsRequest, file: RecordsFile) -> NDArray[np.str_
     """The codes of the list, or of the flows, each once."""
     if request.areas is not None:
         column = request.geocode or list(request.levels)[-1]
-        return np.unique(text_array(_text_columns(request.areas, [column])[0]))
+        return np.unique(text_array(text_columns(request.areas, [column], _LIST)[0]))
     found = [
-        np.unique(text_array(text_column(pa.chunked_array([chunk.column(name)]), name)))
+        np.unique(text_array(text_column(chunk.column(name), name)))
         for chunk in file.chunks()
         for name in (request.origin, request.destination)
     ]
     codes: NDArray[np.str_] = np.unique(np.concatenate(found))
     return codes[codes != ""]
-
-
-def _text_columns(path: Path, names: Sequence[str]) -> list[pa.Array]:
-    file = open_public(path, names, "the list of areas")
-    parts: dict[str, list[pa.Array]] = {name: [] for name in names}
-    try:
-        for chunk in file.chunks():
-            for name in names:
-                parts[name].append(text_column(pa.chunked_array([chunk.column(name)]), name))
-    except RecordsError as error:
-        raise InputError(str(error)) from None
-    return [pa.concat_arrays(parts[name]) for name in names]
 
 
 def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: Spine, level: int) -> _Flows:

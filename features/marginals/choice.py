@@ -191,11 +191,6 @@ def attribute_query(name: str) -> str:
     return f"attribute {name}"
 
 
-def choice_query(number: int, rounds: int) -> str:
-    """The choice `number`, from 0, of so many; no query is called so."""
-    return f"pair {number + 1} of {rounds}"
-
-
 @dataclass(frozen=True)
 class ChoiceTerms:
     """What a private choice of pairs is made by.
@@ -361,7 +356,7 @@ class ChoiceTerms:
         choices = [
             EarlierUse(
                 self.top,
-                choice_query(number, self.rounds),
+                f"pair {number + 1} of {self.rounds}",  # no query is called so
                 seen,
                 1,
                 "exponential",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from features.marginals.cliques import Clique, JunctionTree
 from features.marginals.intervals import REPLICATES, CliqueDesign, CliqueRelease, SimulatedErrors, simulated_errors
+from features.marginals.linear import summed
 from features.marginals.records import WholeRecords, draw_records, drawn_numbers
 from features.marginals.section import Bins
 from features.marginals.whole import ExactTable, Seed
@@ -90,9 +91,8 @@ class CliqueEstimation(JointEstimation):
         for level in reversed(job.spine.levels):
             number = job.spine.index_of(level.name)
             if below is not None:
-                sums = np.zeros((len(level), below.numbers.shape[1]), dtype=np.int64)
-                np.add.at(sums, job.spine.levels[number + 1].parents, below.numbers)
-                below = ExactTable(below.clique, sums)
+                parents = job.spine.levels[number + 1].parents
+                below = ExactTable(below.clique, summed(below.numbers, parents, len(level)))
             for name, query in own.invariants:
                 if name == level.name and (below is None or len(query.terms) > len(below.clique)):
                     clique = self.tree.domain.table(query.terms)

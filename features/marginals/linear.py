@@ -18,8 +18,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from features.marginals.cliques import AttributeSizes, Clique, cell_variances, factor, residuals, subsets, table
+from features.marginals.cliques import AttributeSizes, Clique, Number, cell_variances, factor, residuals, subsets, table
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -96,7 +97,7 @@ def upward(
     out = [own(levels[-1], domain, kept, sizes[-1])]
     for depth in reversed(range(len(levels) - 1)):
         here, below = own(levels[depth], domain, kept, sizes[depth]), out[0]
-        sums = {part: _summed(one, parents[depth], sizes[depth]) for part, one in below.known.items()}
+        sums = {part: _together(one, parents[depth], sizes[depth]) for part, one in below.known.items()}
         out.insert(0, ResidualsOfLevel(domain, {part: combined(here.known[part], sums[part]) for part in kept}))
     return out
 
@@ -122,15 +123,20 @@ def combined(first: KnownResidual, second: KnownResidual) -> KnownResidual:
     return KnownResidual(share[:, None] * first.values + (1.0 - share)[:, None] * second.values, variance)
 
 
-def _summed(children: KnownResidual, parent: IntArray, n: int) -> KnownResidual:
+def _together(children: KnownResidual, parent: IntArray, n: int) -> KnownResidual:
     """The sum of the children of each parent; its variance is infinite if nothing is known of a child."""
-    values = np.zeros((n, children.values.shape[1]))
-    np.add.at(values, parent, children.values)
     missing = np.bincount(parent, weights=np.isinf(children.variance), minlength=n) > 0
     missing |= np.bincount(parent, minlength=n) == 0
     finite = np.where(np.isinf(children.variance), 0.0, children.variance)
     variance = np.where(missing, np.inf, np.bincount(parent, weights=finite, minlength=n))
-    return KnownResidual(values, variance)
+    return KnownResidual(summed(children.values, parent, n), variance)
+
+
+def summed(values: NDArray[Number], parent: IntArray, n: int) -> NDArray[Number]:
+    """The sums `(n, cells)` of the children of each parent; of whole numbers of any type as int64."""
+    sums = np.zeros((n, values.shape[1]), dtype=np.result_type(values, np.int64))
+    np.add.at(sums, parent, values)
+    return sums
 
 
 def shares(variance: FloatArray, parent: IntArray, n: int) -> FloatArray:
@@ -151,9 +157,7 @@ def _handed_down(children: KnownResidual, above: KnownResidual, parent: IntArray
     """The children's estimates with what is known of their parent from elsewhere."""
     n = len(above.variance)
     share = shares(children.variance, parent, n)
-    sums = np.zeros_like(above.values)
-    np.add.at(sums, parent, children.values)
-    gap = (above.values - sums)[parent]
+    gap = (above.values - summed(children.values, parent, n))[parent]
     unknown = np.isinf(children.variance)
     n_unknown = np.bincount(parent, weights=unknown, minlength=n)[parent]
     finite = np.where(unknown, 0.0, children.variance)

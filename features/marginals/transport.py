@@ -68,6 +68,11 @@ class TwoWayTables:
         estimate, variance = (np.swapaxes(one, 1, 2) for one in (self.estimate, self.variance))
         return TwoWayTables(np.ascontiguousarray(estimate), np.ascontiguousarray(variance), self.columns, self.rows)
 
+    @property
+    def used(self) -> BoolArray:
+        """Which cells are in a row and a column that are not empty, `(B, C, m)`."""
+        return (self.rows > 0)[:, :, None] & (self.columns > 0)[:, None, :]
+
     def part(self, members: BoolArray | IntArray) -> TwoWayTables:
         """Some of the tables."""
         return TwoWayTables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
@@ -85,7 +90,7 @@ def nearest(tables: TwoWayTables) -> FloatArray:
 
 
 def _nearest(tables: TwoWayTables) -> FloatArray:
-    used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
+    used = tables.used
     scale = np.where(used, tables.variance, 0.0).max(axis=(1, 2), keepdims=True)
     scale = np.where(scale > 0, scale, 1.0)
     weight = np.where(used, np.maximum(tables.variance / scale, LEAST_SHARE), 0.0)
@@ -215,8 +220,7 @@ def round_tables(x: FloatArray, tables: TwoWayTables, ties: IntArray) -> IntArra
     if _flow_up(floors, fractions > 0, tables, _costs(fractions, ties)):
         return floors
     # What was left out as too small to go up was needed somewhere.
-    used = (tables.rows > 0)[:, :, None] & (tables.columns > 0)[:, None, :]
-    if not _flow_up(floors, used, tables, _costs(fractions, ties)):
+    if not _flow_up(floors, tables.used, tables, _costs(fractions, ties)):
         raise SolverError("no whole numbers next to a solution have the sums of its rows and columns")
     return floors
 
@@ -343,22 +347,14 @@ class Shrinkage:
         number = _class_of(m)
         return cls(tuple(_fitted(*(one[number == place] for one in (m, y, noise))) for place in range(CLASSES)))
 
-    def mean(self, cells: ExpectedCells) -> tuple[FloatArray, FloatArray]:
-        """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance."""
-        return self._put(cells, None)
-
-    def drawn(self, cells: ExpectedCells, uniform: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """The same with numbers drawn from what they may be in place of their mean.
-
-        They are drawn so that they vary as much once their sums are held.
+    def given(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
+        """What is expected and measured of cells put together: mean, 0 where 0 is expected, and variance.
 
         Args:
             cells: measured.
-            uniform: two numbers between 0 and 1 for each.
+            uniform: two numbers between 0 and 1 for each, with which numbers are drawn from what they may be in place
+                of their mean: so that they vary as much once their sums are held.
         """
-        return self._put(cells, uniform)
-
-    def _put(self, cells: ExpectedCells, uniform: Sequence[FloatArray] | None) -> tuple[FloatArray, FloatArray]:
         used: BoolArray = (cells.expected > 0) & (cells.free > 0)
         free = cells.free[used]
         measured = cells.expected[used], cells.estimate[used], cells.noise[used] * free

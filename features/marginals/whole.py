@@ -35,7 +35,7 @@ from features.marginals.cliques import (
     subsets,
     table,
 )
-from features.marginals.linear import ResidualsOfLevel, shares
+from features.marginals.linear import ResidualsOfLevel, shares, summed
 from features.marginals.transport import (
     ExpectedCells,
     Shrinkage,
@@ -224,9 +224,7 @@ def _first_table(tree: JunctionTree, place: _Place, estimate: _Estimate, seed: S
     variance = np.broadcast_to(estimate.variance(kept)[:, None], target.shape)
     if place.alike:
         # All children that can have somebody are expected to have the same.
-        many = np.zeros(above.shape)
-        np.add.at(many, place.parent, allowed)
-        many = np.maximum(many, 1)[place.parent]
+        many = np.maximum(summed(allowed.astype(np.float64), place.parent, len(above)), 1)[place.parent]
         even = allowed * above[place.parent] / many
         keys = (np.array(place.number), np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
         both = ExpectedCells(even, target, variance, 1.0 - 1.0 / many)
@@ -368,9 +366,7 @@ def _filled(stage: Stage, estimate: _Estimate, held: IntArray, possible: BoolArr
     x = np.repeat(start, len(held) // len(start), axis=0)
     for _ in range(FITTED):
         if above is not None and parent is not None:
-            of_parents = np.zeros(above.shape)
-            np.add.at(of_parents, parent, x)
-            x = x * _ratios(above, of_parents)[parent]
+            x = x * _ratios(above, summed(x, parent, len(above)))[parent]
         for part, whole in (*sums, (stage.held, held)):
             shape = [domain.sizes[a] if a in part else 1 for a in kept]
             ratios = _ratios(whole, marginal(x, kept, part, domain)).reshape(len(x), *shape)
@@ -505,10 +501,9 @@ def _put_together(
     if not cells:
         return []
     shrinkage = Shrinkage.of(cells)
-    if not drawn:
-        return [shrinkage.mean(one) for one in cells]
     return [
-        shrinkage.drawn(one, [seed.uniform(use, *own) for use in _DRAWN]) for one, own in zip(cells, keys, strict=True)
+        shrinkage.given(one, [seed.uniform(use, *own) for use in _DRAWN] if drawn else None)
+        for one, own in zip(cells, keys, strict=True)
     ]
 
 
@@ -563,8 +558,7 @@ def _check_exact(
                 f"exact numbers of {domain.text(one.clique)} of level {number + 1} are exact at level {number}, too"
             )
         stated = marginal(above.numbers, above.clique, one.clique, domain)
-        sums = np.zeros_like(stated)
-        np.add.at(sums, parent, one.numbers)
+        sums = summed(one.numbers, parent, len(stated))
         if (wrong := np.argwhere(sums != stated)).size:
             area, cell = wrong[0].tolist()
             raise InputError(

@@ -40,10 +40,8 @@ def possible_cells(tree: JunctionTree, zeros: Mapping[Clique, BoolArray]) -> lis
             raise InputError(f"zeros of {domain.text(clique)}: no clique has all of these attributes")
         out[number] &= spread(can, clique, tree.bags[number], domain)
     edges = [(n, tree.parents[n], tree.separators[n]) for n in range(1, len(tree.bags))]
-    for below, up, separator in reversed(edges):
-        out[up] &= spread(any_cell(out[below], tree.bags[below], separator, domain), separator, tree.bags[up], domain)
-    for below, up, separator in edges:
-        out[below] &= spread(any_cell(out[up], tree.bags[up], separator, domain), separator, tree.bags[below], domain)
+    for one, other, kept in (*reversed(edges), *((up, below, kept) for below, up, kept in edges)):
+        out[other] &= spread(any_cell(out[one], tree.bags[one], kept, domain), kept, tree.bags[other], domain)
     if not all(can.any() for can in out):
         raise InputError("zeros: no record is possible; at least one cell of each clique must be")
     return out

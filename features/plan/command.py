@@ -134,6 +134,7 @@ def _show_spine(spec: Path, write: Path | None) -> None:
     """Print the areas that the release will have, and write them to a file where that is asked for."""
     from features.plan.spine_report import describe_spine
     from pipeline.errors import InputError
+    from pipeline.execution.tables import output_console
     from pipeline.spec.release_spec import load_spec
     from pipeline.storage.plain_tables import write_csv, write_plain_parquet
 
@@ -142,9 +143,10 @@ def _show_spine(spec: Path, write: Path | None) -> None:
             raise InputError(f"--write {write}: found the ending {write.suffix!r}; .csv and .parquet are allowed")
         if write.exists():
             raise InputError(f"--write {write}: exists already; name a new file")
-    described, lines = describe_spine(load_spec(spec))
-    for line in lines:
-        typer.echo(line)
+    described, tables = describe_spine(load_spec(spec))
+    console = output_console(_PLAIN_WIDTH)
+    for table in tables:
+        console.print(table)
     if write is not None:
         to_file = write_csv if write.suffix == ".csv" else write_plain_parquet
         to_file(write, iter([described.to_table()]))

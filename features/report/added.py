@@ -34,7 +34,7 @@ class Report(Kind):
         from pipeline.model.texts.catalogue import texts_in
 
         texts = texts_in(scope.spec.report.language)
-        return promised(scope.spec, scope.universes, promises.statements, promises.joint, promises.households, texts)
+        return promised(scope.spec, scope.universes, promises, texts)
 
     def begin_areas(self, job: Job) -> None:
         """See `Kind.begin_areas`."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
-from features.report.table_numbers import MarginSummary, PackedTable, TableNumbers
+from features.report.table_numbers import MarginSummary, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
@@ -26,7 +26,7 @@ from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
 from pipeline.storage.readable import Readable
-from postprocess.arrays import BoolArray, IntArray
+from postprocess.arrays import IntArray
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.
 _MOST_BESIDE = 1_000_000_000
@@ -56,7 +56,7 @@ class Explorer:
     totals: dict[str, int] = field(default_factory=dict)
     wholes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add_total(self, universe: str, numbers: TableNumbers | PackedTable) -> None:
+    def add_total(self, universe: str, numbers: TableNumbers) -> None:
         """Keep the total of a table of a universe, and its interval, unless there were some."""
         self.totals.setdefault(universe, numbers.total)
         if numbers.whole is not None:
@@ -140,7 +140,7 @@ def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str,
     label = sources.words("").level(level.name)
     entry = areas_of_level(explorer.chunks, sources.spine, number, label, names)
     if level.name in sources.spec.report.polygons:
-        _add_map(explorer, entry, level, read_public_areas(sources.readable(sources.polygons_file(level.name))))
+        _add_map(explorer, entry, level, read_public_areas(sources.readable(sources.run.polygons(level.name))))
     return entry
 
 
@@ -186,20 +186,22 @@ def _table(
     a list of areas.
     """
     key = (universe.name, table.name, level.name)
-    packed = sources.numbers.packed(universe.name, sources.spine.index_of(level.name), table)
+    number = sources.spine.index_of(level.name)
+    packed = sources.numbers.packed(universe.name, number, table)
     if packed is not None and packed.text is not None and explorer.chunks.fit(packed.text):
         explorer.summaries[key] = packed.summary
         explorer.add_total(universe.name, packed)
         return {"numbers": explorer.chunks.add(packed.text), "rows": len(level), "ends": packed.ends}
-    path = sources.readable(sources.table_file(universe, table, level.name))
-    numbers = TableNumbers(path, len(level), _exact(sources, universe, table, level))
+    path = sources.readable(sources.run.universe(universe.name).table(table.name, level.name))
+    numbers = TableNumbers()
+    parts = numbers.parts(path, len(level), sources.numbers.exact(universe.name, number, table))
     explorer.summaries[key] = numbers.summary
     if universe.measure.signed:
-        for _ in numbers.parts():
+        for _ in parts:
             pass
         return None
     name = path.relative_to(sources.run.public).as_posix()
-    entry = _numbers(explorer, name, numbers.parts(), len(level), table.query.size)
+    entry = _numbers(explorer, name, parts, len(level), table.query.size)
     explorer.add_total(universe.name, numbers)
     return None if entry is None else entry | {"ends": numbers.ends}
 
@@ -233,10 +235,3 @@ def _numbers(
     if explorer.chunks.beside > before:
         explorer.beside.append(name)
     return entry
-
-
-def _exact(sources: ReportSources, universe: Universe, table: Table, level: Level) -> tuple[BoolArray, IntArray] | None:
-    """Which numbers of a table are certain, as `ReportNumbers.exact`; None also where no margins stand beside them."""
-    if not sources.spec.publish.margins:
-        return None
-    return sources.numbers.exact(universe.name, sources.spine.index_of(level.name), table)

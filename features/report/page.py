@@ -20,9 +20,9 @@ from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.pages.chunks import Write, nowhere
 from pipeline.pages.templates import page_template, render, script_json
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, odds, promise
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.limits import beyond_limits
+from pipeline.publishing.promises import Promises
 from pipeline.release.area_sizes import size_labels
 from pipeline.release.changes import Changes, Move, TableChanges, read_changes
 from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
@@ -115,15 +115,14 @@ _WEAK = Decimal("6.9")
 def promised(
     spec: ReleaseSpec,
     universes: Sequence[Universe],
-    statements: Sequence[PrivacyStatement],
-    joint: Statement,
-    households: Sequence[Statement],
+    promises: Promises,
     texts: Texts,
 ) -> dict[str, Any]:
     """What the page says of the budget and of its promises, by the names that its template has.
 
     It follows from the spec alone, so that a run works it out before it charges anything.
     """
+    joint, statements = promises.joint, promises.statements
     return {
         "spec": spec,
         "title": spec.report.title or spec.name,
@@ -131,12 +130,12 @@ def promised(
         "about": spec.about,
         "stated": len(spec.about.rows()) > bool(spec.about.title) + bool(spec.about.publisher),
         "joint": joint,
-        "households": households,
+        "households": promises.households,
         "promise": promise(joint, statements[0].delta),
         "weak": Decimal(joint.epsilon) > _WEAK,
-        "odds": _grouped(odds(joint.epsilon), texts),
+        "odds": texts.numerals.digits(odds(joint.epsilon).replace(",", "")),
         "joint_budget": decimal_text(Fraction(joint.budget)),
-        "beyond": beyond_limits(universes),
+        "beyond": promises.beyond_limits,
         "source": page_template(*universes[0].source.template, texts).module,
         "budgets": {
             one.name: _division(one, statement, texts) for one, statement in zip(universes, statements, strict=True)
@@ -147,7 +146,12 @@ def promised(
 
 @dataclass(frozen=True)
 class Division:
-    """How a universe's budget is divided; `budget` and `heat` as in `UniverseView`."""
+    """How a universe's budget is divided.
+
+    Attributes:
+        budget: level, query and share of the budget, for the picture.
+        heat: level -> query -> (share as text, weight from 0 to 1, standard deviation as text).
+    """
 
     budget: tuple[dict[str, object], ...]
     heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
@@ -164,7 +168,11 @@ def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> 
         deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
         text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
         text = texts("a choice") if noise.mechanism == "exponential" else text
-        heat.setdefault(level, {})[query] = (_three_digits(share, texts), round(float(share / largest), 3), text)
+        heat.setdefault(level, {})[query] = (
+            f"{texts.numerals.digits(f'{float(100 * share):.3g}')} %",
+            round(float(share / largest), 3),
+            text,
+        )
     return Division(
         tuple(
             {"universe": universe.name, "level": level, "query": query, "share": round(float(share), 6)}
@@ -180,12 +188,12 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
     Args:
         write: writes a file of the data that are too large for the page, see `chunks`.
     """
-    texts = sources.texts
-    said = promised(sources.spec, sources.universes, sources.statements, sources.joint, sources.households, texts)
+    texts, promises = sources.texts, sources.promises
+    said = promised(sources.spec, sources.universes, promises, texts)
     explorer = explorer_of(sources, write)
     universes = [
         _universe(explorer, sources, said["budgets"][universe.name], universe, statement, account)
-        for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
+        for universe, statement, account in zip(sources.universes, promises.statements, promises.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
     margins = [row for view in universes for row in view.margins]
@@ -201,8 +209,16 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
             {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
         ],
         "sizes": size_labels(texts),
-        "margins": [_margins_json(row) for row in margins],
-        "budget": [part for view in universes for part in view.budget],
+        "margins": [
+            {
+                "universe": row.universe,
+                "table": row.table,
+                "level": row.level,
+                "sizes": [[margin.size, margin.areas, margin.low, margin.median, margin.high] for margin in row.sizes],
+            }
+            for row in margins
+        ],
+        "budget": [part for view in universes for part in view.division.budget],
     }
     return render(
         "features.report",
@@ -291,11 +307,6 @@ def _banner(status: Status) -> str:
             "records. They are listed below, under “Where the public inputs come from”."
         )
     return marked("Anyone can reproduce the noise of this release: it protects nobody. Its numbers are for tests.")
-
-
-def _grouped(factor: str, texts: Texts) -> str:
-    """A factor of `odds` as the page's language writes it."""
-    return texts.numerals.digits(factor.replace(",", ""))
 
 
 def _origins(sources: ReportSources) -> list[dict[str, str]]:
@@ -387,8 +398,6 @@ class UniverseView:
         what: what is counted, for sentences.
         total: how many there are in the whole release.
         low, high: the ends of its 90 % interval; None where it is exact, or has none.
-        budget: level, query and share of the budget, for the picture.
-        heat: level -> query -> (share as text, weight from 0 to 1, standard deviation as text).
     """
 
     name: str
@@ -402,8 +411,7 @@ class UniverseView:
     attributes: tuple[tuple[str, int], ...]
     n_zeros: int
     queries: tuple[str, ...]
-    budget: tuple[dict[str, object], ...]
-    heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
+    division: Division
     margins: tuple[MarginRow, ...]
 
     @property
@@ -453,8 +461,7 @@ def _universe(
         ),
         n_zeros=int(universe.structural_zeros.sum()),
         queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
-        budget=division.budget,
-        heat=division.heat,
+        division=division,
         margins=rows,
     )
 
@@ -471,20 +478,6 @@ def _whole(explorer: Explorer, sources: ReportSources, universe: Universe) -> tu
             low = total - round(half)
             published = (low if universe.measure.signed else max(0, low), total + round(half))
     return (None, None) if published is None or published[0] == published[1] else published
-
-
-def _three_digits(share: Fraction, texts: Texts) -> str:
-    """A share in per cent."""
-    return f"{texts.numerals.digits(f'{float(100 * share):.3g}')} %"
-
-
-def _margins_json(row: MarginRow) -> dict[str, object]:
-    return {
-        "universe": row.universe,
-        "table": row.table,
-        "level": row.level,
-        "sizes": [[margin.size, margin.areas, margin.low, margin.median, margin.high] for margin in row.sizes],
-    }
 
 
 def _solver(sources: ReportSources) -> list[dict[str, object]]:

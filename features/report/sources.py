@@ -9,6 +9,7 @@ from pipeline.pages.facts import ReleaseFacts
 
 if TYPE_CHECKING:
     from features.report.workers import ReportNumbers
+    from pipeline.publishing.promises import Promises
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -16,9 +17,11 @@ class ReportSources(ReleaseFacts):
     """The public inputs of a report.
 
     Attributes:
+        promises: what the release promises, of each universe in their order.
         numbers: what follows from areas and tables.
     """
 
+    promises: Promises
     numbers: ReportNumbers
 
 
@@ -27,7 +30,7 @@ def source_lines(sources: ReportSources) -> list[str]:
     texts, about = sources.texts, sources.spec.about
     day = texts.numerals.day
     status = [] if sources.status == "official" else [texts(sources.status)]
-    lines = [*status, _title(sources)]
+    lines = [*status, sources.spec.report.title or sources.spec.name]
     if about.publisher:
         lines.append(texts("Publisher: {publisher}", publisher=about.publisher))
     if about.period:
@@ -39,7 +42,3 @@ def source_lines(sources: ReportSources) -> list[str]:
     if about.version:
         lines.append(texts("Version: {version}", version=about.version))
     return lines
-
-
-def _title(sources: ReportSources) -> str:
-    return sources.spec.report.title or sources.spec.name

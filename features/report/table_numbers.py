@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -122,68 +122,60 @@ def _summary(size: int, areas: int, margins: IntArray, classes: IntArray) -> Siz
     return SizeSummary(size, areas, int(margins.sum()), low, median, high, tuple(classes.tolist()))
 
 
-class TableNumbers:
-    """The numbers of a table, and what their reading says of it.
+#: Which numbers of a table are certain by class of areas, and the class of each area.
+Certain = tuple[BoolArray, IntArray]
 
-    Args:
-        path: of the published table.
-        areas: of its level.
-        exact: which of its numbers are certain, as `ReportSources` has it.
+
+@dataclass(eq=False)
+class TableNumbers:
+    """What the reading of a table says of its numbers.
 
     Attributes:
         summary: of the margins of what has been read.
         total: sum of the counts that have been read.
         whole: the ends of the interval of the only number, equal where it is exact; None where there are more.
         ends: whether it has intervals.
+        text: the numbers, column by column; None where they were not packed, or no page has room for them.
     """
 
-    def __init__(self, path: Readable, areas: int, exact: tuple[BoolArray, IntArray] | None = None) -> None:
-        self._path, self._areas, self._exact = path, areas, exact
-        self.summary = MarginSummary()
-        self.total = 0
-        self.whole: tuple[int, int] | None = None
-        self.ends = False
+    summary: MarginSummary = field(default_factory=MarginSummary)
+    total: int = 0
+    whole: tuple[int, int] | None = None
+    ends: bool = False
+    text: str | None = None
 
-    def parts(self) -> Iterator[IntArray]:
-        """Rows `(n, columns)`: the counts, with intervals how far these reach below and above, as `_ends`."""
+    def parts(self, path: Readable, areas: int, exact: Certain | None = None) -> Iterator[IntArray]:
+        """Rows `(n, columns)`: the counts, with intervals how far these reach below and above, as `_ends`.
+
+        Args:
+            path: of the published table.
+            areas: of its level.
+            exact: which of its numbers are certain, as `ReportSources` has it.
+        """
         start = 0
-        for part in small_parts(read_table_parts(self._path, self._areas)):
+        for part in small_parts(read_table_parts(path, areas)):
             end = start + len(part.counts)
-            certain = _certain(part, None if self._exact is None else self._exact[0][self._exact[1][start:end]])
+            certain = None if exact is None else exact[0][exact[1][start:end]]
+            if certain is None and part.lows is not None:
+                certain = part.lows == part.highs  # no other interval has no width
             self.summary.add(part, certain)
             self.total, self.ends = self.total + int(part.counts.sum()), part.lows is not None
-            if self._areas == 1:
+            if areas == 1:
                 self.whole = _only(part, certain)
             yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, certain)])
             start = end
 
 
-@dataclass(frozen=True, eq=False)
-class PackedTable:
-    """A table that was read to its end.
-
-    Attributes:
-        summary, total, whole, ends: as of `TableNumbers`.
-        text: its numbers, column by column; None where no page has room for them.
-    """
-
-    summary: MarginSummary
-    total: int
-    whole: tuple[int, int] | None
-    ends: bool
-    text: str | None
-
-
-def packed_table(path: Readable, areas: int, exact: tuple[BoolArray, IntArray] | None = None) -> PackedTable:
-    """A table, packed as one; the arguments are those of `TableNumbers`.
+def packed_table(path: Readable, areas: int, exact: Certain | None = None) -> TableNumbers:
+    """A table, packed as one; the arguments are those of `TableNumbers.parts`.
 
     Raises:
         ReleaseError: it is missing or damaged.
     """
-    numbers = TableNumbers(path, areas, exact)
-    text = packed_numbers(np.concatenate(list(numbers.parts())).T)
-    shown = text if len(text) <= LARGEST else None
-    return PackedTable(numbers.summary, numbers.total, numbers.whole, numbers.ends, shown)
+    numbers = TableNumbers()
+    text = packed_numbers(np.concatenate(list(numbers.parts(path, areas, exact))).T)
+    numbers.text = text if len(text) <= LARGEST else None
+    return numbers
 
 
 def _only(part: ReleasedTable, exact: BoolArray | None) -> tuple[int, int] | None:
@@ -207,11 +199,3 @@ def _ends(part: ReleasedTable, exact: BoolArray | None) -> tuple[IntArray, IntAr
     above = np.where(unknown, 0, part.highs - part.counts)
     certain = np.zeros_like(unknown) if exact is None else exact
     return np.where(certain, 0, below).astype(np.int64), np.where(certain, 0, np.nan_to_num(above)).astype(np.int64)
-
-
-def _certain(part: ReleasedTable, exact: BoolArray | None) -> BoolArray | None:
-    """Which numbers are certain; where that is not worked out, those whose interval is the number alone.
-
-    No other interval has no width.
-    """
-    return part.lows == part.highs if exact is None and part.lows is not None else exact

@@ -23,7 +23,7 @@ from features.report.moments import (
     TableMoments,
     held_bytes,
 )
-from features.report.table_numbers import PackedTable, packed_table
+from features.report.table_numbers import Certain, TableNumbers, packed_table
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
@@ -32,7 +32,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.long_tables import is_long
 from pipeline.release.published_files import UniverseFiles
-from postprocess.arrays import BoolArray, IntArray, Weights
+from postprocess.arrays import Weights
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.pairs import pair_factors
 from postprocess.linear.weighted import moments, of_level
@@ -41,9 +41,6 @@ from postprocess.statistics import half_widths, median_weights, reach_at_once
 
 #: Numbers of a table and level up to which another process packs it; larger ones are read part by part.
 _MOST_NUMBERS = 4_000_000
-
-#: Which numbers of a table are certain by class of areas, and the class of each area.
-Certain = tuple[BoolArray, IntArray]
 
 
 def begin_alike(job: Job) -> None:
@@ -100,7 +97,7 @@ class ReportNumbers:
         begun = self._of(universe)
         return begun[0]().whole if begun else None
 
-    def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
+    def packed(self, universe: str, level: int, table: Table) -> TableNumbers | None:
         """The numbers of a table; None for those that are read part by part."""
         begun = self._begun.get(_table(self._universes[universe], level, table))
         return begun[0]() if begun else None
@@ -165,7 +162,7 @@ class AlikeNumbers:
             NaN where it is not determined.
     """
 
-    certain: dict[Place, tuple[BoolArray, IntArray]]
+    certain: dict[Place, Certain]
     moments: dict[Place, PackedMoments]
     whole: float
 

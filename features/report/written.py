@@ -51,7 +51,6 @@ def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
 
 def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
     """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
-    promises = promises_of(job)
     return ReportSources(
         run=job.run,
         spec=job.spec,
@@ -59,10 +58,7 @@ def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
         receipts=(*job.receipts, *further),
         universes=job.universes,
         spine=job.spine,
-        statements=promises.statements,
-        accounts=promises.accounts,
-        joint=promises.joint,
-        households=promises.households,
+        promises=promises_of(job),
         notes=job.notes,
         numbers=ReportNumbers(job),
         names=published_names(job.run, job.readable, job.spec, job.spine),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -103,22 +104,13 @@ class Validation:
         }
 
     @contextmanager
-    def noted(self, part: Part, prefix: str = "") -> Iterator[None]:
-        """Record an InputError raised inside the block."""
+    def noted(self, part: Part) -> Iterator[None]:
+        """Add a finding for each line of an InputError in the block; indented lines belong to the line before."""
         try:
             yield
         except InputError as error:
-            self.note(part, error, prefix)
-
-    def note(self, part: Part, error: InputError, prefix: str = "") -> None:
-        """Add a finding for each line of the error; indented lines belong to the line before."""
-        lines: list[str] = []
-        for line in str(error).splitlines():
-            if line.startswith(" ") and lines:
-                lines[-1] += f"\n{line}"
-            else:
-                lines.append(line)
-        self.findings += [_placed(part, f"{prefix}{line}") for line in lines]
+            found = re.split(r"\n(?! )", "\n".join(str(error).splitlines()))
+            self.findings += [_placed(part, text) for text in found]
 
 
 def _placed(part: Part, text: str) -> Finding:
@@ -147,14 +139,17 @@ def validate(
         i_know: what is beyond the usual limits is meant, as for a run.
     """
     result = Validation()
-    spec = _loaded(spec_file, result)
-    universes = spec.universes() if spec is not None else ()
-    if data is not None and not data.exists():
+    loaded: list[ReleaseSpec] = []
+    with result.noted("spec"):
+        loaded.append(load_spec(spec_file))
+    is_there = data is None or data.exists()
+    if not is_there:
         result.findings.append(Finding("records", f"{data}: no such file or folder", str(data)))
-        data = None
-        universes = universes[1:]
-    if spec is None:
+    if not loaded:
         return result
+    (spec,), universes = loaded, loaded[0].universes()
+    if not is_there:
+        data, universes = None, universes[1:]
     for check in stated_checks(spec, spec.universes(), i_know=i_know):
         with result.noted("spec"):
             check()
@@ -194,14 +189,6 @@ def _wanted(spec_file: Path, spec: ReleaseSpec) -> Iterator[str]:
             f"{spec_file}: privacy.key: {spec.privacy.key!r} is a test key, which everybody has: the release protects "
             "nobody and says NOT FOR RELEASE; for a release leave it out, and a key is drawn"
         )
-
-
-def _loaded(spec_file: Path, result: Validation) -> ReleaseSpec | None:
-    try:
-        return load_spec(spec_file)
-    except InputError as error:
-        result.note("spec", error)
-        return None
 
 
 def _check_records(

@@ -71,6 +71,7 @@ def deploy(
     """
     import asyncio
     from dataclasses import replace
+    from functools import partial
 
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
@@ -102,6 +103,15 @@ def deploy(
             "--key: a deployment takes file:PATH; set another source, SPINEWISE_KEY, on the worker's machine"
         )
     processes = None if workers is None else settings.workers
+    planned = partial(
+        Plan,
+        cron=cron,
+        timezone=timezone,
+        pool=settings.work_pool,
+        retries=retries,
+        retry_delay=retry_delay,
+        timeout=settings.timeout,
+    )
     if spec is not None:
         from flows.orchestration.arrivals import Arrivals, unreleased
         from flows.orchestration.deployments import queue_of
@@ -121,7 +131,7 @@ def deploy(
         Keyholder(checked.request.key, checked.spec.privacy.key).identity()
         datasets = [universe.dataset for universe in checked.universes if universe.dataset]
         called = stated.name if wait_for is not None else checked.spec.name
-        plan = Plan(
+        plan = planned(
             name or called,
             _paths(spec=spec, out=settings.out, data=data, key_file=key_file, arrival=wait_for)
             | {"workers": processes, "period": period},
@@ -130,29 +140,17 @@ def deploy(
             description=f"{what} {called} of {spec.resolve()}.",
             specs=folders,
             outputs=(str(settings.out.resolve()),),
-            cron=cron,
-            timezone=timezone,
-            pool=settings.work_pool,
-            retries=retries,
-            retry_delay=retry_delay,
-            timeout=settings.timeout,
         )
     else:
         from flows.orchestration.audit_flows import audit as flow  # type: ignore[assignment]
 
-        plan = Plan(
+        plan = planned(
             name or "installed",
             _paths(out=out or Path("audit")) | {"quick": quick, "workers": processes},
             "audit",
             ("audit",),
             description="The audit of what is installed on the worker's machine.",
             outputs=(str((out or Path("audit")).resolve()),),
-            cron=cron,
-            timezone=timezone,
-            pool=settings.work_pool,
-            retries=retries,
-            retry_delay=retry_delay,
-            timeout=settings.timeout,
         )
     full_name = asyncio.run(deploy_flow(flow, plan))
     typer.echo(f"deployed: {full_name}")

@@ -23,6 +23,7 @@ from pipeline.execution.options import (
 if TYPE_CHECKING:
     from pipeline.confidential.custody import KeySource
     from pipeline.release.layout import RunDirectory
+    from pipeline.signatures.signing_keys import PublicKey
 
 
 def add_to(app: typer.Typer) -> None:
@@ -108,7 +109,6 @@ def verify(
 
     spare_pandas()
     from pipeline.errors import InputError
-    from pipeline.execution.console import tell_problems
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
@@ -134,26 +134,27 @@ def verify(
         )
     finally:
         progress.close()
-    if problems and not json:
-        tell_problems(f"{release}: this release does not verify", problems)
-    else:
-        text = f"{release}: verified; all of it follows from its measurements"
-        if central is not None:
-            text += f"; its central counts are those of {central}"
-        elif run.central.exists():
-            output.remark(f"{release}: its central counts were not compared with their release: name it with --central")
-        text += "" if signer is None else f"; it is signed by {signer.name}"
-        if signer is None and is_signed(run):
-            output.remark(f"{release}: its signature was not checked: name the key with --signed-by")
-        if not problems:
-            output.remark(
-                f"{release}: of {', '.join(FORM_ALONE)} the form alone was compared; spinewise audit compares all but "
-                "software with the key and the ledger"
-            )
-        content = {"release": str(release), "verified": not problems, "problems": problems}
-        output.result(text, {**content, "form_alone": () if problems else FORM_ALONE})
-    if problems:
-        raise typer.Exit(1)
+    text, remarks = f"{release}: verified; all of it follows from its measurements", []
+    if central is not None:
+        text += f"; its central counts are those of {central}"
+    elif run.central.exists():
+        remarks.append(f"{release}: its central counts were not compared with their release: name it with --central")
+    if signer is None and is_signed(run):
+        remarks.append(f"{release}: its signature was not checked: name the key with --signed-by")
+    alone = () if problems else FORM_ALONE
+    if alone:
+        remarks.append(
+            f"{release}: of {', '.join(alone)} the form alone was compared; spinewise audit compares all but "
+            "software with the key and the ledger"
+        )
+    _conclude(
+        output,
+        problems,
+        f"{release}: this release does not verify",
+        text + _signed_by(signer),
+        {"release": str(release), "verified": not problems, "problems": problems, "form_alone": alone},
+        remarks,
+    )
 
 
 def _refuse(options: Mapping[str, object], beside: str) -> None:
@@ -167,7 +168,6 @@ def _refuse(options: Mapping[str, object], beside: str) -> None:
 
 
 def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
-    from pipeline.execution.console import tell_problems
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
@@ -183,27 +183,27 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
         require_signer(release_at(combined_with), (), key)
     problems = [] if key is None else signature_problems(run, key)
     problems = problems or verify_answer(run, release)
-    if problems and not output.json:
-        tell_problems(f"{answer}: this answer does not verify", problems)
-    else:
-        text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
-        if release is not None:
-            text += f"; combined with {release}" if combined else f"; its areas are those of {release}"
-        text += "" if key is None else f"; it is signed by {key.name}"
-        if key is None and is_signed(run):
-            output.remark(f"{answer}: its signature was not checked: name the key with --signed-by")
-        if combined and release is None:
-            output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
-        alone = () if problems else form_alone(read_answer(run), release)
-        if alone:
-            output.remark(
-                f"{answer}: of {', '.join(alone)} the form alone was compared; with key and ledger spinewise audit "
-                "compares all but release, software and labels, and spinewise verify --records makes all of them again"
-            )
-        content = {"answer": str(answer), "verified": not problems, "problems": problems}
-        output.result(text, {**content, "form_alone": alone})
-    if problems:
-        raise typer.Exit(1)
+    text, remarks = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise", []
+    if release is not None:
+        text += f"; combined with {release}" if combined else f"; its areas are those of {release}"
+    if key is None and is_signed(run):
+        remarks.append(f"{answer}: its signature was not checked: name the key with --signed-by")
+    if combined and release is None:
+        remarks.append(f"{answer}: its combined numbers were not computed again: name the release with --release")
+    alone = () if problems else form_alone(read_answer(run), release)
+    if alone:
+        remarks.append(
+            f"{answer}: of {', '.join(alone)} the form alone was compared; with key and ledger spinewise audit "
+            "compares all but release, software and labels, and spinewise verify --records makes all of them again"
+        )
+    _conclude(
+        output,
+        problems,
+        f"{answer}: this answer does not verify",
+        text + _signed_by(key),
+        {"answer": str(answer), "verified": not problems, "problems": problems, "form_alone": alone},
+        remarks,
+    )
 
 
 def _check_constraints(release: Path, output: Output, signed_by: Path | None) -> None:
@@ -231,12 +231,11 @@ def _check_constraints(release: Path, output: Output, signed_by: Path | None) ->
     if key is not None:  # what is signed are the hashes of all files
         run = release_at(release)
         problems = [*signature_problems(run, key), *check_public_files(run), *findings.problems]
-    signed = "" if key is None else f"; it is signed by {key.name}"
     _conclude(
         output,
         problems,
         f"{release}: this release does not keep its spec",
-        f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks){signed}",
+        f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks){_signed_by(key)}",
         {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
     )
 
@@ -336,7 +335,19 @@ def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
     )
 
 
-def _conclude(output: Output, problems: Sequence[str], heading: str, text: str, content: dict[str, object]) -> None:
+def _signed_by(key: PublicKey | None) -> str:
+    """The end of a result."""
+    return "" if key is None else f"; it is signed by {key.name}"
+
+
+def _conclude(
+    output: Output,
+    problems: Sequence[str],
+    heading: str,
+    text: str,
+    content: dict[str, object],
+    remarks: Sequence[str] = (),
+) -> None:
     """Show the problems, a line each; without any, or as JSON, the result. Exit status 1 where there are some.
 
     Args:
@@ -345,12 +356,15 @@ def _conclude(output: Output, problems: Sequence[str], heading: str, text: str, 
         heading: above them.
         text: of the result, without problems.
         content: of the result, for JSON.
+        remarks: beside the result.
     """
     from pipeline.execution.console import tell_problems
 
     if problems and not output.json:
         tell_problems(heading, problems)
     else:
+        for remark in remarks:
+            output.remark(remark)
         output.result(text, content)
     if problems:
         raise typer.Exit(1)

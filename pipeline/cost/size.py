@@ -340,13 +340,9 @@ def _with_detail(leaves: float, people: float | None) -> float:
 
 def _positive(universe: Universe, at_top: float, leaves: float, n: int, people: float | None) -> float:
     """Cells that are assumed to be positive in one of `n` areas of a wide schema, of `leaves` leaves each."""
-    if _has_detail(universe):
+    if any(query.size == universe.schema.n_cells for query in _at_first_level(universe)):
         return min(at_top, _with_detail(leaves, people))
     return min(at_top * n**FEWER, (RECORDS if people is None else people) * leaves)
-
-
-def _has_detail(universe: Universe) -> bool:
-    return any(query.size == universe.schema.n_cells for query in _at_first_level(universe))
 
 
 def _at_first_level(universe: Universe) -> list[Query]:

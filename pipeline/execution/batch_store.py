@@ -25,6 +25,19 @@ def fingerprint_of(run: RunDirectory) -> str:
     return json_sha256(about)
 
 
+def bytes_of_arrays(arrays: Arrays) -> bytes:
+    """Arrays in numpy's npz form, without pickle."""
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **arrays)
+    return body.getvalue()
+
+
+def arrays_of_bytes(data: bytes) -> Arrays:
+    """The arrays again, which cannot be written to; ValueError, OSError and others where they are none."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return immutable({name: arrays[name] for name in arrays.files})
+
+
 class Batches:
     """Results by step and batch: each in a file of its own under restricted/checkpoints/, or all in memory.
 
@@ -65,8 +78,7 @@ class Batches:
         if seal != self._seal(self._run, step, batch, body):
             return None
         try:
-            with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-                return immutable({name: arrays[name] for name in arrays.files})
+            return arrays_of_bytes(body)
         except (OSError, ValueError, zipfile.BadZipFile):  # pragma: no cover - the hash was right
             return None
 
@@ -90,9 +102,8 @@ class Batches:
         if self._run is None:
             self._in_memory[step, batch] = immutable(dict(arrays))
             return
-        body = io.BytesIO()
-        np.savez(body, allow_pickle=False, **arrays)
-        content = self._seal(self._run, step, batch, body.getvalue()) + body.getvalue()
+        body = bytes_of_arrays(arrays)
+        content = self._seal(self._run, step, batch, body) + body
         path = _path(self._run, step, batch)
         for folder in (path.parents[2], path.parents[1], path.parent):
             make_restricted(folder)

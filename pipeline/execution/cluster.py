@@ -9,7 +9,6 @@ that is lost loses its part, which another one takes over.
 from __future__ import annotations
 
 import hashlib
-import io
 import ipaddress
 import uuid
 import zipfile
@@ -18,9 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
-
 from geography.errors import InputError
+from pipeline.execution.batch_store import arrays_of_bytes, bytes_of_arrays
 from pipeline.execution.immutable import immutable
 from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, in_order
 from pipeline.missing import install_command
@@ -101,9 +99,11 @@ class ClusterWorkers(Workers):
         yield from in_order(tasks, partial(self._submit, client, function), self._result, ahead, done)
 
     def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> _HandedPart:
+        from distributed.protocol import pickle
+
         assert isinstance(task, Portable)
         place = f"{self._scratch}/{uuid.uuid4().hex}"
-        digest = _write(f"{place}.task", _pickled(immutable(task).packed()))
+        digest = _write(f"{place}.task", bytes(pickle.dumps(immutable(task).packed())))
         call = f"{function.__module__}:{function.__qualname__}"
         future = client.submit(work_on, call, place, digest, pure=False, key=f"spinewise-{place}")
         return _HandedPart(task, place, future)
@@ -147,35 +147,21 @@ def work_on(call: str, place: str, digest: str) -> str:
     """On a worker: read the task, do it, write the result; returns the hash of what was written."""
     from importlib import import_module
 
+    from distributed.protocol import pickle
     from threadpoolctl import threadpool_limits
 
     module, name = call.split(":")
     function = getattr(import_module(module), name)
-    task = _unpickled(_read(f"{place}.task", digest))
+    task = pickle.loads(_read(f"{place}.task", digest))
     with threadpool_limits(1):
         arrays = task.arrays_of(apart(function, task))
-    body = io.BytesIO()
-    np.savez(body, allow_pickle=False, **arrays)
-    return _write(f"{place}.result", body.getvalue())
-
-
-def _pickled(task: object) -> bytes:
-    from distributed.protocol import pickle
-
-    return bytes(pickle.dumps(task))
-
-
-def _unpickled(data: bytes) -> Any:
-    from distributed.protocol import pickle
-
-    return pickle.loads(data)
+    return _write(f"{place}.result", bytes_of_arrays(arrays))
 
 
 def _arrays_in(data: bytes) -> Arrays:
     """The arrays of a result; nothing in it is executed."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return immutable({name: arrays[name] for name in arrays.files})
+        return arrays_of_bytes(data)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise WorkerError(f"a worker of the cluster sent a result that is not arrays ({error})") from None
 

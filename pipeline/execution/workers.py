@@ -205,7 +205,9 @@ class Workers:
         future, pool = self._hand_out(function, *given, **named), self._pool
 
         def wait() -> Result:
-            lost = self._pool is not pool and (not future.done() or future.cancelled() or _was_lost(future))
+            lost = self._pool is not pool and (
+                not future.done() or future.cancelled() or isinstance(future.exception(), BrokenProcessPool)
+            )
             return here() if lost else self._awaited(future)
 
         return wait
@@ -281,10 +283,6 @@ def _kept_apart(
         result = apart(function, *given, **named)
     give_memory_back()
     return result
-
-
-def _was_lost(future: Future[Result]) -> bool:
-    return isinstance(future.exception(), BrokenProcessPool)
 
 
 class Handed(Protocol):

@@ -24,7 +24,11 @@ def open_public(path: Source, columns: Sequence[str], label: str, text: TextForm
 
 
 def text_columns(path: Source, names: Sequence[str], label: str, text: TextFormat = PLAIN) -> list[pa.Array]:
-    """The columns as text, whole. InputError where they cannot be read, SpineError where one holds something else."""
+    """Columns of a public file, or of a table in memory, as text without nulls.
+
+    Raises:
+        InputError: it cannot be read; SpineError: a column holds neither text nor whole numbers.
+    """
     file = open_public(path, names, label, text)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:

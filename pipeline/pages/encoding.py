@@ -20,11 +20,6 @@ LARGEST = 2**53
 _LEVEL = 4
 
 
-def packed_text(text: str) -> str:
-    """`text` compressed, in base64."""
-    return _packed(text.encode())
-
-
 def packed_numbers(numbers: IntArray) -> str:
     """Whole numbers from 0, of any shape, in C order; compressed, in base64.
 
@@ -44,7 +39,7 @@ def packed_numbers(numbers: IntArray) -> str:
 
 def packed_lines(lines: Sequence[str]) -> str:
     """Lines of text, compressed, in base64."""
-    return packed_text("\n".join(lines))
+    return _packed("\n".join(lines).encode())
 
 
 def _packed(data: bytes) -> str:

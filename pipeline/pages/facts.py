@@ -11,11 +11,9 @@ from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
 from pipeline.model.link import Link
 from pipeline.model.texts.catalogue import Texts, texts_in
-from pipeline.model.universe import Table, Universe
+from pipeline.model.universe import Universe
 from pipeline.pages.words import Words
-from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
-from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.provenance_section import OriginSection
@@ -29,9 +27,6 @@ class ReleaseFacts:
 
     Attributes:
         run: whose public/ holds tables and polygons.
-        statements, accounts: of each universe, in their order.
-        joint: what one person's change costs over all universes.
-        households: the same of a household, for each joined companion.
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
         names: of areas, of each level that has some.
@@ -43,10 +38,6 @@ class ReleaseFacts:
     status: Status
     universes: tuple[Universe, ...]
     spine: Spine
-    statements: tuple[PrivacyStatement, ...]
-    accounts: tuple[PrivacyAccount, ...]
-    joint: Statement
-    households: tuple[Statement, ...]
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     names: AreaNames = field(default_factory=dict)
@@ -69,11 +60,3 @@ class ReleaseFacts:
     def readable(self, path: Path) -> Readable:
         """A public file of the run whose report it is, to be read: see `Job.readable`."""
         return unchecked(path)
-
-    def table_file(self, universe: Universe, table: Table, level: str) -> Path:
-        """The file of a table at a level."""
-        return self.run.universe(universe.name).table(table.name, level)
-
-    def polygons_file(self, level: str) -> Path:
-        """The file of the polygons of a level."""
-        return self.run.polygons(level)

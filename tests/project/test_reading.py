@@ -76,7 +76,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "files of the program and of the system": (
         "pipeline/execution/memory.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
-        "pipeline/spec/preset.py", "features/example/example.py", "features/example/years.py",
+        "pipeline/spec/preset.py", "features/example/example.py",
         "flows/orchestration/environment.py",
     ),
 }  # fmt: skip

@@ -26,11 +26,6 @@ class Shares:
     queries: dict[str, dict[str, Fraction]]
 
 
-def preset_name(state_code: str) -> str:
-    """The production run that a state was part of."""
-    return "pl94-2020-pr" if state_code == "72" else "pl94-2020-us"
-
-
 def divide(preset: str, level_names: tuple[str, ...]) -> tuple[Shares, Shares]:
     """The shares of the persons' histogram and of the group quarters'.
 
@@ -180,7 +175,7 @@ def spec_text(
 
     `named` are the levels whose names are in names.parquet.
     """
-    preset = preset_name(state_code)
+    preset = "pl94-2020-pr" if state_code == "72" else "pl94-2020-us"
     persons, quarters = divide(preset, tuple(SPINE_LEVELS))
     others = _WITH_QUARTERS if with_quarters else _WITHOUT
     head = _HEAD.format(state=state.upper(), year=year, n_blocks=n_blocks, preset=preset, others=others)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from features.imports.tables.statement import Statement
 from features.imports.tables.table import Coded, Table, keys_of
+from features.imports.tables.words import plain
 from pipeline.errors import InputError
 from postprocess.arrays import IntArray
 
@@ -203,8 +203,7 @@ def _check_alike(where: str, texts: Sequence[str]) -> None:
     """InputError where two names differ by no more than case, space, accents or zeros at the front."""
     seen: dict[str, str] = {}
     for text in texts:
-        bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
-        bare = re.sub(r"[\s\u200b\ufeff\u00ad]+", "", bare)
+        bare = re.sub(r"[\s\u200b\ufeff\u00ad]+", "", plain(text))
         bare = re.sub(r"^0+(?=\d+$)", "", bare)
         if (other := seen.setdefault(bare, text)) != text:
             _stop(where, other, text)

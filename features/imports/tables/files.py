@@ -218,7 +218,7 @@ def _text_file(path: Path, label: str, text: TextFormat, rows: Rows, target: Pat
     """A text file as it is, or the table in it written anew."""
     with open_text(path, text) as lines:
         names = rows.names((next(csv.reader([line], delimiter=text.separator), []) for line in lines), label)
-        if rows == WHOLE_FILE and not any(map(_is_made_up, names)):
+        if rows == WHOLE_FILE and not any(name.startswith(_MADE_UP) for name in names):
             return Opened(path, label, unit="line", text=text)
         with _writing(target) as out:
             rows.write_names(out, names, text.separator)
@@ -254,10 +254,6 @@ def _header(rows: Sequence[Sequence[str]], label: str) -> list[str]:
         parts.append(full)
     texts = (" ".join(filter(None, (" ".join(text.split()) for text in column))) for column in zip(*parts, strict=True))
     return [text or f"{_MADE_UP}{number}" for number, text in enumerate(texts, 1)]
-
-
-def _is_made_up(name: str) -> bool:
-    return name.startswith(_MADE_UP)
 
 
 def _unpacked(path: Path, target: Path) -> tuple[str, Path]:

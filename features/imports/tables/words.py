@@ -56,10 +56,14 @@ KINDS: Final = frozenset(
 )
 
 
+def plain(text: str) -> str:
+    """The text without accents, in small letters."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
+
+
 def folded(text: str) -> str:
     """The text without accents, in small letters, its words joined by hyphens."""
-    plain = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
-    return re.sub(r"[\s_\-]+", "-", plain.strip(" .:*()[]"))
+    return re.sub(r"[\s_\-]+", "-", plain(text).strip(" .:*()[]"))
 
 
 def is_total(text: str) -> bool:

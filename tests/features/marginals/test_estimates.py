@@ -427,7 +427,7 @@ def _uniform(n: int) -> list[Floats]:
 @pytest.mark.parametrize("spread", [0.3, 0.6])
 def test_the_mean_errs_as_the_best_linear_one_and_knows_by_how_much(spread: float) -> None:
     m, truth, cells = _numbers(spread)
-    mean, variance = Shrinkage.of([cells]).mean(cells)
+    mean, variance = Shrinkage.of([cells]).given(cells)
     prior = m + (spread * m) ** 2
     known = np.mean(((cells.estimate * (prior - m) + m * NOISE) / (prior - m + NOISE) - truth) ** 2)
     error = float(np.mean((mean - truth) ** 2))
@@ -442,7 +442,7 @@ def test_a_number_that_contradicts_its_expectation_keeps_its_measurement() -> No
     strange = rng.random(len(m)) < 0.005
     truth = np.where(strange, 80.0, m + np.sqrt(m) * rng.normal(size=len(m)))
     y = truth + 5.0 * rng.normal(size=len(m))
-    mean, _ = Shrinkage.of([one := ExpectedCells(m, y, np.full(len(m), NOISE), np.ones(len(m)))]).mean(one)
+    mean, _ = Shrinkage.of([one := ExpectedCells(m, y, np.full(len(m), NOISE), np.ones(len(m)))]).given(one)
     assert abs(np.mean((mean - truth)[strange])) < 2.0
     spread = float(np.mean((y - m) ** 2)) - NOISE
     normal = m + (y - m) * spread / (spread + NOISE)
@@ -455,9 +455,9 @@ def test_what_is_drawn_varies_as_the_truth_and_neither_the_mean_nor_the_measurem
     m, truth, cells = _numbers(spread)
     shrinkage = Shrinkage.of([cells])
     of_truth = float(np.std(truth - m))
-    drawn, _ = shrinkage.drawn(cells, _uniform(len(m)))
+    drawn, _ = shrinkage.given(cells, _uniform(len(m)))
     assert float(np.std(drawn - m)) == pytest.approx(of_truth, rel=0.03)
-    assert float(np.std(shrinkage.mean(cells)[0] - m)) < 0.98 * of_truth
+    assert float(np.std(shrinkage.given(cells)[0] - m)) < 0.98 * of_truth
     assert float(np.std(cells.estimate - m)) > 1.03 * of_truth
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers, packed_text
+from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers
 from pipeline.pages.templates import script_json
 
 
@@ -24,7 +24,7 @@ def unpacked(text: str) -> list[int]:
 def test_numbers_and_text_come_back(numbers: list[int], text: str) -> None:
     """A matrix row by row."""
     assert unpacked(packed_numbers(np.array(numbers, dtype=np.int64))) == numbers
-    assert gzip.decompress(base64.b64decode(packed_text(text))).decode() == text
+    assert gzip.decompress(base64.b64decode(packed_lines([text]))).decode() == text
     assert gzip.decompress(base64.b64decode(packed_lines(["a", "b"]))) == b"a\nb"
     matrix = np.arange(60).reshape(20, 3)
     assert unpacked(packed_numbers(matrix.T)) == matrix.T.ravel().tolist()
@@ -42,5 +42,5 @@ def test_what_a_browser_cannot_hold_is_refused(numbers: list[int]) -> None:
 
 def test_compressed_bytes_hold_no_time() -> None:
     """A gzip header may hold a time and an operating system; these would make every page another one."""
-    header = base64.b64decode(packed_text("x"))[:10]
+    header = base64.b64decode(packed_lines(["x"]))[:10]
     assert header[4:8] == b"\0\0\0\0"
