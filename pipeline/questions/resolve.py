@@ -134,7 +134,6 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     resolved = Resolved(
         str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
         tuple(names.index(name) for name in look.order), amount, asked.number, asked.least, ends,
-        "" if ends is None or asked.amount is None else asked.amount.text,
     )  # fmt: skip
     _refuse_few(asked, resolved)
     return resolved

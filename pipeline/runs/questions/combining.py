@@ -66,15 +66,17 @@ def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Co
         raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
     combined = put_together(run.public, manifest, release)
     table = combined_bytes(combined)
-    names = {
-        "answer": manifest.answer,
-        "answer_sha256": sha256_file(run.public / MANIFEST),
-        "release": release.manifest.release,
-        "release_sha256": sha256_file(release.run.manifest),
-        "question": manifest.question,
-    }
-    files = {COMBINED: hashlib.sha256(table).hexdigest()}
-    return table, summary_of(combined, manifest.framework, names, files, software())
+    return table, summary_of(
+        combined,
+        manifest.framework,
+        answer=manifest.answer,
+        answer_sha256=sha256_file(run.public / MANIFEST),
+        release=release.manifest.release,
+        release_sha256=sha256_file(release.run.manifest),
+        question=manifest.question,
+        files={COMBINED: hashlib.sha256(table).hexdigest()},
+        software=software(),
+    )
 
 
 def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelease) -> Combined:
