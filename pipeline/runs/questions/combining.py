@@ -18,7 +18,7 @@ from pipeline.questions.manifest import (
     unchanged_answer_file,
 )
 from pipeline.questions.released.added import refuse_drawn_twice
-from pipeline.questions.released.cells import counts_of
+from pipeline.questions.released.cells import sums_of_answer
 from pipeline.questions.released.combined import (
     COMBINED,
     SUMMARY,
@@ -30,6 +30,7 @@ from pipeline.questions.released.combined import (
     summary_of,
 )
 from pipeline.questions.sensitivity import Measured
+from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
@@ -93,8 +94,12 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         PartByPartError: it is too large.
         ReleaseError: a file of answer or release is damaged.
     """
-    sums, measured = counts_of(unchanged_answer_file(folder / MEASUREMENTS, manifest), manifest, release)
-    counts, (part,) = measured.numbers["count"], manifest.plan().parts
+    sums, plan = sums_of_answer(manifest, release), manifest.plan()
+    path = unchanged_answer_file(folder / MEASUREMENTS, manifest)
+    measured = read_measurements(path, plan)
+    if plan.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    counts, (part,) = measured.numbers["count"], plan.parts
     assert isinstance(part, Measured)
     found = estimated_together(release, sums, counts, part.noise.variance)
     histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
