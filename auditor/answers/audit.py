@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.answers.costs import cap_problems, cost_of, cost_problems, due_parts
+from auditor.answers.costs import cap_problems, cost_problems, due_parts
 from auditor.answers.draws import redrawn, steps_of, tail_findings
 from auditor.answers.kept import KEPT, UNITS, Answer
 from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
-from auditor.ledger import Read, kept_findings, noted, priced, unknown_receipts
+from auditor.ledger import Read, kept_findings, noted, unknown_receipts
 from auditor.reading.findings import FormError, Found, holds
 
 
@@ -178,12 +178,7 @@ def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]])
         reach = int(part["reach"]) if one.choice else one.reach
         furthest = "" if reach == 1 else f" (each by up to {reach})"
         at = answer.place, f"{one.name}: {answer.text}{furthest}{one.several}"
-        scale = Fraction(part["scale"])
-        due[(*at, one.mechanism, scale, one.count)] += 1
-        costs = cost_of(answer, one, scale, part["times"])
-        paid = [priced(event, answer.framework) for event in charges if (event["level"], event["query"]) == at]
-        if any(price < costs for price in paid):
-            problems.append(f"the {one.name} costs {costs}, {min(paid)} was charged")
+        due[(*at, one.mechanism, Fraction(part["scale"]), one.count)] += 1
     found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"]), int(e["count"])) for e in charges)
     problems += [f"{query} at {place} was not charged" for place, query, *_ in due - found]
     problems += [f"{query} at {place} was charged and not drawn so" for place, query, *_ in found - due]

@@ -161,13 +161,6 @@ def n_windows(candidates: int) -> int:
     return found
 
 
-def cost_of(answer: Answer, due: Due, scale: Fraction, times: int = 1) -> Fraction:
-    """What a mechanism of this scale costs of what is moved; losses are taken so many times."""
-    if due.choice:
-        return due.moved * (scale * times) ** 2 / 8 if answer.zcdp else due.moved * scale * times
-    return due.moved / (2 * scale) if answer.zcdp else due.moved / scale
-
-
 def cost_problems(answer: Answer) -> list[str]:
     """What is wrong with the parts that answer.json states: sensitivity, mechanism, scale and cost of each."""
     dues, problems = due_parts(answer), []
@@ -181,7 +174,8 @@ def cost_problems(answer: Answer) -> list[str]:
         problems += [f"the {name} of the {due.name} is {one}, {part[name]} is stated" for name, one in right.items()
                      if part[name] != one]  # fmt: skip
         if due.choice:
-            costs, stated = cost_of(answer, due, Fraction(part["scale"]), part["times"]), Fraction(part["budget"])
+            scale, stated = Fraction(part["scale"]) * part["times"], Fraction(part["budget"])
+            costs = due.moved * (scale**2 / 8 if answer.zcdp else scale)
             if not max(costs, due.share * _LESS) <= stated <= due.share:
                 problems.append(f"the {due.name} costs {_shown(costs)}, its share is {_shown(due.share)}, "
                                 f"{_shown(stated)} is stated")  # fmt: skip

@@ -181,8 +181,8 @@ def _numbers(
     """The counts of an answer, `(n_geounits, size)`, the last term of the spec running fastest; None of other terms."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    place = [] if stated["place"] == "everywhere" else [str(stated["place"])]
-    if rows and sorted(rows[0]) != sorted([*place, *terms, "count"]):
+    level = [] if stated["place"] == "everywhere" else [str(stated["place"])]
+    if rows and sorted(rows[0]) != sorted([*level, *terms, "count"]):
         return None
     places = {code: number for number, code in enumerate(codes)}
     groups = {labels: number for number, labels in enumerate(itertools.product(*terms.values()))}

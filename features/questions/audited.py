@@ -8,7 +8,7 @@ from typing import Any
 
 from features.questions import confidential
 from features.questions.answering import answered
-from features.questions.kept import keep_counts, keep_units
+from features.questions.kept import keep_counts
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
 from features.questions.work import QuestionWork
 from pipeline.confidential.custody import Keyholder, KeySource
@@ -45,6 +45,4 @@ class TriedQuestions:
     def keep_counted(self, checked: CheckedQuestion, key: MasterKey, answer: Path) -> None:
         """Put into restricted/ of an answer what would be counted of the records of another question."""
         counts, _, units = confidential.counted(checked.work, key)
-        keep_counts(answer / "restricted", answer, counts)
-        if units is not None:
-            keep_units(answer / "restricted", answer, units.units, units.records, units.counted)
+        keep_counts(answer / "restricted", answer, counts, units)

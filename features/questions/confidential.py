@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.questions.kept import NOT_COUNTED, keep_areas, keep_counts, keep_question, keep_units
+from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
 from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
@@ -80,43 +79,14 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         draw(work, key, fingerprint, counts)
         return _said(key, fingerprint, receipts, before.key_salt)
     record_input(work.run, {"question": fingerprint})
-    _keep(work, counts, units)
+    # An independent redraw needs them.
+    keep_question(work)
+    keep_counts(work.run.restricted, work.run.staging, counts, units)
     with charged_for(work.run, charge) as charged:
         # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
         (work.run.public / MANIFEST).unlink(missing_ok=True)
         draw(work, key, fingerprint, counts)
     return _said(key, fingerprint, (receipt_of(charged),), _salt(work, key))
-
-
-def _keep(work: QuestionWork, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
-    """Keep in restricted/ what an independent redraw needs."""
-    folders = work.run.restricted, work.run.staging
-    keep_question(*folders, work.question, work.reading, work.plan.context)
-    keep_areas(*folders, work.spine)
-    keep_counts(*folders, counts)
-    if units is not None:
-        keep_units(*folders, units.units, units.records, units.counted)
-
-
-@dataclass(frozen=True, eq=False)
-class UnitsCounted:
-    """Which records of units with several are counted, and as what. Confidential.
-
-    Attributes:
-        units: `(n,)` number of each record's unit.
-        records: `(n,)` leaf * n_cells + cell of `Resolved.read`.
-        counted: `(n,)` leaf * n_cells + cell of `Resolved.schema` as which it is counted; -1 where it is not.
-    """
-
-    units: NDArray[np.int64]
-    records: NDArray[np.int64]
-    counted: NDArray[np.int64]
-
-    def counts(self, n_leaves: int, n_cells: int) -> sp.csr_array[np.int64]:
-        """Records that are counted by leaf and cell, `(n_leaves, n_cells)`."""
-        counts = CountAccumulator(n_leaves, n_cells)
-        counts.add(self.counted[self.counted != NOT_COUNTED])
-        return counts.finish()
 
 
 def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str, UnitsCounted | None]:
@@ -128,7 +98,9 @@ def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64],
         found, at_most = read_units(work.records, work.question.read, work.spine), work.records.at_most or 1
         keyed = lambda data: key.keyed_hash("unit/", data).encode()  # noqa: E731
         units = units_counted(work.question, found, work.places, at_most, keyed)
-        return units.counts(work.spine.n_leaves, work.question.schema.n_cells), units
+        counts = CountAccumulator(work.spine.n_leaves, work.question.schema.n_cells)
+        counts.add(units.counted[units.counted != NOT_COUNTED])
+        return counts.finish(), units
 
     counts, units = shielded(work.run, "tabulate", count)
     digest = hashlib.sha256()
@@ -294,8 +266,8 @@ def _salt(work: QuestionWork, key: MasterKey) -> str:
 
 def _said(key: MasterKey, fingerprint: str, receipts: tuple[Receipt, ...], salt: str) -> Mapping[str, object]:
     return {
-        "salt": salt,
-        "commitment": key.commitment(salt),
-        "fingerprint": key.published_fingerprint(salt, "question", fingerprint),
+        "key_salt": salt,
+        "key_commitment": key.commitment(salt),
+        "input_fingerprint": key.published_fingerprint(salt, "question", fingerprint),
         "receipts": [receipt.model_dump_json() for receipt in receipts],
     }

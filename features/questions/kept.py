@@ -7,6 +7,7 @@ files are written before the ledger is charged, mode 0600, and only this folder 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,21 +16,10 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.spine import Spine
-from pipeline.questions.resolved import Resolved
+from features.questions.work import QuestionWork
 from pipeline.storage.files import write_json, write_parquet
 
-__all__ = [
-    "AREAS",
-    "COUNTS",
-    "NOT_COUNTED",
-    "QUESTION",
-    "UNITS",
-    "keep_areas",
-    "keep_counts",
-    "keep_question",
-    "keep_units",
-]
+__all__ = ["AREAS", "COUNTS", "NOT_COUNTED", "QUESTION", "UNITS", "UnitsCounted", "keep_counts", "keep_question"]
 
 #: Files in restricted/ of an answer.
 QUESTION: Final = "question.json"
@@ -40,53 +30,57 @@ UNITS: Final = "units.parquet"
 NOT_COUNTED: Final = -1
 
 
-def keep_question(
-    restricted: Path, staging: Path, question: Resolved, reading: list[object], context: tuple[str, ...]
-) -> None:
-    """Write the question by numbers, as JSON.
+def keep_question(work: QuestionWork) -> None:
+    """Write the question by numbers, as JSON, and the areas.
 
     `content` is `Resolved.content`, of which with `reading`, how the records are read (`RecordSource.reading`), and
     `context` (dataset, framework, budget, neighbours, records of one person, and what a choice is made with) streams
-    are bound to the hash; `amount` is the number of the axis that a sum or a choice is of, null for a count.
+    are bound to the hash; `amount` is the number of the axis that a sum or a choice is of, null for a count. The areas
+    have the form of a release's spine.parquet: a row for each leaf, a column for each level.
     """
+    restricted, staging, question = work.run.restricted, work.run.staging, work.question
     of = question.ends or question.amount
     amount = None if of is None else question.schema.names.index(of.name)
-    content = {"content": question.content(), "amount": amount, "reading": reading, "context": context}
+    content = {"content": question.content(), "amount": amount, "reading": work.reading, "context": work.plan.context}
     write_json(restricted / QUESTION, content, staging, private=True)
+    write_parquet(restricted / AREAS, work.spine.to_table(), staging, {"kind": "spine"}, private=True)
 
 
-def keep_areas(restricted: Path, staging: Path, spine: Spine) -> None:
-    """Write the areas in the form of a release's spine.parquet: a row for each leaf, a column for each level."""
-    write_parquet(restricted / AREAS, spine.to_table(), staging, {"kind": "spine"}, private=True)
+@dataclass(frozen=True, eq=False)
+class UnitsCounted:
+    """Which records of units with several are counted, and as what. Confidential.
+
+    Attributes:
+        units: `(n,)` number of each record's unit.
+        records: `(n,)` leaf * n_cells + cell of `Resolved.read`.
+        counted: `(n,)` leaf * n_cells + cell of `Resolved.schema` as which it is counted, or `NOT_COUNTED`.
+    """
+
+    units: NDArray[np.int64]
+    records: NDArray[np.int64]
+    counted: NDArray[np.int64]
 
 
-def keep_counts(restricted: Path, staging: Path, counts: sp.csr_array[np.int64]) -> None:
+def keep_counts(
+    restricted: Path, staging: Path, counts: sp.csr_array[np.int64], units: UnitsCounted | None = None
+) -> None:
     """Write what is counted: `leaf` and `cell` (numbers from 0), `count` (above 0), in this order. Confidential.
+
+    And of units with several records, which are counted, and as what; without the units' names.
 
     Args:
         restricted, staging: folders of the answer.
         counts: `(n_leaves, n_cells)` records by leaf and cell of the question's schema, canonical.
+        units: None where records have none.
     """
     leaves = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
     columns = {"leaf": leaves, "cell": counts.indices.astype(np.int64), "count": counts.data.astype(np.int64)}
     header = {"kind": "counts of a question", "leaves": int(counts.shape[0]), "cells": int(counts.shape[1])}
     write_parquet(restricted / COUNTS, _table(columns), staging, header, private=True)
-
-
-def keep_units(
-    restricted: Path, staging: Path, units: NDArray[np.int64], cells: NDArray[np.int64], counted: NDArray[np.int64]
-) -> None:
-    """Write which records of units with several are counted, and as what. Confidential; without the units' names.
-
-    Args:
-        restricted, staging: folders of the answer.
-        units: `(n,)` number of each record's unit.
-        cells: `(n,)` leaf times number of cells, plus cell, of the attributes that records have.
-        counted: `(n,)` the same of the question's attributes, as the record is counted; or `NOT_COUNTED`.
-    """
-    order = np.lexsort((counted, cells, units))
-    columns = {"unit": units[order], "record": cells[order], "counted": counted[order]}
-    write_parquet(restricted / UNITS, _table(columns), staging, {"kind": "units of a question"}, private=True)
+    if units is not None:
+        order = np.lexsort((units.counted, units.records, units.units))
+        columns = {"unit": units.units[order], "record": units.records[order], "counted": units.counted[order]}
+        write_parquet(restricted / UNITS, _table(columns), staging, {"kind": "units of a question"}, private=True)
 
 
 def _table(columns: dict[str, NDArray[np.int64]]) -> pa.Table:

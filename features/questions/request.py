@@ -142,7 +142,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     promise = universe.dataset, universe.framework, universe.neighbours, universe.unit.records, budget
     plan = QuestionPlan(question, *promise, question.numbers_of_unit(n_places))
     work = QuestionWork(RunDirectory(request.out), "", plan, source, spine)
-    assert plan.parts  # InputError where the budget buys nothing
+    _ = plan.parts  # InputError where the budget buys nothing
     name = _default_name(asked, work) if request.name is None else _name(request.name)
     work = replace(work, run=RunDirectory(request.out / name), name=name)
     return CheckedQuestion(request, spec, stated_domain(asked, question, domain), work)

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import published_tables
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
-from pipeline.questions.released.cells import counts_of
+from pipeline.questions.tables import read_measurements
 from pipeline.release.changes import AnswerUsed, Changes, TextChange, changes_bytes, table_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -56,12 +54,17 @@ def _take_in(job: Job, universe: Universe) -> None:
         if one.asked is None:
             continue
         place = job.run.answer(one.query.name)
-        manifest = read_answer_file(job.readable(place / MANIFEST))
-        sums, measured = counts_of(job.readable(place / MEASUREMENTS), manifest, job)
-        counts = measured.numbers["count"][:, np.argsort(sums.positions)]
-        geocodes = job.spine.level(one.level).geocodes
-        if counts.shape != (len(geocodes), one.query.n_asked):
+        plan = read_answer_file(job.readable(place / MANIFEST)).plan()
+        measured = read_measurements(job.readable(place / MEASUREMENTS), plan)
+        question, geocodes = plan.question, job.spine.level(one.level).geocodes
+        found = plan.columns, sorted(question.terms), question.size, len(measured.geocodes)
+        due = ["count"], sorted(one.query.terms), one.query.n_asked, len(geocodes)
+        if found != due or (question.level and [*measured.geocodes] != geocodes.tolist()):
             raise ReleaseError(f"{place}: its numbers are not those that the spec states")
+        # The terms stand in the order of the question, and have that of the schema.
+        order = [1 + question.terms.index(term) for term in one.query.terms]
+        counts = measured.numbers["count"].reshape(len(geocodes), *question.sizes).transpose(0, *order)
+        counts = counts.reshape(len(geocodes), -1)
         target = folder.measurement(one.level, one.query.name)
         with MeasurementWriter.open(target, job.run.staging, header_of(one)) as writer:
             writer.write(geocodes, counts)

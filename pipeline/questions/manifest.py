@@ -135,7 +135,7 @@ class AnswerManifest(Stated):
             question = resolve(parse(self.question), self.known(), whole=bool(self.domain.attributes))
             promise = self.dataset, self.framework, self.neighbours, self.records_per_person, Fraction(self.budget)
             plan = QuestionPlan(question, *promise, max((part.numbers for part in self.parts), default=1))
-            assert plan.parts
+            _ = plan.parts
         except (InputError, ValueError) as error:
             raise ReleaseError(f"{MANIFEST}: its question cannot be looked up in its domain: {error}") from None
         return plan

@@ -157,18 +157,14 @@ class Ranked:
         return -self.beyond if self.part.quantile == 1 else self.beyond
 
 
-def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int) -> Rank | None:
-    """What a statistic chooses by rank, with its number; None where it chooses nothing, or has no such number."""
-    if statistic not in RANKS or (number is not None and RANKS[statistic] is not None):
-        return None
-    if statistic == CLIP:
-        if number is not None and number >= 1 and number.denominator != 1:
-            return None
-        if number is not None and number < 1:
-            return Rank(1 - number, candidates, first, CLIP)
-        return Rank(Fraction(1), candidates, first, CLIP, None if number is None else int(number))
-    quantile = RANKS[statistic] if number is None else number
-    return None if quantile is None else Rank(quantile, candidates, first)
+def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int) -> Rank:
+    """What a statistic of `RANKS` chooses, with its number."""
+    if statistic != CLIP:
+        fixed = RANKS[statistic]
+        return Rank((number or Fraction(0)) if fixed is None else fixed, candidates, first)
+    if number is not None and number < 1:
+        return Rank(1 - number, candidates, first, CLIP)
+    return Rank(Fraction(1), candidates, first, CLIP, None if number is None else int(number))
 
 
 def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours) -> tuple[int, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -39,32 +39,12 @@ class Band:
 
     def compared(self, operator: str, number: Fraction) -> bool | None:
         """Whether `band operator number` holds: for all of its numbers, for none, or None for some of them."""
-        return _COMPARED[operator](self, number)
-
-    def _least_at(self, number: Fraction) -> bool | None:
-        """Whether all numbers are at least `number`; None for some."""
-        if self.low is not None and self.low >= number:
-            return True
-        return False if self.high is not None and self.high < number else None
-
-    def _above(self, number: Fraction) -> bool | None:
-        if self.low is not None and self.low > number:
-            return True
-        return False if self.high is not None and self.high <= number else None
-
-
-def _not(answer: bool | None) -> bool | None:
-    return None if answer is None else not answer
-
-
-_COMPARED: Final[Mapping[str, Callable[[Band, Fraction], bool | None]]] = MappingProxyType(
-    {
-        ">=": Band._least_at,
-        ">": Band._above,
-        "<": lambda band, number: _not(band._least_at(number)),
-        "<=": lambda band, number: _not(band._above(number)),
-    }
-)
+        low, high = -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+        for_all, for_some = {
+            "<": (high < number, low < number), "<=": (high <= number, low <= number),
+            ">": (low > number, high > number), ">=": (low >= number, high >= number),
+        }[operator]  # fmt: skip
+        return True if for_all else None if for_some else False
 
 
 def band_of(value: str) -> Band | None:
@@ -134,7 +114,6 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     resolved = Resolved(
         str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
         tuple(names.index(name) for name in look.order), amount, asked.number, asked.least, ends,
-        "" if ends is None or asked.amount is None else asked.amount.text,
     )  # fmt: skip
     _refuse_few(asked, resolved)
     return resolved

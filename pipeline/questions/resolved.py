@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
-from pipeline.questions.quantiles import CLIP, RANKS, Rank, rank_of
+from pipeline.questions.quantiles import RANKS, Rank, rank_of
 
 __all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "further_of", "records_of_unit"]
 
@@ -116,7 +116,6 @@ class Resolved:
         number: of the most common values how many, or a quantile's fraction.
         least: the least count of a group that is listed; None where all are.
         ends: that a clip is chosen among.
-        clipped: the amount that it is chosen for; "" where none is.
     """
 
     text: str
@@ -128,7 +127,6 @@ class Resolved:
     number: Fraction | None = None
     least: int | None = None
     ends: ListedAttribute | None = None
-    clipped: str = ""
 
     @cached_property
     def schema(self) -> Schema:
@@ -162,11 +160,10 @@ class Resolved:
     @property
     def rank(self) -> Rank | None:
         """What is chosen by rank, for a median, a quantile or an extreme; None for other statistics."""
-        if self.statistic == CLIP:
-            return rank_of(CLIP, self.number, len(self.candidates), 0)
-        if self.statistic not in RANKS or self.amount is None:
+        if self.statistic not in RANKS:
             return None
-        return rank_of(self.statistic, self.number, len(self.candidates), self.amount.first + int(self.candidates[0]))
+        first = 0 if self.amount is None else self.amount.first + int(self.candidates[0])
+        return rank_of(self.statistic, self.number, len(self.candidates), first)
 
     @cached_property
     def candidates(self) -> NDArray[np.int64]:

@@ -108,7 +108,8 @@ class Measurements:
 
     def column(self, name: str) -> list[int]:
         """The numbers of a column, row by row."""
-        return list(map(int, self.numbers[name].ravel()))
+        column: list[int] = self.numbers[name].ravel().tolist()
+        return column
 
 
 def _header(question: Resolved) -> list[str]:

@@ -12,10 +12,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
-from pipeline.questions.released.cells import (
-    NoSumOfCellsError,
-    sums_of_answer,
-)
+from pipeline.questions.released.cells import NoSumOfCellsError, sums_of_answer
 from pipeline.questions.resolved import Axis
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC

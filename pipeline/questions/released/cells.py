@@ -3,46 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.spine import Spine
-from pipeline.errors import InputError, ReleaseError
-from pipeline.model.universe import Universe
+from pipeline.errors import InputError
+from pipeline.published import PublishedRelease
 from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Axis, Resolved, records_of_unit
-from pipeline.questions.tables import Measurements, read_measurements
 from pipeline.questions.text import QuestionError, parse
-from pipeline.release.layout import RunDirectory
-from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import Readable
 from postprocess.marginal import Marginal
 
-__all__ = ["Counted", "NoSumOfCellsError", "SumsOfCells", "counts_of", "sums_of_answer", "sums_of_cells"]
-
-
-class Counted(Protocol):
-    """A release whose cells are counted, finished or in the making."""
-
-    @property
-    def run(self) -> RunDirectory:
-        """Where it is."""
-
-    @property
-    def spec(self) -> ReleaseSpec:
-        """Its spec."""
-
-    @property
-    def universes(self) -> tuple[Universe, ...]:
-        """Its own first."""
-
-    @property
-    def spine(self) -> Spine:
-        """Its areas."""
+__all__ = ["NoSumOfCellsError", "SumsOfCells", "sums_of_answer", "sums_of_cells"]
 
 
 class NoSumOfCellsError(InputError):
@@ -77,7 +52,7 @@ class SumsOfCells:
         return out
 
 
-def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: Counted) -> SumsOfCells:
+def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: PublishedRelease) -> SumsOfCells:
     """What the numbers of a question add up of a release's own cells.
 
     Args:
@@ -112,30 +87,12 @@ def sums_of_cells(asked: Resolved, dataset: str, geography: str, release: Counte
     return SumsOfCells(question, level, query, np.asarray(np.ravel_multi_index(codes, query.sizes), dtype=np.int64))
 
 
-def sums_of_answer(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
+def sums_of_answer(manifest: AnswerManifest, release: PublishedRelease) -> SumsOfCells:
     """The same of an answer; ReleaseError where its manifest is damaged."""
     return sums_of_cells(manifest.plan().question, manifest.dataset, manifest.geography, release)
 
 
-def counts_of(path: Readable, manifest: AnswerManifest, release: Counted) -> tuple[SumsOfCells, Measurements]:
-    """The noisy counts of an answer, and which cells of a release each adds up.
-
-    Args:
-        path: of its measurements.
-        manifest: of the answer.
-        release: any version of the release.
-
-    Raises:
-        NoSumOfCellsError, InputError: as `sums_of_cells`.
-        ReleaseError: manifest or measurements are damaged.
-    """
-    sums, measured = sums_of_answer(manifest, release), read_measurements(path, manifest.plan())
-    if sums.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
-        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
-    return sums, measured
-
-
-def _question_in(asked: Resolved, release: Counted) -> Resolved:
+def _question_in(asked: Resolved, release: PublishedRelease) -> Resolved:
     """The question with its names looked up in the release's spec.
 
     Raises:

@@ -149,65 +149,49 @@ class Combined:
         return found  # type: ignore[return-value]
 
 
-def note_of(combined: Combined, framework: Framework) -> str:
+def summary_of(combined: Combined, framework: Framework, **others: object) -> Combination:
+    """combined.json; `others` are what the numbers do not say, but the note."""
+    off = np.abs(combined.published - combined.both)
+    inside = float((off <= combined.half_widths + 0.5).mean()) if off.size else 1.0
+    stated = Combination.model_validate(
+        {
+            **others,
+            "numbers": len(combined.keys),
+            "exact": int((combined.release_variances <= EXACT_VARIANCE).sum()),
+            "undetermined": int(np.isnan(combined.release_variances).sum()),
+            "half_widths": combined.typical(),
+            "agreement": combined.agreement(framework),
+            "published": round(inside, 4),
+            "note": "",
+        }
+    )
+    return stated.model_copy(update={"note": " ".join(_note(stated, inside))})
+
+
+def _note(stated: Combination, inside: float) -> Iterator[str]:
     """What the combined numbers are, and whether they may be used, in words."""
-    agreement, typical = combined.agreement(framework), combined.typical()
-    undetermined = int(np.isnan(combined.release_variances).sum())
+    agreement, typical = stated.agreement, stated.half_widths
     alone = f", of the release's {typical['release']:,g}" if typical["release"] else ""
-    found = [
+    yield (
         "Each number is the least-squares combination of the answer with all measurements of the release; its interval "
         "covers the true number with a probability of 90 %, and is no wider than that of answer or release alone: half "
         f"of it is typically {typical['combined']:,g}, of the answer's {typical['answer']:,g}{alone}."
-    ]
-    if (exact := int((combined.release_variances <= EXACT_VARIANCE).sum())) > 0:
-        found.append(f"{exact:,} numbers that the release knows exactly are as there.")
-    if undetermined:
-        found.append(f"Of {undetermined:,} numbers the release's measurements say nothing.")
+    )
+    if stated.exact:
+        yield f"{stated.exact:,} numbers that the release knows exactly are as there."
+    if stated.undetermined:
+        yield f"Of {stated.undetermined:,} numbers the release's measurements say nothing."
     if not agreement.numbers:
-        return " ".join(found)
+        return
     z_scores = (
         f"the largest distance of {agreement.numbers:,} is {agreement.largest:g} standard deviations, and "
         f"{agreement.allowed:g} is exceeded with a probability of 0.1 %"
     )
     if agreement.agree:
-        found.append(f"Answer and release are consistent with each other: {z_scores}.")
+        yield f"Answer and release are consistent with each other: {z_scores}."
     else:
-        found.append(
-            f"ANSWER AND RELEASE ARE NOT CONSISTENT: {z_scores}. Do not use these numbers: are the records other?"
-        )
-    inside = _inside(combined)
-    found.append(f"{inside:.1%} of the released whole numbers are in the combined intervals.")
-    return " ".join(found)
-
-
-def _inside(combined: Combined) -> float:
-    off = np.abs(combined.published - combined.both)
-    return float((off <= combined.half_widths + 0.5).mean()) if off.size else 1.0
-
-
-def summary_of(
-    combined: Combined,
-    framework: Framework,
-    names: dict[str, str],
-    files: dict[str, str],
-    software: Software,
-) -> Combination:
-    """combined.json; `names` are those of its attributes that are text, but the note."""
-    exact = int((combined.release_variances <= EXACT_VARIANCE).sum())
-    return Combination.model_validate(
-        {
-            **names,
-            "numbers": len(combined.keys),
-            "exact": exact,
-            "undetermined": int(np.isnan(combined.release_variances).sum()),
-            "half_widths": combined.typical(),
-            "agreement": combined.agreement(framework),
-            "published": round(_inside(combined), 4),
-            "note": note_of(combined, framework),
-            "files": files,
-            "software": software,
-        }
-    )
+        yield f"ANSWER AND RELEASE ARE NOT CONSISTENT: {z_scores}. Do not use these numbers: are the records other?"
+    yield f"{inside:.1%} of the released whole numbers are in the combined intervals."
 
 
 def combined_bytes(combined: Combined) -> bytes:

@@ -18,7 +18,7 @@ from pipeline.questions.manifest import (
     unchanged_answer_file,
 )
 from pipeline.questions.released.added import refuse_drawn_twice
-from pipeline.questions.released.cells import counts_of
+from pipeline.questions.released.cells import sums_of_answer
 from pipeline.questions.released.combined import (
     COMBINED,
     SUMMARY,
@@ -30,6 +30,7 @@ from pipeline.questions.released.combined import (
     summary_of,
 )
 from pipeline.questions.sensitivity import Measured
+from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
@@ -66,15 +67,17 @@ def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Co
         raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
     combined = put_together(run.public, manifest, release)
     table = combined_bytes(combined)
-    names = {
-        "answer": manifest.answer,
-        "answer_sha256": sha256_file(run.public / MANIFEST),
-        "release": release.manifest.release,
-        "release_sha256": sha256_file(release.run.manifest),
-        "question": manifest.question,
-    }
-    files = {COMBINED: hashlib.sha256(table).hexdigest()}
-    return table, summary_of(combined, manifest.framework, names, files, software())
+    return table, summary_of(
+        combined,
+        manifest.framework,
+        answer=manifest.answer,
+        answer_sha256=sha256_file(run.public / MANIFEST),
+        release=release.manifest.release,
+        release_sha256=sha256_file(release.run.manifest),
+        question=manifest.question,
+        files={COMBINED: hashlib.sha256(table).hexdigest()},
+        software=software(),
+    )
 
 
 def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelease) -> Combined:
@@ -91,8 +94,12 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
         PartByPartError: it is too large.
         ReleaseError: a file of answer or release is damaged.
     """
-    sums, measured = counts_of(unchanged_answer_file(folder / MEASUREMENTS, manifest), manifest, release)
-    counts, (part,) = measured.numbers["count"], manifest.plan().parts
+    sums, plan = sums_of_answer(manifest, release), manifest.plan()
+    path = unchanged_answer_file(folder / MEASUREMENTS, manifest)
+    measured = read_measurements(path, plan)
+    if plan.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    counts, (part,) = measured.numbers["count"], plan.parts
     assert isinstance(part, Measured)
     found = estimated_together(release, sums, counts, part.noise.variance)
     histogram = release.histogram(release.universes[0], release.spine.level(sums.level))

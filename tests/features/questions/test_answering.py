@@ -236,10 +236,10 @@ def test_an_answer_of_other_noise_than_was_charged_is_not_drawn_again(
 ) -> None:
     """Its run is known by question and budget; another version of this program might give these less noise."""
     root = ask(spec, "count by tract")
-    sound = QuestionPlan.parts
+    sound = vars(QuestionPlan)["parts"].func
 
     def quieter(own: QuestionPlan) -> tuple[Any, ...]:
-        parts: tuple[Any, ...] = sound.func(own)
+        parts: tuple[Any, ...] = sound(own)
         return tuple(replace(one, noise=replace(one.noise, scale=one.noise.scale / 100)) for one in parts)
 
     monkeypatch.setattr(QuestionPlan, "parts", property(quieter))

@@ -28,6 +28,7 @@ from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Resolved, records_of_unit
 from pipeline.questions.sensitivity import measured
 from pipeline.questions.text import QuestionError, parse
+from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.units import UnitRecords
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
@@ -147,7 +148,9 @@ def numbers(question: Resolved, own: tuple[int, ...], at_most: int = AT_MOST) ->
     units, keys = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
     places = LEAVES if question.level else np.zeros(2, dtype=np.int64)
     kept = units_counted(question, UnitRecords(units, ["p", "q"], keys), places, at_most, keyed)
-    counts = kept.counts(len(places), question.schema.n_cells)
+    counter = CountAccumulator(len(places), question.schema.n_cells)
+    counter.add(kept.counted[kept.counted >= 0])
+    counts = counter.finish()
     return question.answers(counts, places, 2 if question.level else 1)
 
 
