@@ -6,7 +6,6 @@ A version without new answers corrects texts for readers: nothing else in it is 
 from __future__ import annotations
 
 import csv
-import hashlib
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction
@@ -16,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.files import Files, Places
+from auditor.files import read_measured
+from auditor.reading.files import Files, Places, sha256
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
@@ -52,7 +52,7 @@ def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return sha256(path) if path.is_file() else ""
 
 
 def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings) -> None:
@@ -163,11 +163,11 @@ def _check_answer(
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
     path = run.universe("").answers("measurements", level.name, name)
-    parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
-    codes = [str(code) for one in parts for code in one.column("geocode").to_pylist()]
-    numbers = np.array([row for one in parts for row in one.column("value").to_pylist()], dtype=np.int64)
+    files.seen.add(path)
+    measured = read_measured(path)
+    codes, numbers = measured.codes, measured.values
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
-    if numbers.shape != wanted.shape or sorted(codes) != sorted(level.codes.to_pylist()):
+    if numbers.shape != wanted.shape or sorted(codes) != sorted(level.texts):
         check.fail(f"{files.name(path)} has other numbers than the answer")
     else:
         check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
