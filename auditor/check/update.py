@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, sha256
-from auditor.reading.findings import Findings, FormError
+from auditor.reading.findings import Findings, FormError, exact
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
 
@@ -155,7 +155,7 @@ def _check_answer(
         check.fail(f"public/answers/{name}/measurements.csv was changed")
         return
     (part,) = stated["parts"]
-    if (part["mechanism"], Fraction(part["scale"])) != (answer["mechanism"], Fraction(answer["scale"])):
+    if (part["mechanism"], exact(part["scale"])) != (answer["mechanism"], exact(answer["scale"])):
         check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
     level = next((one for one in levels if one.name == answer["level"]), None)
     if level is None:
@@ -226,7 +226,7 @@ def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale = MOVED[privacy["neighbours"]], Fraction(answer["scale"])
+    moved, scale = MOVED[privacy["neighbours"]], exact(answer["scale"])
     return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 
@@ -236,11 +236,11 @@ def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]],
     if spec["privacy"]["framework"] == "local":
         return  # each report has spent its own, and no answers are added
     unit = "rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"
-    total = Fraction(spec["privacy"][unit])
+    total = exact(spec["privacy"][unit])
     if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
-        total = Fraction(declared) - sum(Fraction(one["privacy"][unit]) for _, one in spec["companions"])
+        total = exact(declared) - sum(exact(one["privacy"][unit]) for _, one in spec["companions"])
     total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
-    if Fraction(manifest["privacy"][0]["budget"]) != total:
+    if exact(manifest["privacy"][0]["budget"]) != total:
         check.fail(
             f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "
             f"{total} together"
