@@ -53,8 +53,7 @@ class Due:
     """A measurement that the spec calls for.
 
     Attributes:
-        scales, costs: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is that of the
-            level.
+        scales: `(kinds,)` sigma^2 or b of each kind of geounit; the first is that of the level.
         kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
         where_positive: whether answers are drawn only where that of the released area above is positive.
     """
@@ -64,7 +63,6 @@ class Due:
     query: Query
     path: Path
     scales: tuple[Fraction, ...]
-    costs: tuple[Fraction, ...]
     kind: NDArray[np.int64]
     where_positive: bool
 
@@ -86,10 +84,10 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
         kinds = [amounts.index(share) if share else -1 for share in given]
         kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
         for query, part in queries:
-            costs = tuple(universe.rest * amount * part for amount in amounts)
+            scales = tuple(universe.scale(universe.rest * amount * part) for amount in amounts)
             where_positive = (name, query.name) in positive
             path = folder.answers("positive" if where_positive else "measurements", name, query.name)
-            yield Due(universe, level, query, path, tuple(map(universe.scale, costs)), costs, kind, where_positive)
+            yield Due(universe, level, query, path, scales, kind, where_positive)
 
 
 def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np.int64]]:

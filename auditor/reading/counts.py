@@ -351,14 +351,12 @@ class LongTable:
         rows: `answers`, `count` and ends as they are in the file.
         geounits: `(n_rows,)`.
         answers: `(n_rows,)` the number of each row's answer, or `ZEROS`.
-        numbers: `(n_rows,)` of the row in the file, from 1.
     """
 
     file: LevelFile
     rows: pa.Table
     geounits: NDArray[np.int64]
     answers: NDArray[np.int64]
-    numbers: NDArray[np.int64]
 
     def column(self, name: str, answer: int) -> NDArray[np.float64]:
         """The numbers of an answer, `(n_geounits,)`; NaN where there are none.
@@ -387,17 +385,16 @@ def read_long(
     n, size = len(level.codes), answers.size
     file = LevelFile(files, path, level, findings, once=False, most=n * size)
     valued = findings.check(file.name, "rows of no answer of the query")
-    rows, geounits, numbers, places = [], [], [], []
+    rows, geounits, numbers = [], [], []
     kept = [ANSWERS, COUNT, *(ENDS if margins else ())]
     for part, of_row in file.parts([*answers.names, *kept]):
-        answer, first = _answers(part, answers, file.name), file.first_row
+        answer = _answers(part, answers, file.name)
         valued.add(answer < ZEROS, file.saying("has no known label of some term, and of others it has one"))
         known = (of_row >= 0) & (answer >= ZEROS)
         rows.append(part.select(kept).filter(pa.array(known)))
         geounits.append(of_row[known])
         numbers.append(answer[known])
-        places.append(first + np.flatnonzero(known))
-    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers, places)))
+    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers)))
     _check_complete(found, size, findings)
     return found
 
