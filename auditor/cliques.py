@@ -20,6 +20,7 @@ from itertools import combinations
 from typing import Any
 
 from auditor.reading.cells import Cells
+from auditor.reading.findings import exact
 from auditor.reading.spec import MOVED
 
 #: Two attributes by number.
@@ -257,9 +258,9 @@ def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice
         one, other = sorted(names.index(term.strip()) for term in text.split("*"))
         weights[one, other] = int(weight)
     privacy, levels = spec["privacy"], spec["strategy"]["levels"]
-    shares = [Fraction(level["share"]) for _, level in levels]
-    budget = Fraction(section["budget"])
-    if budget <= 0 or not any(shares) or Fraction(section["chosen"]["budget"]) != budget:
+    shares = [exact(level["share"]) for _, level in levels]
+    budget = exact(section["budget"])
+    if budget <= 0 or not any(shares) or exact(section["chosen"]["budget"]) != budget:
         raise ValueError(f"a choice of cliques from the budget {budget} is not possible")
     choice = CliqueChoice(
         attributes=tuple((name, values[name]) for name in names),
@@ -270,8 +271,8 @@ def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice
         records=int(spec.get("records_per_person") or 1),
         moved=MOVED[privacy["neighbours"]],
         budget=budget,
-        share=Fraction(stated["share"]),
-        attributes_share=Fraction(stated["attributes_share"]),
+        share=exact(stated["share"]),
+        attributes_share=exact(stated["attributes_share"]),
         top=str(levels[0][0]),
         top_share=next(share for share in shares if share),
         stated=section["chosen"],

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from auditor.cliques import Drawn
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
@@ -52,8 +53,7 @@ class Due:
     """A measurement that the spec calls for.
 
     Attributes:
-        scales, costs: `(kinds,)` sigma^2 or b, and rho or epsilon, of each kind of geounit; the first is that of the
-            level.
+        scales: `(kinds,)` sigma^2 or b of each kind of geounit; the first is that of the level.
         kind: `(n_geounits,)` which of them each geounit has, -1 where it is not measured.
         where_positive: whether answers are drawn only where that of the released area above is positive.
     """
@@ -63,7 +63,6 @@ class Due:
     query: Query
     path: Path
     scales: tuple[Fraction, ...]
-    costs: tuple[Fraction, ...]
     kind: NDArray[np.int64]
     where_positive: bool
 
@@ -85,10 +84,10 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
         kinds = [amounts.index(share) if share else -1 for share in given]
         kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
         for query, part in queries:
-            costs = tuple(universe.rest * amount * part for amount in amounts)
+            scales = tuple(universe.scale(universe.rest * amount * part) for amount in amounts)
             where_positive = (name, query.name) in positive
             path = folder.answers("positive" if where_positive else "measurements", name, query.name)
-            yield Due(universe, level, query, path, tuple(map(universe.scale, costs)), costs, kind, where_positive)
+            yield Due(universe, level, query, path, scales, kind, where_positive)
 
 
 def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np.int64]]:
@@ -109,56 +108,57 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np
     return paid
 
 
+def measured_of(universe: Universe) -> Iterator[Drawn]:
+    """All that is drawn when a universe is measured, where no geounit stands for others."""
+    for level, share, queries in universe.levels:
+        for query, part in queries:
+            scale = universe.scale(universe.rest * share * part)
+            yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
+    for one in universe.choices:
+        yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
+        kept = universe.kept(one.versions[-1])
+        yield Drawn(one.level, f"selected {one.name}", kept, universe.mechanism, one.scale)
+
+
+def drawn_of(universe: Universe) -> list[Drawn]:
+    """The same after what was drawn before, at the top."""
+    return [*(() if universe.cliques is None else universe.cliques.drawn()), *measured_of(universe)]
+
+
 def listed(spec: Mapping[str, Any], spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
     """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
 
     Raises:
         FormError: the spec cannot be understood.
     """
-    if spec["privacy"]["framework"] == "local":
-        return []
-    found = []
-    for universe in read_form(spec).universes:
-        for one in () if universe.cliques is None else universe.cliques.drawn():
-            found.append(_entry(universe, one.level, one.query, None, places, one.mechanism, [one.scale]))
-        for due in measurements_of(universe, spine, places):
-            kinds = hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest() if due.kind.any() else ""
-            at = universe, due.level.name, due.query.name, due.path
-            own = {"kinds": kinds, "where_positive": due.where_positive, "weights": list(universe.row)}
-            found.append(_entry(*at, places, universe.mechanism, due.scales) | own)
-        for choice in universe.choices:
+    universes = () if spec["privacy"]["framework"] == "local" else read_form(spec).universes
+    return [entry for universe in universes for entry in _entries(universe, spine, places)]
+
+
+def _entries(universe: Universe, spine: Sequence[Level], places: Places) -> Iterator[dict[str, Any]]:
+    dues = {(due.level.name, due.query.name): due for due in measurements_of(universe, spine, places)}
+    choices = {f"{verb} {one.name}": one for one in universe.choices for verb in ("select", "selected")}
+    for one in drawn_of(universe):
+        due, choice, path = dues.get((one.level, one.query)), choices.get(one.query), None
+        if due is not None:
+            path = due.path
+        elif choice is not None:
             path = places.universe(universe.name).selected(choice.name, choice.level)
-            versions = [[query.name, least] for query, least in zip(choice.versions, choice.thresholds, strict=True)]
-            for verb, mechanism, scale in (
-                ("select", "exponential", choice.epsilon),
-                ("selected", universe.mechanism, choice.scale),
-            ):
-                entry = _entry(universe, choice.level, f"{verb} {choice.name}", path, places, mechanism, [scale])
-                found.append(entry | {"versions": versions})
-    return found
-
-
-def _entry(
-    universe: Universe,
-    level: str,
-    query: str,
-    path: Path | None,
-    places: Places,
-    mechanism: str,
-    scales: Sequence[Fraction],
-) -> dict[str, Any]:
-    return {
-        "universe": universe.name,
-        "level": level,
-        "query": query,
-        "file": "" if path is None else path.relative_to(places.public).as_posix(),
-        "mechanism": mechanism,
-        "scales": [str(scale) for scale in scales],
-        "kinds": "",
-        "where_positive": False,
-        "weights": [],
-        "versions": [],
-    }
+        bypassed = due is not None and due.kind.any()
+        yield {
+            "universe": universe.name,
+            "level": one.level,
+            "query": one.query,
+            "file": "" if path is None else path.relative_to(places.public).as_posix(),
+            "mechanism": one.mechanism,
+            "scales": [str(scale) for scale in ((one.scale,) if due is None else due.scales)],
+            "kinds": hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest() if due and bypassed else "",
+            "where_positive": due is not None and due.where_positive,
+            "weights": [] if due is None else list(universe.row),
+            "versions": []
+            if choice is None
+            else [[query.name, least] for query, least in zip(choice.versions, choice.thresholds, strict=True)],
+        }
 
 
 def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: Places) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,6 @@ from auditor.reading.findings import FormError
 from auditor.reading.guard import GuardedFile
 
 _HEADER = b"spinewise"
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A file of noisy or exact answers: geocodes, values `(n, size)`, variances `(n,)`, and its header."""
-
-    codes: list[str]
-    values: NDArray[np.int64]
-    variances: NDArray[np.float64]
-    header: dict[str, Any]
 
 
 def _table(path: Path) -> tuple[pa.Table, dict[str, Any]]:
@@ -65,26 +54,25 @@ def read_columns(path: Path, names: tuple[str, ...]) -> tuple[list[NDArray[np.in
         raise FormError(f"{path}: does not hold whole numbers ({error})") from None
 
 
-def read_measured(path: Path) -> Measured:
-    """The answers in a file of measurements, selections or invariants with answers of one length."""
+def read_measured(path: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """Geocodes and answers `(n, size)` of a file of measurements or invariants."""
     table, header = _table(path)
     try:
         values = table.column("value").combine_chunks()
-        variances = table.column("variance").to_numpy().astype(np.float64)
         rows = np.asarray(values.flatten()).astype(np.int64).reshape(table.num_rows, int(header["size"]))
-        return Measured(table.column("geocode").to_pylist(), rows, variances, header)
+        return table.column("geocode").to_pylist(), rows
     except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
         raise FormError(f"{path}: does not hold the answers that its header states ({error!r})") from None
 
 
-def read_selected(path: Path) -> tuple[list[str], list[str], list[list[int]], dict[str, Any]]:
-    """Geocodes, versions, answers and header of a file of private choices."""
-    table, header = _table(path)
+def read_selected(path: Path) -> tuple[list[str], list[str], list[list[int]]]:
+    """Geocodes, versions and answers of a file of private choices."""
+    table, _ = _table(path)
     try:
-        columns = [table.column(name).to_pylist() for name in ("geocode", "version", "value")]
+        codes, versions, answers = (table.column(name).to_pylist() for name in ("geocode", "version", "value"))
     except KeyError as error:
         raise FormError(f"{path}: {error}") from None
-    return columns[0], columns[1], columns[2], header
+    return codes, versions, answers
 
 
 def hidden_bytes(path: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, exact
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec, understood
 from auditor.series import Series, read_series
 
@@ -202,9 +202,9 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     """Of a companion that counts what a clip cuts off."""
     if sections.get("count_clipped") is None:
         return None
-    low, high = (Fraction(end) for end in sections["between"])
+    low, high = (exact(end) for end in sections["between"])
     missing = sections.get("missing")
-    return sections["count_clipped"], low, high, None if missing is None else Fraction(missing)
+    return sections["count_clipped"], low, high, None if missing is None else exact(missing)
 
 
 def _chosen(sections: Mapping[str, Any]) -> str:
@@ -222,7 +222,7 @@ def _universe(
 ) -> Universe:
     cells = counted.cells
     zcdp = privacy["framework"] == "zcdp"
-    budget = Fraction(privacy["rho" if zcdp else "epsilon"])
+    budget = exact(privacy["rho" if zcdp else "epsilon"])
     moved = MOVED[privacy["neighbours"]]
     # One unit is "one person" where records have units, and alters all of its records that are counted.
     together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
@@ -236,14 +236,14 @@ def _universe(
         together=together,
         zcdp=zcdp,
         budget=budget,
-        delta=Fraction(privacy["delta"]) if zcdp else Fraction(0),
+        delta=exact(privacy["delta"]) if zcdp else Fraction(0),
         neighbours=privacy["neighbours"],
         moved=moved,
         bypass=bypass,
         levels=tuple(
             (
                 level,
-                Fraction(content["share"]),
+                exact(content["share"]),
                 tuple((cells.query(query), _part(stated)) for query, stated in content.get("queries", ())),
             )
             for level, content in sections["strategy"]["levels"]
@@ -256,13 +256,13 @@ def _universe(
 
 def _part(stated: Any) -> Fraction:
     """A query's share of its level's budget: charged in full, wherever its answers are drawn."""
-    return Fraction(stated["share"] if isinstance(stated, dict) else stated)
+    return exact(stated["share"] if isinstance(stated, dict) else stated)
 
 
 def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
     """The choice costs m e^2 / 8 in rho, or m e in epsilon, with e rounded down to millionths under rho."""
-    share = Fraction(content["share"])
-    amount, part = budget * share, Fraction(content["choice_share"])
+    share = exact(content["share"])
+    amount, part = budget * share, exact(content["choice_share"])
     epsilon = (
         Fraction(math.isqrt(math.floor(8 * amount * part / moved * 10**12)), 10**6) if zcdp else amount * part / moved
     )

@@ -17,12 +17,12 @@ from typing import Any
 from auditor.accounting import epsilon_of, rho_of
 from auditor.clique_redraw import fingerprint_of, read_tables
 from auditor.cliques import CliqueChoice
+from auditor.draws import measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
 from auditor.noise import context_of
 from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
-from auditor.statements import measured_of
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
 _BYPASSED = " (bypass)"

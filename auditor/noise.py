@@ -176,7 +176,7 @@ def _selected(release: Release, universe: Universe, choice: Choice) -> _Selected
     """FormError where the file has other geounits, versions or answers than those of the selection."""
     level = release.level(choice.level)
     path = release.places.universe(universe.name).selected(choice.name, choice.level)
-    codes, versions, answers, _ = read_selected(path)
+    codes, versions, answers = read_selected(path)
     names = [query.name for query in choice.versions]
     if codes != list(level.texts) or not set(versions) <= set(names):
         raise FormError(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.draws import Due, measurements_of
-from auditor.files import Measured, read_measured
+from auditor.files import read_measured
 from auditor.form import Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
@@ -107,24 +107,20 @@ class Release:
         """Those of answers where the released area above is positive."""
         return tuple(due for due in self.every_due if due.where_positive)
 
-    def measured(self, due: Due) -> Measured:
-        """The file of a measurement."""
-        return read_measured(due.path)
-
     def residuals(self, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
 
         Raises:
             FormError: the rows are not those of the level's measured geounits.
         """
-        measured = self.measured(due)
+        codes, values = read_measured(due.path)
         rows = np.flatnonzero(due.kind >= 0)
-        if measured.codes != [due.level.texts[row] for row in rows] or measured.values.shape[1] != due.query.size:
+        if codes != [due.level.texts[row] for row in rows] or values.shape[1] != due.query.size:
             raise FormError(f"{due.name}: the file's rows or answers are not those that the spec calls for")
         truth = self.truth(due.universe, due.level).answers(due.query).dense(rows)
         if due.universe.row:
-            return self._unmixed(due, measured.values, truth, rows), rows
-        return measured.values - truth, rows
+            return self._unmixed(due, values, truth, rows), rows
+        return values - truth, rows
 
     def _unmixed(
         self, due: Due, values: NDArray[np.int64], truth: NDArray[np.int64], rows: NDArray[np.int64]
@@ -136,11 +132,11 @@ class Release:
             theirs = next(
                 one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)
             )
-            part = before.measured(theirs)
-            if part.codes != [due.level.texts[row] for row in rows]:
+            codes, part = read_measured(theirs.path)
+            if codes != [due.level.texts[row] for row in rows]:
                 raise FormError(f"{due.name}: {theirs.path} has other rows; a series has one spine")
             rest = rest - weight * before.truth(theirs.universe, theirs.level).answers(theirs.query).dense(rows)
-            counts.append(part.values / np.float64(theirs.universe.row[-1]))
+            counts.append(part / np.float64(theirs.universe.row[-1]))
         return rest + known_before(weights, counts) if counts else rest
 
     @cached_property

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, exact
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4
@@ -116,8 +116,8 @@ def read_series(spec: Mapping[str, Any]) -> Series | None:
             raise FormError("spec: nobody has so many records in the series")
         numbers = {n} if records == n and "records" not in stated else {1, 2, 3, 5, records, n}
         losses = {k: Fraction(k, records) for k in numbers if k <= n}
-        losses = losses if terms is None else {int(k): Fraction(part) for k, part, _ in terms["losses"]}
-        distance = Fraction(records) if terms is None else Fraction(terms["distance"])
+        losses = losses if terms is None else {int(k): exact(part) for k, part, _ in terms["losses"]}
+        distance = Fraction(records) if terms is None else exact(terms["distance"])
         if (stated.get("noise") == "spells") != (terms is not None):
             raise FormError("spec: noise by spells has a design, and other noise has none")
         if terms is not None and [len(row) for row in rows] != list(range(1, n + 1)):

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
-from auditor.cliques import Drawn
+from auditor.draws import drawn_of
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds
 from auditor.release import Release
@@ -56,23 +56,6 @@ def statement_findings(release: Release) -> Iterator[Found]:
 
 def _missing(names: set[str], *others: set[str]) -> list[str]:
     return [f"statements are about {sorted(found)}, the spec has {sorted(names)}" for found in others if found != names]
-
-
-def measured_of(universe: Universe) -> Iterator[Drawn]:
-    """All that is drawn when a universe is measured."""
-    for level, share, queries in universe.levels:
-        for query, part in queries:
-            scale = universe.scale(universe.rest * share * part)
-            yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
-    for one in universe.choices:
-        yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
-        kept = universe.kept(one.versions[-1])
-        yield Drawn(one.level, f"selected {one.name}", kept, universe.mechanism, one.scale)
-
-
-def drawn_of(universe: Universe) -> list[Drawn]:
-    """The same with what was drawn before, at the top."""
-    return [*measured_of(universe), *(() if universe.cliques is None else universe.cliques.drawn())]
 
 
 def times_of(universe: Universe) -> Fraction:

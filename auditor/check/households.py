@@ -134,19 +134,11 @@ def _read_homes(files: Files, level: Level, homes: RecordFile, findings: Finding
         cells = cell_numbers(part, homes.cells, file, valued)
         stated, whole = whole_numbers(part.column(HOUSEHOLD), HOUSEHOLD, file.name)
         rows = file.first_row + np.arange(part.num_rows)
-        column = part.column(HOUSEHOLD)
-
-        def other(row: int, column: pa.ChunkedArray = column) -> str:
-            return f"row {file.first_row + row:,} has the number {value_text(column, row)}; it is that of the row"
-
-        numbered.add(~whole | (stated != rows), other)
+        told = file.saying("has the number ", part.column(HOUSEHOLD), "; it is that of the row")
+        numbered.add(~whole | (stated != rows), told)
         members, whole = whole_numbers(part.column(MEMBERS), MEMBERS, file.name)
-        column = part.column(MEMBERS)
-
-        def no_count(row: int, column: pa.ChunkedArray = column) -> str:
-            return f"row {file.first_row + row:,} has {value_text(column, row)} members; whole numbers are required"
-
-        counted.add(~whole | (members < 0), no_count)
+        told = file.saying("has ", part.column(MEMBERS), " members; whole numbers are required")
+        counted.add(~whole | (members < 0), told)
         parts.append((leaves, cells, members))
     return Homes(level, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
-from auditor.reading.files import Files, Places, numbers_of, value_text, whole_numbers
+from auditor.reading.files import Files, Places, numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicSpec, PublicUniverse
 from auditor.reading.spine import Level
@@ -204,9 +204,8 @@ def _check_drawn(
             hashes = _hash(spec.seed, _USE, (spec.marginals or ()).index(name), geounits, place)
             drawn = first + (hashes % (last - first + 1).astype(np.uint64)).astype(np.int64)
 
-            def said(row: int, name: str = name, part: pa.Table = part) -> str:
-                number, bin_ = (value_text(part.column(column), row) for column in (name + _DRAWN, name))
-                return f"row {file.first_row + row:,} has {number} as {name + _DRAWN!r}, and {bin_} as {name!r}"
+            columns = part.column(name + _DRAWN), part.column(name)
+            said = file.saying("has ", columns[0], f" as {name + _DRAWN!r}, and ", columns[1], f" as {name!r}")
 
             def seeded(row: int, said: Callable[[int], str] = said, drawn: NDArray[np.int64] = drawn) -> str:
                 return f"{said(row)}, in which the public seed draws {drawn[row]}"

@@ -56,11 +56,8 @@ def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], 
         named = findings.check(file.name, "names that are empty")
         for rows, geounits in file.parts(columns):
             texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
-
-            def sentence(at: tuple[int, int], row: int = file.first_row) -> str:
-                return f"row {row + at[1]:,} has no text in column {columns[at[0]]!r}"
-
-            named.add(np.array(texts, dtype=np.str_) == "", sentence)
+            for column, own in zip(columns, texts, strict=True):
+                named.add(np.array(own, dtype=np.str_) == "", file.saying(f"has no text in column {column!r}"))
             for geounit, text in zip(geounits.tolist(), texts[0], strict=True):
                 if geounit >= 0:
                     first[geounit] = text
@@ -87,11 +84,8 @@ def _check_shares(file: LevelFile, n_columns: int, findings: Findings) -> None:
             if not pa.types.is_float64(values.type):
                 raise FormError(f"{file.name}: column {column!r} holds {values.type}; numbers are required")
             numbers = values.fill_null(np.nan).to_numpy()
-
-            def sentence(row: int, first: int = file.first_row, numbers: NDArray[np.float64] = numbers) -> str:
-                return f"row {first + row:,} has {numbers[row]}; numbers from 0 are allowed"
-
-            counted.add(~(np.isfinite(numbers) & (numbers >= 0)), sentence)
+            told = file.saying("has ", values, "; numbers from 0 are allowed")
+            counted.add(~(np.isfinite(numbers) & (numbers >= 0)), told)
 
 
 def check_positive(

@@ -6,7 +6,6 @@ A version without new answers corrects texts for readers: nothing else in it is 
 from __future__ import annotations
 
 import csv
-import hashlib
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction
@@ -16,8 +15,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from auditor.reading.files import Files, Places
-from auditor.reading.findings import Findings, FormError
+from auditor.files import read_measured
+from auditor.reading.files import Files, Places, sha256
+from auditor.reading.findings import Findings, FormError, exact
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
 
@@ -52,7 +52,7 @@ def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return sha256(path) if path.is_file() else ""
 
 
 def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings) -> None:
@@ -155,7 +155,7 @@ def _check_answer(
         check.fail(f"public/answers/{name}/measurements.csv was changed")
         return
     (part,) = stated["parts"]
-    if (part["mechanism"], Fraction(part["scale"])) != (answer["mechanism"], Fraction(answer["scale"])):
+    if (part["mechanism"], exact(part["scale"])) != (answer["mechanism"], exact(answer["scale"])):
         check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
     level = next((one for one in levels if one.name == answer["level"]), None)
     if level is None:
@@ -163,13 +163,12 @@ def _check_answer(
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
     path = run.universe("").answers("measurements", level.name, name)
-    parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
-    codes = [str(code) for one in parts for code in one.column("geocode").to_pylist()]
-    numbers = np.array([row for one in parts for row in one.column("value").to_pylist()], dtype=np.int64)
+    files.seen.add(path)
+    codes, numbers = read_measured(path)
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
     if wanted is None:
         check.fail(f"public/answers/{name}: the spec tells other terms apart")
-    elif numbers.shape != wanted.shape or sorted(codes) != sorted(level.codes.to_pylist()):
+    elif numbers.shape != wanted.shape or sorted(codes) != sorted(level.texts):
         check.fail(f"{files.name(path)} has other numbers than the answer")
     else:
         check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
@@ -229,7 +228,7 @@ def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, scale = MOVED[privacy["neighbours"]], Fraction(answer["scale"])
+    moved, scale = MOVED[privacy["neighbours"]], exact(answer["scale"])
     return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 
@@ -239,11 +238,11 @@ def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]],
     if spec["privacy"]["framework"] == "local":
         return  # each report has spent its own, and no answers are added
     unit = "rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"
-    total = Fraction(spec["privacy"][unit])
+    total = exact(spec["privacy"][unit])
     if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
-        total = Fraction(declared) - sum(Fraction(one["privacy"][unit]) for _, one in spec["companions"])
+        total = exact(declared) - sum(exact(one["privacy"][unit]) for _, one in spec["companions"])
     total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
-    if Fraction(manifest["privacy"][0]["budget"]) != total:
+    if exact(manifest["privacy"][0]["budget"]) != total:
         check.fail(
             f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "
             f"{total} together"

@@ -156,6 +156,15 @@ class LevelFile:
         """The geounit of a row of a part, given the number of each row's, or the row's number, as sentences name it."""
         return self.level.label(geounits[row]) if geounits[row] >= 0 else f"row {self.first_row + row:,}"
 
+    def saying(self, *words: str | pa.ChunkedArray) -> Callable[[int], str]:
+        """From a row of the part that is read to a sentence about it, in which a column stands for its value there."""
+        first = self.first_row
+
+        def sentence(row: int) -> str:
+            return f"row {first + row:,} {''.join(w if isinstance(w, str) else value_text(w, row) for w in words)}"
+
+        return sentence
+
     def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
@@ -165,16 +174,8 @@ class LevelFile:
         rows = np.zeros(len(self.level.codes), dtype=np.int64)
         for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
             geounits = numbers_of(part, "geocode", self.level.codes, self.name)
-
-            codes = part.column("geocode")
-
-            def unknown(row: int, column: pa.ChunkedArray = codes) -> str:
-                return (
-                    f"row {self.first_row + row:,} has the geocode {value_text(column, row)}, which is no "
-                    f"{self.level.name} of the spine"
-                )
-
-            self._known.add(geounits < 0, unknown)
+            kind = f", which is no {self.level.name} of the spine"
+            self._known.add(geounits < 0, self.saying("has the geocode ", part.column("geocode"), kind))
             rows += np.bincount(geounits[geounits >= 0], minlength=len(rows))
             yield part, geounits
             self.first_row += part.num_rows
@@ -225,12 +226,8 @@ def read_histogram(
         numbers = cell_numbers(part, cells, file, valued)
         column = part.column("count")
         values, whole = whole_numbers(column, "count", file.name)
-
-        def no_count(row: int, column: pa.ChunkedArray = column) -> str:
-            place = f"row {file.first_row + row:,}"
-            return f"{place} has the count {value_text(column, row)}; whole numbers{from_0} are required"
-
-        counted.add(~whole | (values < least), no_count)
+        told = file.saying("has the count ", column, f"; whole numbers{from_0} are required")
+        counted.add(~whole | (values < least), told)
         usable = (geounits >= 0) & (numbers >= 0) & whole
         keys.append((geounits * cells.size + numbers)[usable])
         counts.append(values[usable])
@@ -325,13 +322,8 @@ def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -
     valid = np.ones(part.num_rows, dtype=np.bool_)
     for name, values in zip(cells.names, cells.values, strict=True):
         codes = numbers_of(part, name, values, file.name)
-        column = part.column(name)
-
-        def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
-            value = value_text(column, row)
-            return f"row {file.first_row + row:,} has {value} as {name!r}, which is not a value of the schema"
-
-        valued.add(codes < 0, no_value)
+        told = file.saying("has ", part.column(name), f" as {name!r}, which is not a value of the schema")
+        valued.add(codes < 0, told)
         numbers = numbers * len(values) + codes
         valid &= codes >= 0
     return np.where(valid, numbers, -1)
@@ -359,14 +351,12 @@ class LongTable:
         rows: `answers`, `count` and ends as they are in the file.
         geounits: `(n_rows,)`.
         answers: `(n_rows,)` the number of each row's answer, or `ZEROS`.
-        numbers: `(n_rows,)` of the row in the file, from 1.
     """
 
     file: LevelFile
     rows: pa.Table
     geounits: NDArray[np.int64]
     answers: NDArray[np.int64]
-    numbers: NDArray[np.int64]
 
     def column(self, name: str, answer: int) -> NDArray[np.float64]:
         """The numbers of an answer, `(n_geounits,)`; NaN where there are none.
@@ -395,21 +385,16 @@ def read_long(
     n, size = len(level.codes), answers.size
     file = LevelFile(files, path, level, findings, once=False, most=n * size)
     valued = findings.check(file.name, "rows of no answer of the query")
-    rows, geounits, numbers, places = [], [], [], []
+    rows, geounits, numbers = [], [], []
     kept = [ANSWERS, COUNT, *(ENDS if margins else ())]
     for part, of_row in file.parts([*answers.names, *kept]):
-        answer, first = _answers(part, answers, file.name), file.first_row
-
-        def sentence(row: int, first: int = first) -> str:
-            return f"row {first + row:,} has no known label of some term, and of others it has one"
-
-        valued.add(answer < ZEROS, sentence)
+        answer = _answers(part, answers, file.name)
+        valued.add(answer < ZEROS, file.saying("has no known label of some term, and of others it has one"))
         known = (of_row >= 0) & (answer >= ZEROS)
         rows.append(part.select(kept).filter(pa.array(known)))
         geounits.append(of_row[known])
         numbers.append(answer[known])
-        places.append(first + np.flatnonzero(known))
-    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers, places)))
+    found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers)))
     _check_complete(found, size, findings)
     return found
 

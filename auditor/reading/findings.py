@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,16 @@ from numpy.typing import NDArray
 
 class FormError(Exception):
     """Something of a release, an answer or a ledger is missing, or cannot be understood; the text is for the user."""
+
+
+_EXACT: Final = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?", re.ASCII)
+
+
+def exact(stated: object) -> Fraction:
+    """A number of a spec, as releases write it; ValueError for another text: it could stand for one of any length."""
+    if not _EXACT.fullmatch(str(stated)):
+        raise ValueError(f"found {str(stated)[:40]!r}; a whole number or a fraction of two is needed")
+    return Fraction(str(stated))
 
 
 #: Problems of one check that are reported one by one.

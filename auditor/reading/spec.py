@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, exact
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}
@@ -296,16 +296,14 @@ def _cumulated(stated: object, answers: Query) -> str:
 def _amount(sections: Mapping[str, Any]) -> Amount | None:
     if sections.get("amount") is None:
         return None
-    (low, high), unit = (Fraction(end) for end in _texts(sections["between"])), Fraction(sections["unit"])
+    (low, high), unit = (exact(end) for end in _texts(sections["between"])), exact(sections["unit"])
     first, last = low / unit, high / unit
     if not first < last or first.denominator != 1 or last.denominator != 1:
         raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
     total, missing = sections.get("ends") == "total", sections.get("missing")
     if unit <= 0 or (total and not first <= 0 <= last):
         raise ValueError(f"an amount{' in total' if total else ''} between {low} and {high} is not possible")
-    return Amount(
-        sections["amount"], unit, int(first), int(last), None if missing is None else Fraction(missing), total
-    )
+    return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 
 def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
