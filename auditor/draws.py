@@ -39,8 +39,8 @@ _KNOWN: Final = {
     "companion": _UNIVERSE | {
         "amount", "between", "chosen", "count_clipped", "ends", "missing", "passes", "privacy", "unit",
     },
-    "privacy": {"at_most", "dataset", "delta", "epsilon", "framework", "neighbours", "rho", "unit"},
-    "strategy": {"levels", "preset"},
+    "privacy": {"at_most", "dataset", "delta", "epsilon", "framework", "neighbours", "population", "rho", "unit"},
+    "strategy": {"derived_from", "levels", "preset"},
     "level": {"queries", "share"},
     "query": {"share", "where"},
 }  # fmt: skip
