@@ -159,10 +159,12 @@ class Release:
         stated, (universe, *_) = self.manifest, self.form.universes
         measured = []
         for due in sorted(self.every_due, key=lambda due: (due.level.name, due.query.name)):
-            file = self.measured(due)
-            codes = hashlib.sha256("".join(f"{code}\n" for code in file.codes).encode())
-            numbers = hashlib.sha256(file.values.astype("<i8").tobytes())
-            measured.append([due.level.name, due.query.name, codes.hexdigest() + numbers.hexdigest()])
+            codes, values = read_measured(due.path)
+            hashes = (
+                hashlib.sha256("".join(f"{code}\n" for code in codes).encode()),
+                hashlib.sha256(values.astype("<i8").tobytes()),
+            )
+            measured.append([due.level.name, due.query.name, "".join(one.hexdigest() for one in hashes)])
         fingerprints = dict(stated.get("input_fingerprints") or {})
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]
