@@ -96,6 +96,9 @@ class Exact:
         if not _HEX.fullmatch(self.content):
             raise ValueError("the content of an exact disclosure is 64 hex digits")
 
+    def __str__(self) -> str:
+        return f"{self.subject}{' of ' + self.universe if self.universe else ''}"
+
 
 def undeclared(declared: Sequence[Subject], before: Iterable[Exact], asked: Iterable[Exact]) -> list[Exact]:
     """Which of the disclosures asked for no declaration covers.

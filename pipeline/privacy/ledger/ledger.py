@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, exact_text
+from pipeline.privacy.ledger.chain import Event, LedgerError, details_text
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
 from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.dataset import DatasetState
@@ -193,9 +193,9 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             level=group.level,
             query=group.query,
             mechanism=group.mechanism,
-            scale=exact_text(group.scale),
+            scale=str(group.scale),
             count=group.count,
-            cost=exact_text(cost),
+            cost=str(cost),
             details=details_text({"purpose": purpose}) if purpose else "",
         )
     if (series := charge.series) is not None:
@@ -361,7 +361,7 @@ class Ledger:
                 population=population.strip(),
                 framework=framework,
                 neighbours=neighbours,
-                budget=exact_text(Fraction(budget)),
+                budget=str(Fraction(budget)),
                 details=details_text({"units": units.strip()}) if units.strip() else "",
             )
             for purpose in aside:
