@@ -39,7 +39,7 @@ from pipeline.privacy.ledger.charges import Charge, run_fingerprint
 from pipeline.privacy.ledger.events import by_losses, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.ledger.notes import note_event, notes_of_run, read_note
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
@@ -124,9 +124,7 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         return said | {"pairs": _names(work, _drawn(work, key, fingerprint, tables))}
     charge, settings, restricted = charge_of(work, key, fingerprint), load_settings(), work.run.restricted
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        own = read_note(restricted)
-        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
-        reservation = ledger.reserve(charge, noted=noted)
+        reservation = ledger.reserve(charge, noted=notes_of_run(work.run.root, ledger.id))
         note_event(restricted, reservation.head)
         keep_tables(work.run, tables.pairs)
         found = _drawn(work, key, fingerprint, tables)

@@ -30,7 +30,7 @@ from pipeline.privacy.ledger.dataset import ANSWER
 from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.ledger.notes import note_event, notes_of_run
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -103,9 +103,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
     _keep(work, counts, units)
     settings, restricted = load_settings(), work.run.restricted
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
-        own = read_note(restricted)
-        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
-        reservation = ledger.reserve(charge, noted=noted)
+        reservation = ledger.reserve(charge, noted=notes_of_run(work.run.root, ledger.id))
         note_event(restricted, reservation.head)
         # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
         (work.run.public / MANIFEST).unlink(missing_ok=True)

@@ -46,15 +46,12 @@ def charge_run(job: Job, charges: Sequence[Charge], *, drawn: bool = False) -> t
         return ()
     from pipeline.execution.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
-    from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+    from pipeline.privacy.ledger.notes import note_event, notes_of_run
 
     restricted, settings = job.run.restricted, load_settings()
     with Ledger.open(settings.ledger, state=settings.state) as ledger:
         _refuse_chosen_elsewhere(job, ledger.id)
-        own = read_note(restricted)
-        others = read_notes(job.run.root.parent, ledger.id).values()
-        noted = [*([] if own is None else [own]), *others]
-        reservation = ledger.reserve(*charges, noted=noted)
+        reservation = ledger.reserve(*charges, noted=notes_of_run(job.run.root, ledger.id))
         note_event(restricted, reservation.head)
         if drawn:
             note_event(restricted, ledger.commit(reservation))
