@@ -58,7 +58,7 @@ def test_a_wrong_number_or_charge_is_found(kind: Kind, monkeypatch: pytest.Monke
 
     def cheaper(universe):  # type: ignore[no-untyped-def]
         first, *rest = measurements_of(universe)
-        return (replace(first, use=type(first.use)(first.use.scale * 2)), *rest)
+        return (replace(first, use=replace(first.use, scale=first.use.scale * 2)), *rest)
 
     assert finding_on(kind).passed
     with monkeypatch.context() as fault:
