@@ -23,7 +23,7 @@ from pipeline.estimation.constraints import (
     facility_bounds,
 )
 from pipeline.inputs.geography import left_out_remark, read_spine
-from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
+from pipeline.inputs.public_input import InputScope, OpenedInputs
 from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -45,7 +45,7 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        part: what it is about.
+        part: what it is about: "spec", "geography", "records", "constraints", or a public input.
         text: the message, one line where possible.
         file: the file that it is about; "" if it is not about a file.
         where: the place in it, such as "column 'age'".
@@ -56,7 +56,7 @@ class Finding:
         allowed: what is allowed.
     """
 
-    part: Part
+    part: str
     text: str
     file: str = ""
     where: str = ""
@@ -103,14 +103,14 @@ class Validation:
         }
 
     @contextmanager
-    def noted(self, part: Part, prefix: str = "") -> Iterator[None]:
+    def noted(self, part: str, prefix: str = "") -> Iterator[None]:
         """Record an InputError raised inside the block."""
         try:
             yield
         except InputError as error:
             self.note(part, error, prefix)
 
-    def note(self, part: Part, error: InputError, prefix: str = "") -> None:
+    def note(self, part: str, error: InputError, prefix: str = "") -> None:
         """Add a finding for each line of the error; indented lines belong to the line before."""
         lines: list[str] = []
         for line in str(error).splitlines():
@@ -121,7 +121,7 @@ class Validation:
         self.findings += [_placed(part, f"{prefix}{line}") for line in lines]
 
 
-def _placed(part: Part, text: str) -> Finding:
+def _placed(part: str, text: str) -> Finding:
     """The finding of a message; one on a spec begins with its file and key."""
     place = text.split(": ", 2)
     if part != "spec" or len(place) < 3:

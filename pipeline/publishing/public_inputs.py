@@ -26,7 +26,6 @@ from pipeline.inputs.public_input import (
     HasInputs,
     InputScope,
     OpenedInputs,
-    Part,
     PublicInput,
     StatedInput,
     sha256_of_files,
@@ -315,7 +314,7 @@ def inputs_of(spec: ReleaseSpec) -> tuple[PublicInput[Any], ...]:
     return tuple(found)
 
 
-def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManager[None]] | None = None) -> OpenedInputs:
+def read_inputs(scope: InputScope, noted: Callable[[str], AbstractContextManager[None]] | None = None) -> OpenedInputs:
     """All public inputs, from the files that the spec names.
 
     Args:
