@@ -128,7 +128,7 @@ class TrueTables:
         hasher, leaves = hashlib.sha256(b"spinewise tables of a choice 2\0"), hashlib.sha256()
         for table in self.pairs.values():
             hasher.update(table.astype("<i8").tobytes())
-        update_with_counts(leaves, self.leaves)
+        update_with_counts(leaves.update, self.leaves)
         hasher.update(leaves.digest())
         return hasher.digest()
 

@@ -104,7 +104,7 @@ def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64],
 
     counts, units = shielded(work.run, "tabulate", count)
     digest = hashlib.sha256()
-    update_with_counts(digest, counts)
+    update_with_counts(digest.update, counts)
     return counts, key.keyed_hash(_LABEL, digest.digest()), units
 
 

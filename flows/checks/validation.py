@@ -23,7 +23,7 @@ from pipeline.estimation.constraints import (
     facility_bounds,
 )
 from pipeline.inputs.geography import left_out_remark, read_spine
-from pipeline.inputs.public_input import InputScope, OpenedInputs, Part
+from pipeline.inputs.public_input import InputScope, OpenedInputs
 from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -46,7 +46,7 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        part: what it is about.
+        part: what it is about: "spec", "geography", "records", "constraints", or a public input.
         text: the message, one line where possible.
         file: the file that it is about; "" if it is not about a file.
         where: the place in it, such as "column 'age'".
@@ -57,7 +57,7 @@ class Finding:
         allowed: what is allowed.
     """
 
-    part: Part
+    part: str
     text: str
     file: str = ""
     where: str = ""
@@ -104,7 +104,7 @@ class Validation:
         }
 
     @contextmanager
-    def noted(self, part: Part) -> Iterator[None]:
+    def noted(self, part: str) -> Iterator[None]:
         """Add a finding for each line of an InputError in the block; indented lines belong to the line before."""
         try:
             yield
@@ -113,7 +113,7 @@ class Validation:
             self.findings += [_placed(part, text) for text in found]
 
 
-def _placed(part: Part, text: str) -> Finding:
+def _placed(part: str, text: str) -> Finding:
     """The finding of a message; one on a spec begins with its file and key."""
     place = text.split(": ", 2)
     if part != "spec" or len(place) < 3:

@@ -85,11 +85,9 @@ def charged_for(run: RunDirectory, charge: Charge) -> Iterator[Charged]:
 
 
 def _reserve(ledger: Ledger, run: RunDirectory, charges: Sequence[Charge]) -> Reservation:
-    from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+    from pipeline.privacy.ledger.notes import note_event, notes_of_run
 
-    own = read_note(run.restricted)
-    noted = [*([] if own is None else [own]), *read_notes(run.root.parent, ledger.id).values()]
-    reservation = ledger.reserve(*charges, noted=noted)
+    reservation = ledger.reserve(*charges, noted=notes_of_run(run.root, ledger.id))
     note_event(run.restricted, reservation.head)
     return reservation
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 import shlex
 import subprocess
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 from pipeline.privacy.keys import read_private
@@ -178,8 +179,6 @@ class Keyholder:
     def __init__(self, source: KeySource, test_key: str | None) -> None:
         self._source = source
         self._test_key = test_key
-        self._read = False
-        self._given: MasterKey | None = None
 
     def identity(self) -> str:
         """What is public about the key's origin; a different key makes a different run.
@@ -187,7 +186,7 @@ class Keyholder:
         Raises:
             InputError: the source has no key.
         """
-        given = self._handed_in()
+        given = self._handed_in
         return "the run's own" if given is None else given.commitment()
 
     def key(self, run: RunDirectory) -> MasterKey:
@@ -196,7 +195,7 @@ class Keyholder:
         Raises:
             InputError: a key cannot be read or written, or the run's own was destroyed.
         """
-        given = self._handed_in()
+        given = self._handed_in
         if given is not None and self._source != KeySource():
             return given
         if run.key.exists():
@@ -215,15 +214,12 @@ class Keyholder:
         Raises:
             InputError: a key cannot be read.
         """
-        given = self._handed_in()
+        given = self._handed_in
         return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
 
+    @cached_property
     def _handed_in(self) -> MasterKey | None:
-        if not self._read:
-            test_key = self._test_key
-            self._given = self._source.read() if test_key is None else MasterKey.from_text(test_key)
-            self._read = True
-        return self._given
+        return self._source.read() if self._test_key is None else MasterKey.from_text(self._test_key)
 
 
 def check_made_here(run: RunDirectory) -> None:

@@ -72,7 +72,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
             whole=whole, amounts=amounts,
         )  # fmt: skip
     digest = hashlib.sha256()
-    update_with_counts(digest, leaves)
+    update_with_counts(digest.update, leaves)
     fingerprint = key.keyed_hash(f"input/{universe.name}", digest.digest())
     folder, of_others = job.folder(universe), is_of_others(job.run, universe.name, fingerprint)
     for level, counts in () if of_others else zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):

@@ -26,8 +26,6 @@ from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file
 
 T = TypeVar("T")
-#: What a finding of a validation is about: "spec", "geography", "records", "constraints", or a public input.
-Part = str
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ class PublicInput(ABC, Generic[T]):
     of_universe: ClassVar[bool] = False
     for_measuring: ClassVar[bool] = False
     public_only: ClassVar[str] = ""
-    part: ClassVar[Part] = "spec"
+    part: ClassVar[str] = "spec"
     after: ClassVar[str] = ""
 
     @abstractmethod

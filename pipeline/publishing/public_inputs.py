@@ -25,7 +25,6 @@ from pipeline.inputs.polygons import Area, PolygonSource, fingerprint, read_area
 from pipeline.inputs.public_input import (
     InputScope,
     OpenedInputs,
-    Part,
     PublicInput,
     StatedInput,
     sha256_of_files,
@@ -314,7 +313,7 @@ def inputs_of(spec: ReleaseSpec) -> tuple[PublicInput[Any], ...]:
     return tuple(found)
 
 
-def read_inputs(scope: InputScope, noted: Callable[[Part], AbstractContextManager[None]] | None = None) -> OpenedInputs:
+def read_inputs(scope: InputScope, noted: Callable[[str], AbstractContextManager[None]] | None = None) -> OpenedInputs:
     """All public inputs, from the files that the spec names.
 
     Args:

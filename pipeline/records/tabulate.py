@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,15 +66,8 @@ def roll_up(spine: Spine, leaf_counts: sp.csr_array[np.int64]) -> list[sp.csr_ar
     return levels
 
 
-class Hasher(Protocol):
-    """What takes bytes, such as `hashlib.sha256()` or an HMAC."""
-
-    def update(self, data: bytes, /) -> object:
-        """Add `data` to what is hashed."""
-
-
-def update_with_counts(hasher: Hasher, counts: sp.csr_array[np.int64]) -> None:
-    """Feed `counts` (n_rows, n_cells) to `hasher` in one canonical form, whatever file the records came from.
+def update_with_counts(update: Callable[[bytes], object], counts: sp.csr_array[np.int64]) -> None:
+    """Feed `counts` (n_rows, n_cells) to a hash in one canonical form, whatever file the records came from.
 
     The bytes are a tag, the shape, the number of nonzero cells, and then the row starts, columns and counts of the
     canonical CSR form, all as little-endian 64-bit integers: equal matrices give equal bytes, different ones different.
@@ -84,8 +77,8 @@ def update_with_counts(hasher: Hasher, counts: sp.csr_array[np.int64]) -> None:
         canonical = canonical.copy()
         canonical.sum_duplicates()
         canonical.eliminate_zeros()
-    hasher.update(b"spinewise counts 1\0")
-    hasher.update(np.array([*canonical.shape, canonical.nnz], dtype="<i8").tobytes())
+    update(b"spinewise counts 1\0")
+    update(np.array([*canonical.shape, canonical.nnz], dtype="<i8").tobytes())
     for part in (canonical.indptr, canonical.indices, canonical.data):
         for start in range(0, part.size, _HASHED_AT_ONCE):
-            hasher.update(part[start : start + _HASHED_AT_ONCE].astype("<i8").tobytes())
+            update(part[start : start + _HASHED_AT_ONCE].astype("<i8").tobytes())

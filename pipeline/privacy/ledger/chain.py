@@ -154,13 +154,8 @@ def sealed(event: Event, number: int, previous: str) -> Event:
     return replace(placed, hash=placed.computed_hash())
 
 
-def exact_text(value: Fraction) -> str:
-    """The one text of a fraction: lowest terms, "3/2" or "2"."""
-    return str(value)
-
-
 def exact_of_text(text: str, label: str) -> Fraction:
-    """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
+    """The fraction of its one text, in lowest terms, "3/2" or "2"; LedgerError for any other."""
     value = _exact_value(text)
     if value is None:
         raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
@@ -170,8 +165,8 @@ def exact_of_text(text: str, label: str) -> Fraction:
 @lru_cache(maxsize=4096)  # a ledger has few different scales and costs
 def _exact_value(text: str) -> Fraction | None:
     try:
-        # Only what `exact_text` writes: Fraction would take an exponent of any size, for hours.
+        # Only its one text: Fraction would take an exponent of any size, for hours.
         value = Fraction(text) if _EXACT.fullmatch(text) else None
     except (ValueError, ZeroDivisionError):
         return None
-    return value if value is not None and exact_text(value) == text else None
+    return value if value is not None and str(value) == text else None

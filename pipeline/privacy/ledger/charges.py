@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import DERIVATION, MasterKey
 from pipeline.privacy.ledger.chain import BYPASSED, Group
-from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.disclosures import HEX, Exact, Subject
 from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.notes import Head
@@ -25,8 +24,6 @@ from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
-
-_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def run_fingerprint(key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> str:
@@ -85,7 +82,7 @@ class Charge:
     later: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.run):
+        if not HEX.fullmatch(self.run):
             raise ValueError("a run's fingerprint is 64 hex digits")
         if not self.groups:
             raise ValueError("a charge needs what it is for")

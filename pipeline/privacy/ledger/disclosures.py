@@ -18,7 +18,8 @@ from pipeline.errors import InputError
 #: public inputs that were made from the records.
 Way = Literal["invariant", "zeros", "bounds", "inputs"]
 
-_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+#: A SHA-256 as text.
+HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def inputs_of(universe: str, accepted: Iterable[str]) -> list[str]:
@@ -93,8 +94,11 @@ class Exact:
     count: int
 
     def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.content):
+        if not HEX.fullmatch(self.content):
             raise ValueError("the content of an exact disclosure is 64 hex digits")
+
+    def __str__(self) -> str:
+        return f"{self.subject}{' of ' + self.universe if self.universe else ''}"
 
 
 def undeclared(declared: Sequence[Subject], before: Iterable[Exact], asked: Iterable[Exact]) -> list[Exact]:

@@ -26,7 +26,6 @@ from pipeline.privacy.ledger.chain import (
     LedgerError,
     details_text,
     exact_of_text,
-    exact_text,
     read_details,
 )
 from pipeline.privacy.ledger.dataset import QUESTIONS, DatasetState
@@ -230,7 +229,7 @@ def purpose_events(shares: Mapping[str, Fraction], budget: Fraction) -> list[dic
     if (total := sum(shares.values(), Fraction(0))) > 1:
         raise InputError(f"ledger: found shares that add up to {total}; at most 1 can be set aside")
     return [
-        {"query": name, "budget": exact_text(share * budget), "details": details_text({"share": exact_text(share)})}
+        {"query": name, "budget": str(share * budget), "details": details_text({"share": str(share)})}
         for name, share in shares.items()
     ]
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pipeline.privacy.ledger.chain import details_text, read_details
+from pipeline.privacy.ledger.disclosures import HEX
 
-_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _RECORDED: Final = ("commitment", "universe", "layout", "records")
 #: So many characters at the start of a use's details state the commitment: uses of one key begin alike.
 COMMITTED: Final = len('{"commitment":""') + 64
@@ -41,7 +40,7 @@ class KeyUse:
     records: str
 
     def __post_init__(self) -> None:
-        if not all(_HEX.fullmatch(text) for text in (self.commitment, self.layout, self.records)):
+        if not all(HEX.fullmatch(text) for text in (self.commitment, self.layout, self.records)):
             raise ValueError("a key's use is stated by three hashes of 64 hex digits")
 
     @classmethod

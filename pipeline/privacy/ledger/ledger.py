@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, exact_text
+from pipeline.privacy.ledger.chain import Event, LedgerError, details_text
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
 from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.dataset import DatasetState
@@ -50,30 +50,23 @@ from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 from pipeline.privacy.ledger.notes import Head, check_noted, read_head, write_json
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 from pipeline.privacy.ledger.series import is_known
-from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, utc_now
+from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, state_home, utc_now
 from pipeline.storage.durable import make_folder
 
 STATE_VARIABLE: Final = "SPINEWISE_STATE"
 _WAIT_SECONDS: Final = 120  # for another process's transaction
 
 
-def state_folder() -> Path:
-    """The user's state folder of Spinewise: `SPINEWISE_STATE`, else by the XDG base directory specification."""
-    if named := os.environ.get(STATE_VARIABLE):
-        return Path(named)
-    base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "spinewise"
-
-
 class Marks:
-    """The high-water marks in a state folder.
+    """The high-water marks in a state folder: by default `SPINEWISE_STATE`, else the user's (`store.state_home`).
 
     Attributes:
         folder: one file for each ledger, and beside it the ledger's checkpoint (`checkpoint`).
     """
 
     def __init__(self, state: Path | None = None) -> None:
-        self.folder = (state_folder() if state is None else state) / "ledger-marks"
+        named = os.environ.get(STATE_VARIABLE)
+        self.folder = (state or (Path(named) if named else state_home())) / "ledger-marks"
 
     def file(self, ledger: str) -> Path:
         """The mark of the ledger with that id."""
@@ -193,9 +186,9 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
             level=group.level,
             query=group.query,
             mechanism=group.mechanism,
-            scale=exact_text(group.scale),
+            scale=str(group.scale),
             count=group.count,
-            cost=exact_text(cost),
+            cost=str(cost),
             details=details_text({"purpose": purpose}) if purpose else "",
         )
     if (series := charge.series) is not None:
@@ -361,7 +354,7 @@ class Ledger:
                 population=population.strip(),
                 framework=framework,
                 neighbours=neighbours,
-                budget=exact_text(Fraction(budget)),
+                budget=str(Fraction(budget)),
                 details=details_text({"units": units.strip()}) if units.strip() else "",
             )
             for purpose in aside:

@@ -108,6 +108,12 @@ def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
     return {folder: head for folder, head in notes.items() if head is not None and ledger in ("", head.ledger)}
 
 
+def notes_of_run(root: Path, ledger: str) -> list[Head]:
+    """The note of a run, whichever ledger it is of, and those of this ledger of the runs beside it."""
+    own = read_note(root / "restricted")
+    return [*([] if own is None else [own]), *read_notes(root.parent, ledger).values()]
+
+
 def check_noted(last: Head, hashes: Mapping[int, str], noted: Iterable[Head]) -> None:
     """Check that the ledger's events are those that were noted, or continue them.
 

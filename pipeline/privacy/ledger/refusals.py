@@ -45,8 +45,7 @@ class UndeclaredError(BudgetRefusedError):
     def __init__(self, state: DatasetState, refused: Sequence[Exact]) -> None:
         used_up = [] if state.closed else state.allowed
         subjects = [
-            f"{exact.subject}{' of ' + exact.universe if exact.universe else ''}"
-            f"{' (declared, but used up for other numbers)' if exact.subject in used_up else ''}"
+            f"{exact}{' (declared, but used up for other numbers)' if exact.subject in used_up else ''}"
             for exact in refused
         ]
         options = " ".join(dict.fromkeys(f'--exact "{exact.subject}"' for exact in refused))

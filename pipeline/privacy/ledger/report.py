@@ -18,7 +18,6 @@ from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.chain import BYPASSED, Event, is_typed
 from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.disclosures import Exact
 from pipeline.privacy.ledger.events import replay, several
 from pipeline.privacy.ledger.series import stated
 
@@ -56,7 +55,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
                 "cost": str(cost),
                 "measurements": sum(event.kind == "charge" for event in charges),
                 "committed": run in state.committed,
-                "exact": [named(event.exact()) for event in state.exact.get(run, ())],
+                "exact": [str(event.exact()) for event in state.exact.get(run, ())],
             }
         )
     return {
@@ -93,11 +92,6 @@ def _series(state: DatasetState) -> list[dict[str, Any]]:
         drawn = [str(stated(event)["period"]) for event in state.periods.get(name, {}).values()]
         found.append({"name": name, "periods": opened.count, "drawn": drawn})
     return found
-
-
-def named(exact: Exact) -> str:
-    """An exact disclosure for people: "county:total", or "county:total of units" of a companion."""
-    return f"{exact.subject}{' of ' + exact.universe if exact.universe else ''}"
 
 
 def _text(value: Fraction, rounding: str) -> str:

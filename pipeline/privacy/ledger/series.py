@@ -7,17 +7,15 @@ of the release before; it costs nothing. The same run again is the period that i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
 from pipeline.privacy.ledger.chain import Event, LedgerError, details_text, read_details
 from pipeline.privacy.ledger.dataset import DatasetState
-
-_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+from pipeline.privacy.ledger.disclosures import HEX
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,11 @@ class SeriesUse:
     predecessor: str
 
     def __post_init__(self) -> None:
-        if not self.name or not self.period or not _HEX.fullmatch(self.strategy):
+        if not self.name or not self.period or not HEX.fullmatch(self.strategy):
             raise ValueError("a series is stated by its name, a period and a hash of 64 hex digits")
         if not 0 <= self.number < self.periods:
             raise ValueError(f"a series of {self.periods} periods has no period {self.number + 1}")
-        if self.predecessor != FIRST if self.number == 0 else not _HEX.fullmatch(self.predecessor):
+        if self.predecessor != FIRST if self.number == 0 else not HEX.fullmatch(self.predecessor):
             raise ValueError(f"period {self.number + 1} of a series cannot follow {self.predecessor!r}")
 
     def opening(self) -> dict[str, Any]:

@@ -237,13 +237,15 @@ _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
 _AT_ONCE: Final = 500  # values that are looked for
 
 
-def default_url() -> str:
-    """`SPINEWISE_LEDGER` if it is set, else a file of the user's state directory (XDG base directory specification)."""
-    if url := os.environ.get(ENVIRONMENT):
-        return url
+def state_home() -> Path:
+    """The user's state folder of Spinewise (XDG base directory specification)."""
     folder = os.environ.get("XDG_STATE_HOME", "")
-    state = Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state"
-    return str(state / "spinewise" / "ledger.sqlite")
+    return (Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state") / "spinewise"
+
+
+def default_url() -> str:
+    """`SPINEWISE_LEDGER` if it is set, else a file of the user's state folder."""
+    return os.environ.get(ENVIRONMENT) or str(state_home() / "ledger.sqlite")
 
 
 def utc_now() -> datetime:
