@@ -51,9 +51,9 @@ class Member:
 
     def of_children(self, rows: IntArray, some: BoolArray) -> Member:
         """Some `(C,)` of several areas without a parent, whose numbers are `rows`."""
-        chain = (GroupLevel(one.group, one.lower[some], one.upper[some]) for one in self.chain)
-        family = self.family.of_children(np.flatnonzero(some))
-        return replace(self, rows=rows[some], family=family, chain=tuple(chain), ties=self.ties[some])
+        number = np.flatnonzero(some)
+        chain = tuple(one.of_children(number) for one in self.chain)
+        return replace(self, rows=rows[some], family=self.family.of_children(number), chain=chain, ties=self.ties[some])
 
 
 def targets_of(task: LevelTask, current: Pass) -> Targets:
@@ -130,7 +130,8 @@ def member_of(
         precision = Dense(np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]]))
         linear = terms.linear[rows][:, cells]
     else:
-        plain = not ranges and (task.implied is None) and not _is_shared(task, current)
+        shared_too = any(says_more(current, shared.query) for shared in task.shares)
+        plain = not ranges and task.implied is None and not shared_too
         precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=n)
         linear = _linear(task, rows, cells)
     implied = task.implied
@@ -188,11 +189,6 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
             equal = areas[binding == kind]
             together.extend(np.split(equal, range(most, len(equal), most)))
     return together
-
-
-def _is_shared(task: LevelTask, current: Pass) -> bool:
-    """Whether public shares say something of the families of a pass."""
-    return any(says_more(current, shared.query) for shared in task.shares)
 
 
 def _precision_of_cells(

@@ -199,20 +199,13 @@ def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
     return flags
 
 
-def run_here(
-    function: Callable[[LevelTask], tuple[sp.csr_array, SolverReport]], tasks: Iterable[LevelTask]
-) -> Iterator[tuple[sp.csr_array, SolverReport]]:
-    """Run the batches one after the other in this process."""
-    return map(function, tasks)
-
-
 def downward_level(
     problem: Problem,
     basis: Basis,
     level: int,
     estimate: LevelEstimate,
     parents: sp.csr_array | None,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
     checked: BoolArray | None = None,
     passes: Sequence[Pass] | None = None,
 ) -> tuple[sp.csr_array, SolverReport]:

@@ -24,7 +24,6 @@ import scipy.sparse as sp
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray, stored_row
 from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
-from postprocess.downward.level import run_here
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
@@ -80,7 +79,7 @@ class SumsTask(Batch):
     terms: tuple[PassTerms, ...]
     rounding: tuple[Marginal, ...]
     fitted: tuple[tuple[Marginal, FloatArray], ...]
-    positive: tuple[PositiveAnswers, ...] = ()
+    positive: tuple[PositiveAnswers, ...]
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -457,7 +456,7 @@ def downward_sums(
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
     positive: Sequence[PositiveAnswers] = (),
 ) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
