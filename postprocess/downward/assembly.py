@@ -63,12 +63,11 @@ def targets_of(task: LevelTask, current: Pass) -> Targets:
     targets = []
     for parent in range(task.parents.shape[0]):
         cells, counts = stored_row(task.parents, parent)
-        counts = counts.astype(np.float64)
         if not current.detail:
             sums = np.bincount(current.cells.cell_answer[cells], counts, minlength=current.cells.size)
             cells = np.flatnonzero(sums)
             counts = sums[cells]
-        targets.append((cells, counts))
+        targets.append((cells, counts.astype(np.float64)))
     return targets
 
 

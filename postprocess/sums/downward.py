@@ -377,7 +377,7 @@ def sums_tasks(
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
-    positive: Sequence[PositiveAnswers] = (),
+    positive: Sequence[PositiveAnswers],
 ) -> list[SumsTask]:
     """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
 
