@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums, stored_row
-from postprocess.downward.batch import UNBOUNDED, with_free
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
+from postprocess.downward.batch import UNBOUNDED, stored_row, with_free
 from postprocess.downward.passes import Pass
 from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.family import Family, GroupRange, Solution
@@ -47,7 +47,7 @@ class Member:
     family: Family
     chain: tuple[GroupLevel, ...]
     ties: IntArray
-    used: BoolArray | None = None
+    used: BoolArray | None
 
     def of_children(self, rows: IntArray, some: BoolArray) -> Member:
         """Some `(C,)` of several areas without a parent, whose numbers are `rows`."""

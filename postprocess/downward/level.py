@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, IntArray, group_sums, stored_row
+from postprocess.arrays import BoolArray, IntArray, group_sums
 from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
-from postprocess.downward.batch import Entries, assert_kept, limits_kept
+from postprocess.downward.batch import Entries, assert_kept, limits_kept, stored_row
 from postprocess.downward.completion import completed
 from postprocess.downward.origin import above_origin, from_origin, origin_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups

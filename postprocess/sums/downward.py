@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import symmetrise
-from postprocess.arrays import BoolArray, FloatArray, IntArray, stored_row
-from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, stored_row, with_free
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
