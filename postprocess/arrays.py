@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -62,12 +59,6 @@ def members(offsets: IntArray, families: IntArray) -> tuple[IntArray, IntArray]:
     sizes = np.diff(offsets)[families]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     return np.repeat(offsets[families] - starts[:-1], sizes) + np.arange(starts[-1]), starts
-
-
-def stored_row(counts: sp.csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
-    """The columns of a row's stored numbers, and these."""
-    own = slice(counts.indptr[row], counts.indptr[row + 1])
-    return counts.indices[own].astype(np.int64), counts.data[own]
 
 
 def group_sums(values: NDArray[Any], group: IntArray, size: int) -> NDArray[Any]:

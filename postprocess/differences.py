@@ -145,7 +145,7 @@ class ErrorSums(DifferenceSums):
             self.signed = other.signed / other.numbers * self.numbers
             self.signed_percent = other.signed_percent / np.where(other.nonzero > 0, other.nonzero, 1.0) * self.nonzero
 
-    def measures(self, columns: slice | int = slice(None)) -> ErrorMeasures:
+    def measures(self, columns: slice | int) -> ErrorMeasures:
         """The measures of all numbers, or of those of some columns."""
 
         def total(sums: FloatArray) -> float:

@@ -114,7 +114,9 @@ class Implied:
         open_ended = share * (excess * np.maximum(factor, 0.5))[parent_of]
         largest = self.counted.excess.max(axis=1)
         variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
-        return replace(self, variances=_rough(variances), factors=factor[parent_of])
+        # To the next half power of two, so that many children share a matrix.
+        halves = np.exp2(np.round(2.0 * np.log2(variances)) / 2.0)
+        return replace(self, variances=halves, factors=factor[parent_of])
 
     def _learned(
         self, least: FloatArray, excess: FloatArray, noise: FloatArray | float
@@ -260,11 +262,6 @@ class Implied:
         inverse = np.where(used, 1.0 / variances[distinct[:, 1]], 0.0)
         added = np.einsum("nr,ri,rj->nij", inverse, members, members)
         return new_kind.ravel().astype(np.int64), precision[distinct[:, 0]] + added, linear
-
-
-def _rough(variances: FloatArray) -> FloatArray:
-    """The variances to the next half power of two, so that many children share a matrix."""
-    return np.exp2(np.round(2.0 * np.log2(variances)) / 2.0)
 
 
 def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:

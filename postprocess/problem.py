@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -133,7 +133,7 @@ class Problem:
     estimator: str = "full"
     solver: str = "auto"
     seed: int = 0
-    rounding: tuple[Marginal, ...] = field(default=())
+    rounding: tuple[Marginal, ...] = ()
     first_level: int = 0
     first_rows: tuple[int, ...] = ()
     kinds: tuple[NDArray[np.signedinteger] | None, ...] = ()

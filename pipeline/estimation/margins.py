@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.simulation import Stretch, Summary
+from postprocess.downward.simulation import Stretch
 from postprocess.downward.sized_errors import ENOUGH
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
 from postprocess.downward.summaries import summarised
@@ -173,7 +173,8 @@ class SampledRuns:
                     variances,
                 ),
                 silent=silent,
-                summary=None if at_cut is None else Summary(at_cut, self._key("summary", run)),
+                at_cut=at_cut,
+                drawn_by=self._key("summary", run),
                 groups=groups,
                 tables=self._tables,
                 nothing=nothing,

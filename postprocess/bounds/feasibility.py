@@ -69,14 +69,16 @@ class Section:
 
     def group(self, level: int, statement: Statement) -> IntArray:
         """The statement's answer that each atom of the level falls in, `(n_atoms,)`."""
-        out = np.zeros(self.size(level)[1], dtype=np.int64)
-        out[self.atoms[level]] = statement.bounds.marginal.cell_answer[self.possible]
-        return out
+        return self._of_atoms(level, statement.bounds.marginal.cell_answer[self.possible])
 
     def coarser(self, level: int) -> IntArray:
         """The atom of the level below that each atom of the level falls in."""
+        return self._of_atoms(level, self.atoms[level + 1])
+
+    def _of_atoms(self, level: int, numbers: IntArray) -> IntArray:
+        """The number of each atom of a level, `(n_atoms,)`, of those of the possible cells."""
         out = np.zeros(self.size(level)[1], dtype=np.int64)
-        out[self.atoms[level]] = self.atoms[level + 1]
+        out[self.atoms[level]] = numbers
         return out
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums, stored_row
-from postprocess.downward.batch import UNBOUNDED, with_free
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
+from postprocess.downward.batch import UNBOUNDED, stored_row, with_free
 from postprocess.downward.passes import Pass
 from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.family import Family, GroupRange, Solution
@@ -47,13 +47,13 @@ class Member:
     family: Family
     chain: tuple[GroupLevel, ...]
     ties: IntArray
-    used: BoolArray | None = None
+    used: BoolArray | None
 
     def of_children(self, rows: IntArray, some: BoolArray) -> Member:
         """Some `(C,)` of several areas without a parent, whose numbers are `rows`."""
-        chain = (GroupLevel(one.group, one.lower[some], one.upper[some]) for one in self.chain)
-        family = self.family.of_children(np.flatnonzero(some))
-        return replace(self, rows=rows[some], family=family, chain=tuple(chain), ties=self.ties[some])
+        number = np.flatnonzero(some)
+        chain = tuple(one.of_children(number) for one in self.chain)
+        return replace(self, rows=rows[some], family=self.family.of_children(number), chain=chain, ties=self.ties[some])
 
 
 def targets_of(task: LevelTask, current: Pass) -> Targets:
@@ -63,12 +63,11 @@ def targets_of(task: LevelTask, current: Pass) -> Targets:
     targets = []
     for parent in range(task.parents.shape[0]):
         cells, counts = stored_row(task.parents, parent)
-        counts = counts.astype(np.float64)
         if not current.detail:
             sums = np.bincount(current.cells.cell_answer[cells], counts, minlength=current.cells.size)
             cells = np.flatnonzero(sums)
             counts = sums[cells]
-        targets.append((cells, counts))
+        targets.append((cells, counts.astype(np.float64)))
     return targets
 
 
@@ -130,7 +129,8 @@ def member_of(
         precision = Dense(np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]]))
         linear = terms.linear[rows][:, cells]
     else:
-        plain = not ranges and (task.implied is None) and not _is_shared(task, current)
+        shared_too = any(says_more(current, shared.query) for shared in task.shares)
+        plain = not ranges and task.implied is None and not shared_too
         precision = _precision_of_cells(task, number, classes, cells, plain=plain, n=n)
         linear = _linear(task, rows, cells)
     implied = task.implied
@@ -188,11 +188,6 @@ def areas_alike(task: LevelTask, number: int, possible: BoolArray, pattern_of: I
             equal = areas[binding == kind]
             together.extend(np.split(equal, range(most, len(equal), most)))
     return together
-
-
-def _is_shared(task: LevelTask, current: Pass) -> bool:
-    """Whether public shares say something of the families of a pass."""
-    return any(says_more(current, shared.query) for shared in task.shares)
 
 
 def _precision_of_cells(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, IntArray, Rows, group_sums, largest_of
 from postprocess.errors import SolverError
@@ -95,6 +97,12 @@ class Batch:
         out = sp.csr_array((values, (rows, columns)), shape=shape, dtype=np.int64)
         out.sort_indices()
         return out
+
+
+def stored_row(counts: sp.csr_array, row: int) -> tuple[IntArray, NDArray[Any]]:
+    """The columns of a row's stored numbers, and these."""
+    own = slice(counts.indptr[row], counts.indptr[row + 1])
+    return counts.indices[own].astype(np.int64), counts.data[own]
 
 
 def limits_kept(family: Family, rounded: IntArray, chain: Sequence[GroupLevel]) -> BoolArray:

@@ -109,7 +109,7 @@ class Intervals:
         places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         # NaN where too few errors were seen.
         by_size = united(*self._ranges, self.errors.unit, *np.divmod(places, 1 + int(released.max(initial=0))))
-        low, high = np.full(released.shape, np.nan), np.full(released.shape, np.nan)
+        low, high = np.full((2, *released.shape), np.nan)
         for ends, of_size in zip((low, high), by_size, strict=True):
             ends[small] = of_size[inverse]
         left = np.isnan(low) | np.isnan(high)

@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, IntArray, group_sums, stored_row
+from postprocess.arrays import BoolArray, IntArray, group_sums
 from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
-from postprocess.downward.batch import Entries, assert_kept, limits_kept
+from postprocess.downward.batch import Entries, assert_kept, limits_kept, stored_row
 from postprocess.downward.completion import completed
 from postprocess.downward.origin import above_origin, from_origin, origin_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups
@@ -199,20 +199,13 @@ def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
     return flags
 
 
-def run_here(
-    function: Callable[[LevelTask], tuple[sp.csr_array, SolverReport]], tasks: Iterable[LevelTask]
-) -> Iterator[tuple[sp.csr_array, SolverReport]]:
-    """Run the batches one after the other in this process."""
-    return map(function, tasks)
-
-
 def downward_level(
     problem: Problem,
     basis: Basis,
     level: int,
     estimate: LevelEstimate,
     parents: sp.csr_array | None,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
     checked: BoolArray | None = None,
     passes: Sequence[Pass] | None = None,
 ) -> tuple[sp.csr_array, SolverReport]:

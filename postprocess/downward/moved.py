@@ -177,7 +177,7 @@ class MovedErrors:
 
         The released number and one person to each side are in.
         """
-        low, high = np.full(counts.shape, np.nan), np.full(counts.shape, np.nan)
+        low, high = np.full((2, *counts.shape), np.nan)
         some = is_learned(counts, standard, g)
         places, inverse = distinct_places(_places(counts, estimates, standard, g)[some])
         if not len(places):

@@ -148,7 +148,7 @@ class _Owners:
     def ends(self, range_of: RangeOf, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends of the ranges that are used, like `reach`, for the shares `(n_cells, size classes)`."""
         most = _largest(self.of_cells, shares)
-        low, high = np.full(most.shape, np.nan), np.full(most.shape, np.nan)
+        low, high = np.full((2, *most.shape), np.nan)
         for chunk in self.counted.chunks(self.reach, self.used) if self.held is None else self.held:
             chunk.put_ends(range_of, most, low, high)
         return low, high

@@ -221,9 +221,9 @@ class ReportedIntervals:
 
     @cached_property
     def _lines(self) -> _Lines:
-        owner, *pairs = self._pairs
-        of_cells = _Lines.of(owner, *pairs, n_owners(self.table.marginal), self._needed)
-        alike = _Lines.of(self._alike[owner], *pairs, int(self._alike.max()) + 1, self._needed)
+        owner, count, truth, times = self._pairs
+        of_cells = _Lines.of(owner, count, truth, times, n_owners(self.table.marginal), self._needed)
+        alike = _Lines.of(self._alike[owner], count, truth, times, int(self._alike.max()) + 1, self._needed)
         return of_cells.where_known(alike, self._alike)
 
 

@@ -77,12 +77,8 @@ class ErrorCounts:
     def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> ErrorCounts:
         """No errors yet; the unit is as fine as the table's largest standard error allows."""
         largest = float(np.nanmax(standard_errors(table, basis, variances), initial=0.0))
-        return cls(
-            SizedErrors.none(),
-            SizedErrors.none(),
-            SizedErrors.none(),
-            max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
-        )
+        none = SizedErrors.none()
+        return cls(none, none, none, max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))))
 
     def __add__(self, other: ErrorCounts) -> ErrorCounts:
         """The errors of both; ValueError where their classes are not of the same unit."""
@@ -186,4 +182,4 @@ def evenly(*numbers: IntArray) -> FloatArray:
     Whole errors are spread with it over the unit around them, so that the quantile of many is a number between, and
     such a quantile is rounded with it to a whole number, down or up.
     """
-    return sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0
+    return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)

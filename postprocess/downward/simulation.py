@@ -38,19 +38,6 @@ DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
-    """What is drawn of the subtrees below a cut that a run does not simulate.
-
-    Attributes:
-        at_cut: the estimate of the cut's level, of `summaries.summarised`.
-        key: 128 bits that follow from the public seed and the run.
-    """
-
-    at_cut: LevelEstimate
-    key: int
-
-
-@dataclass(frozen=True, eq=False)
 class Stretch:
     """Successive levels that a run simulates, of the whole spine or of some subtrees.
 
@@ -79,7 +66,10 @@ class Simulated:
         passes: of the release.
         upper: the levels down to the cut, or all of them where there is none.
         silent: as `upward.silent_of` gives for the whole release.
-        summary: of the cut; None where there is none, and where levels do not learn from those below.
+        at_cut: the estimate of the cut's level, of `summaries.summarised`; None where there is no cut, and where levels
+            do not learn from those below.
+        drawn_by: 128 bits that follow from the public seed and the run, for what is drawn of the subtrees below the cut
+            that it does not simulate.
         groups: subtrees below the cut, some at a time.
         tables: whose errors are counted.
         nothing: of each table, no errors yet.
@@ -94,7 +84,8 @@ class Simulated:
     passes: tuple[Pass, ...]
     upper: Stretch
     silent: tuple[BoolArray, ...]
-    summary: Summary | None
+    at_cut: LevelEstimate | None
+    drawn_by: int
     groups: tuple[Stretch, ...]
     tables: tuple[PublishedTable, ...]
     nothing: tuple[ErrorCounts, ...]
@@ -111,13 +102,12 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     tops = excess[-1] if excess else None
     estimates = [_estimated(group, run, draw, tops) for group in run.groups[:1]] if len(run.groups) == 1 else []
     at_cut = None
-    if run.summary is not None:
-        summary = run.summary
-        terms = _terms_at_cut(run, summary)
+    if run.at_cut is not None:
+        terms = _terms_at_cut(run, run.at_cut)
         for number, group in enumerate(run.groups):
             problem, of_group = estimates[number] if estimates else _estimated(group, run, draw, tops)
             terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
-        at_cut = with_terms(summary.at_cut, terms)
+        at_cut = with_terms(run.at_cut, terms)
     problem = _measured_anew(run.upper, excess, draw, run, drawn=at_cut is not None)
     upward = upward_pass(problem, run.basis, at_cut, run.silent)
     counts = _solved_down(run.upper, problem, upward, run, None, errors)
@@ -127,16 +117,16 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     return errors
 
 
-def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
+def _terms_at_cut(run: Simulated, at_cut: LevelEstimate) -> FloatArray:
     """The linear terms of all subtrees below the cut, drawn at once."""
     counts, reported = run.upper.released[-1], run.reported
     if reported is None or _measured_above_leaves(run):
-        generator = np.random.Generator(np.random.Philox(key=summary.key))
-        factors = factors_of(summary.at_cut.info)
-        return drawn_terms(run.basis, summary.at_cut, factors, counts, generator)
+        generator = np.random.Generator(np.random.Philox(key=run.drawn_by))
+        factors = factors_of(at_cut.info)
+        return drawn_terms(run.basis, at_cut, factors, counts, generator)
     # Negative, so that no leaf has the same numbers.
     own = -1 - run.replicate
-    return reported_terms(run.basis, summary.at_cut, counts, lambda first, answers: reported(own, first, answers))
+    return reported_terms(run.basis, at_cut, counts, lambda first, answers: reported(own, first, answers))
 
 
 def _measured_above_leaves(run: Simulated) -> bool:

@@ -121,5 +121,4 @@ def measured_terms(problem: Problem, basis: Basis, top: LevelEstimate) -> FloatA
 
 def with_terms(at_cut: LevelEstimate, terms: FloatArray) -> LevelEstimate:
     """A level's estimate whose linear terms, of its own measurements and of its children, are `terms` together."""
-    nothing = at_cut.info.precision[:0]
-    return replace(at_cut, children=ChildrenSum(mean=terms[:0], precision=nothing, term=terms))
+    return replace(at_cut, children=ChildrenSum(terms[:0], at_cut.info.precision[:0], terms))

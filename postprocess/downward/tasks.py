@@ -79,10 +79,10 @@ class LevelTask(Batch):
     prior_term: FloatArray | None
     possible: BoolArray
     bounds: tuple[GroupBounds, ...]
-    kinds: NDArray[np.signedinteger] | None = None
-    implied: Implied | None = None
-    shares: tuple[Shared, ...] = ()
-    positive: tuple[PositiveAnswers, ...] = ()
+    kinds: NDArray[np.signedinteger] | None
+    implied: Implied | None
+    shares: tuple[Shared, ...]
+    positive: tuple[PositiveAnswers, ...]
 
     @cached_property
     def few_sums(self) -> FewSums | None:

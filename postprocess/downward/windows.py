@@ -43,7 +43,7 @@ class Counted:
     ) -> tuple[BoolArray, FloatArray, FloatArray]:
         """Where the errors `needed` were seen within a reach of at most `most`, and the ends, all like the `shares`."""
         reach = self.reach(most, needed)
-        low, high = np.full(reach.shape, np.nan), np.full(reach.shape, np.nan)
+        low, high = np.full((2, *reach.shape), np.nan)
         for chunk in self.chunks(reach, reach >= 0):
             chunk.put_ends(range_of, shares, low, high)
         return reach >= 0, low, high

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ class GroupRange:
     """Inequalities on sums over groups of cells: `lower <= sums <= upper`, `(C, g)`; `group` `(k,)` cell -> group."""
 
     group: IntArray
-    lower: FloatArray
-    upper: FloatArray
+    lower: NDArray[Any]
+    upper: NDArray[Any]
 
     @classmethod
-    def fixed(cls, group: IntArray, sums: NDArray[Any]) -> GroupRange:
+    def fixed(cls, group: IntArray, sums: NDArray[Any]) -> Self:
         """Sums `(C, g)` that are to be met."""
         values = sums.astype(np.float64)
         return cls(group, values, values)
@@ -37,9 +37,9 @@ class GroupRange:
         """`(k, g)` indicator matrix of the grouping."""
         return np.asarray(self.group[:, None] == np.arange(self.size)[None, :], dtype=np.float64)
 
-    def of_children(self, rows: IntArray) -> GroupRange:
+    def of_children(self, rows: IntArray) -> Self:
         """Those of some children."""
-        return GroupRange(self.group, self.lower[rows], self.upper[rows])
+        return replace(self, lower=self.lower[rows], upper=self.upper[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,8 +184,3 @@ def violations(family: Family, x: FloatArray) -> FloatArray:
         sums = x @ limits.matrix
         worst = np.maximum(worst, np.maximum(limits.lower - sums, sums - limits.upper).max(axis=1, initial=0.0))
     return worst
-
-
-def objective(family: Family, x: FloatArray) -> float:
-    """The objective's value; for comparing solutions, up to a constant."""
-    return float((0.5 * x * family.times(x) - family.linear * x).sum())

@@ -127,13 +127,8 @@ class FewSums(OnSums):
             return None
         return cls(scale, tuple(_partition(basis, forms, *one) for one in found))
 
-    @property
-    def n_sums(self) -> int:
-        """Groups of all partitions."""
-        return sum(partition.size for partition in self.partitions)
-
     def n_sums_on(self, cells: IntArray) -> int:
-        """The same on some of the cells."""
+        """Groups of all partitions on some of the cells."""
         return sum(len(np.unique(partition.group[cells])) for partition in self.partitions)
 
     def on(self, kinds: IntArray, cells: IntArray) -> FewSums:

@@ -76,9 +76,7 @@ def products(matrices: Matrices, vectors: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(matrices, some[:, :, None])[:, :, 0], dtype=np.float64)
 
 
-def free_cells(
-    precision: Precisions, kind: IntArray, free: BoolArray, *, large: bool = False, single: bool = False
-) -> list[FreeCells]:
+def free_cells(precision: Precisions, kind: IntArray, free: BoolArray, *, large: bool, single: bool) -> list[FreeCells]:
     """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.

@@ -79,7 +79,7 @@ def guesses(family: Family) -> Iterator[Guess]:
         u = u + RELAXATION * x + (1.0 - RELAXATION) * z
         z = _on_simplices(u, family.parent, possible)
         u = u - z
-        watch.at(partial(_where, iteration, x, z))
+        watch.at(partial(step_of, iteration, x, z))
         if iteration not in LOOK_AT:
             continue
         primal, dual = largest_of(x - z), largest_of(z - before)
@@ -97,7 +97,8 @@ def guesses(family: Family) -> Iterator[Guess]:
             quadratic = _Quadratic(family, scale)
 
 
-def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
+def step_of(iteration: int, x: FloatArray, z: FloatArray) -> str:
+    """Where a first-order method is."""
     return f"step {iteration:,}, {np.abs(x - z).max():.1g} persons off"
 
 

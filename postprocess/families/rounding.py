@@ -20,7 +20,6 @@ floor or the ceiling of the solution, and the objective goes down with every swa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
 from postprocess.errors import SolverError
-from postprocess.families.family import Family
+from postprocess.families.family import Family, GroupRange
 
 #: Persons: distance to a whole number that counts as none; above the solvers' error.
 SNAP = 1e-3
@@ -41,18 +40,8 @@ COST_UNIT = 1 << 16
 TIE_RANGE = 1 << 14
 
 
-@dataclass(frozen=True, eq=False)
-class GroupLevel:
+class GroupLevel(GroupRange):
     """One partition of a chain: `group` `(k,)` cell -> group, allowed sums `lower`, `upper` `(C, g)` whole numbers."""
-
-    group: IntArray
-    lower: IntArray
-    upper: IntArray
-
-    @property
-    def size(self) -> int:
-        """g, the number of groups."""
-        return self.lower.shape[1]
 
 
 def snap(x: FloatArray) -> tuple[IntArray, IntArray]:

@@ -34,6 +34,7 @@ from postprocess.errors import SolverError
 from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
+from postprocess.families.large import step_of
 from postprocess.families.precisions import Dense
 from postprocess.families.progress import Standing, Watch
 from postprocess.marginal import Marginal
@@ -203,7 +204,7 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
         x = times(resolvent, linear + penalty * pulled)
         sums = answers(x)
         before = [z, *w]
-        watch.at(partial(_where, iteration, x, z))
+        watch.at(partial(step_of, iteration, x, z))
         z, u = _clipped(x, z, u, limits)
         for i, one in enumerate(area.sums):
             w[i], v[i] = _clipped(sums[i], w[i], v[i], (one.lower, one.upper))
@@ -218,10 +219,6 @@ def _iterates(area: WideArea) -> Iterator[FloatArray]:
             found = np.empty_like(z)
             found[cells] = z
             yield found
-
-
-def _where(iteration: int, x: FloatArray, z: FloatArray) -> str:
-    return f"step {iteration:,}, {largest_of(x - z):.1g} persons off"
 
 
 def _clipped(

@@ -99,7 +99,7 @@ def own_terms(
     measured: Sequence[Measured],
     rows: slice | IntArray,
     keep: BoolArray,
-    kinds: NDArray[np.signedinteger] | None = None,
+    kinds: NDArray[np.signedinteger] | None,
 ) -> FloatArray:
     """A'D^-1 y of a level's own measurements for some geounits, summed to `keep`: `(n, a, n_1 or 1, ...)`.
 
@@ -250,7 +250,7 @@ class LevelSums:
     children_term: FloatArray | None
     fixed: FloatArray | None
     n_cells: int
-    kinds: NDArray[np.signedinteger] | None = None
+    kinds: NDArray[np.signedinteger] | None
 
     @classmethod
     def of(cls, problem: Problem, level: int, estimate: LevelEstimate, order: IntArray, starts: IntArray) -> LevelSums:
@@ -312,7 +312,7 @@ class LevelSums:
 
 
 def _parents(
-    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray], *, means: bool = True
+    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray], *, means: bool
 ) -> LevelEstimate:
     """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
     if means:

@@ -118,9 +118,8 @@ def shared_variances(
         own = weights**2 * variances
         return own * (1.0 - 2.0 * part) + part**2 * over_siblings(parents, own)
 
-    free = (
-        over_siblings(parents, (~known).astype(np.float64)) > 0
-    )  # a sibling that nothing tells takes whatever is left
+    # A sibling that nothing tells takes whatever is left.
+    free = over_siblings(parents, (~known).astype(np.float64)) > 0
     part = np.where(free, 0.0, q / np.where(free, 1.0, over_siblings(parents, q)))
     total = over_siblings(parents, f)
     common = (m * f - part * over_siblings(parents, m * f)) ** 2 / np.where(total > 0, total, 1.0)

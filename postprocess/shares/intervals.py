@@ -20,7 +20,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from postprocess.algebra import chunks
 from postprocess.arrays import FloatArray
 
 #: How often an interval may miss.
@@ -53,7 +52,8 @@ def constant_coverage(
         spread: `(n,)` f, in persons squared; infinite where nothing is expected.
     """
     low, high = np.empty(len(estimate)), np.empty(len(estimate))
-    for rows in chunks(len(estimate), 1, _CHUNK):
+    for first in range(0, len(estimate), _CHUNK):
+        rows = slice(first, first + _CHUNK)
         s = standard[rows]
         expected = np.isfinite(spread[rows])
         away = np.where(expected, (estimate[rows] - np.where(expected, centre[rows], 0.0)) / s, 0.0)

@@ -15,7 +15,7 @@ root of two, and children of the same class share one. The centre s_c t'p is not
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -50,7 +50,7 @@ class Shared:
     answers: IntArray
     numbers: FloatArray
     shares: FloatArray
-    spreads: tuple[Spread, ...] = field(default=())
+    spreads: tuple[Spread, ...] = ()
     centres: FloatArray | None = None
 
     @classmethod

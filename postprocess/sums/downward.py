@@ -22,9 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import symmetrise
-from postprocess.arrays import BoolArray, FloatArray, IntArray, stored_row
-from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, with_free
-from postprocess.downward.level import run_here
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, stored_row, with_free
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import PassTerms
 from postprocess.errors import SolverError
@@ -80,7 +79,7 @@ class SumsTask(Batch):
     terms: tuple[PassTerms, ...]
     rounding: tuple[Marginal, ...]
     fitted: tuple[tuple[Marginal, FloatArray], ...]
-    positive: tuple[PositiveAnswers, ...] = ()
+    positive: tuple[PositiveAnswers, ...]
 
     @cached_property
     def weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -378,7 +377,7 @@ def sums_tasks(
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
-    positive: Sequence[PositiveAnswers] = (),
+    positive: Sequence[PositiveAnswers],
 ) -> list[SumsTask]:
     """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
 
@@ -457,7 +456,7 @@ def downward_sums(
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
-    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = map,
     positive: Sequence[PositiveAnswers] = (),
 ) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).

@@ -102,14 +102,9 @@ class Pieces:
         """Values in each piece of each attribute."""
         return tuple(np.bincount(group).astype(np.float64) for group in self.cells.groups)
 
-    @property
-    def n_pieces(self) -> int:
-        """All products."""
-        return self.cells.size
-
     def precision(self, measured: Sequence[tuple[Marginal, float]]) -> FloatArray:
         """Sum of w A'A over (query, w), on these functions: `(d, d)`, in the basis of the normalised pieces."""
-        out = np.zeros((self.n_pieces, self.n_pieces))
+        out = np.zeros((self.cells.size, self.cells.size))
         for query, weight in measured:
             parts = []
             for j, (group, size) in enumerate(zip(self.cells.groups, self.sizes, strict=True)):
@@ -134,7 +129,7 @@ class Pieces:
 
     def coordinates(self, cells: FloatArray) -> FloatArray:
         """The part of a vector over all cells `(n_cells,)` in these functions: `(d,)`."""
-        sums = np.bincount(self.cells.cell_answer, cells, minlength=self.n_pieces)
+        sums = np.bincount(self.cells.cell_answer, cells, minlength=self.cells.size)
         return sums / np.sqrt(kronecker(self.sizes))
 
 
@@ -338,8 +333,10 @@ def unfit(
     if wide:
         return why
     pieces = Pieces.of([query for _, queries in levels[:first] for query in queries], space)
-    if pieces.n_pieces > MOST_PIECES:
-        why.append(f"the groups of the attributes' values make {pieces.n_pieces:,} pieces; at most {MOST_PIECES:,} fit")
+    if pieces.cells.size > MOST_PIECES:
+        why.append(
+            f"the groups of the attributes' values make {pieces.cells.size:,} pieces; at most {MOST_PIECES:,} fit"
+        )
     why += [
         f"pass {query.name!r} is no sum of what {levels[-1][0]} measures"
         for query in passes

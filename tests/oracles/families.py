@@ -186,6 +186,11 @@ def times_as_many(family: Family, times: float) -> Family:
     return replace(family, linear=times * family.linear, upper=times * family.upper, parent=parent, held=held)
 
 
+def objective(family: Family, x: np.ndarray) -> float:
+    """The objective's value; for comparing solutions, up to a constant."""
+    return float((0.5 * x * family.times(x) - family.linear * x).sum())
+
+
 def as_large(family: Family) -> Solution:
     """The solution if every family counts as large."""
     with pytest.MonkeyPatch.context() as patch:

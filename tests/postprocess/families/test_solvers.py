@@ -11,13 +11,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.families import FORMS, RANDOM, as_large, measured_family, off, random_area, random_family, times_as_many
+from oracles.families import (
+    FORMS,
+    RANDOM,
+    as_large,
+    measured_family,
+    objective,
+    off,
+    random_area,
+    random_family,
+    times_as_many,
+)
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families import equalities, projected, reference_solvers, solve, stack, wide
 from postprocess.families.active_set import Exact, Guess
-from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.family import Family, GroupRange, Solution, violation
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
