@@ -299,6 +299,6 @@ def test_a_member_of_a_household_that_can_have_none_is_named() -> None:
     check = Check("microdata.parquet", "members")
     _check_group(check, group, homes, Counts(1, np.array([0, 1]), one_each))
     assert check.sentences == [
-        "microdata.parquet: household 2 in block 0, members in 'child': found 1, required 0, 1 too many (the join "
+        "microdata.parquet: household 2 in block 0, members in 'child': found 1, allowed 0 to 0, 1 too many (the join "
         "'homes children')"
     ]

@@ -226,7 +226,8 @@ def test_a_release_has_the_same_numbers(
         with pytest.MonkeyPatch.context() as patch:
             used, (found, _) = way(patch), released(problem, checked=False)
         assert all(np.array_equal(one, other) for one, other in zip(expected, found, strict=True))
-        assert used or zeros or not complete  # impossible cells can leave nothing to solve
+        # Impossible cells, or few areas, can leave nothing to solve.
+        assert used or zeros or not complete or problem.spine.n_leaves < 8
 
 
 LEAST, MOST = -3, 5
