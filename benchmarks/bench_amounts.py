@@ -71,7 +71,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, Ranked, losses
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.windows import bought, counts_in_windows, filtered, interval
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
@@ -359,7 +359,7 @@ def compare(groups: Groups, budget: Budget, quantile: Fraction, draws: int) -> N
 
 def chosen_by(
     groups: Groups, budget: Budget, quantile: Fraction
-) -> Iterator[tuple[NDArray[np.int64], Ranked, Measured]]:
+) -> Iterator[tuple[NDArray[np.int64], Ranked, MeasuredPart]]:
     """Of each group its histogram `(1, STEPS)`, and with what number and interval are made."""
     choice, windows = bought(Rank(quantile, STEPS, 0), budget.framework, "change-one", budget.amount, 1)
     for values in groups:

@@ -192,10 +192,10 @@ def validate_with_pandas(path: Path) -> Found:
 def import_with_spinewise(path: Path) -> Found:
     """People and areas that the importer has checked against what is expected of them."""
     from features.imports.tables.importer import import_table
-    from features.imports.tables.statement import Statement
+    from features.imports.tables.statement import TableStatement
 
     expected: Found = json.loads((path.parent / "expected.json").read_text())
-    stated = Statement(
+    stated = TableStatement(
         str(path),
         geography="area",
         count="people",

@@ -1,7 +1,7 @@
 """From what is drawn to the bytes of a release: read it from the top. Every command that makes a release comes here.
 
-The commands differ by the `Source` of what is drawn: a run has records, key and ledger (`pipeline.runs.run`); a rerun
-has them too and charges nothing; `verify`, `update` and `run --measurements` take over what is there, and need none.
+The commands differ by the `DrawSource`: a run has records, key and ledger (`pipeline.runs.run`); a rerun has them too
+and charges nothing; `verify`, `update` and `run --measurements` take over what is there, and need none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pipeline.release.manifest import KeyStatement, Manifest, write_manifest
 from pipeline.signatures.statement import drop_stale_signature
 
 
-class Source:
+class DrawSource:
     """Where what is drawn comes from. Of this one all is under public/ already: nothing is counted, charged or drawn.
 
     Args:
@@ -91,7 +91,7 @@ class ReleaseRun:
         resumed: whether what was done before an interruption is gone on with.
     """
 
-    def __init__(self, job: Job, source: Source, perform: Perform = perform_here, *, resumed: bool = False) -> None:
+    def __init__(self, job: Job, source: DrawSource, perform: Perform = perform_here, *, resumed: bool = False) -> None:
         self.job, self.source = job, source
         self._perform, self._resumed = perform, resumed
         self._publications = publications(job, source.drawing_between())

@@ -22,7 +22,7 @@ _NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class MemberSums:
     """Sums of persons that households imply: which answers are summed, and the members of a household of each kind.
 
     A sum can be compared with the members in two ways: with those to be expected; and with the least members, of which
@@ -71,7 +71,7 @@ class Implied:
         factors: `(n, r)` what the expected excess of members is multiplied by; alike in all children of a parent.
     """
 
-    counted: Counted
+    counted: MemberSums
     values: FloatArray
     variances: FloatArray
     factors: FloatArray

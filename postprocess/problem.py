@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredAnswers:
     """Noisy answers of one query at one level: `values` `(n_geounits, size)`.
 
     They are whole numbers; or floats, where they are made from randomised reports.
@@ -127,7 +127,7 @@ class Problem:
 
     spine: Spine
     shape: tuple[int, ...]
-    measured: tuple[tuple[Measured, ...], ...]
+    measured: tuple[tuple[MeasuredAnswers, ...], ...]
     constraints: Constraints
     passes: tuple[Marginal, ...]
     estimator: str = "full"

@@ -8,7 +8,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from pipeline.execution.progress import FOUND, Counted, Progress, Silent, shown_time
+from pipeline.execution.progress import FOUND, CountedWork, Progress, Silent, shown_time
 from pipeline.execution.steps import Step
 
 #: Seconds between two redraws during one step.
@@ -37,7 +37,7 @@ def _notebook_display() -> Any | None:
     return import_module("IPython.display").display
 
 
-class NotebookBar(Counted):
+class NotebookBar(CountedWork):
     """One bar for the whole run in the output of a cell, which is cleared at the end; it needs no widgets."""
 
     def __init__(self, display: Any) -> None:

@@ -114,7 +114,7 @@ def installed_questions() -> AsksQuestions | None:
 
 
 @dataclass(frozen=True)
-class Question:
+class TriedQuestion:
     """A question on terms.
 
     Attributes:
@@ -133,7 +133,7 @@ class Question:
         return f"{self.text}: {self.framework}, {self.neighbours}, {self.way}"
 
 
-def questions(*, quick: bool) -> Iterator[Question]:
+def questions(*, quick: bool) -> Iterator[TriedQuestion]:
     """All that are asked: every statistic under both budgets; `quick`: records, or what units need, alone."""
     terms = (
         [("zcdp", "change-one"), ("pure", "add-remove")] if quick else [(f, n) for f in FRAMEWORKS for n in NEIGHBOURS]
@@ -142,7 +142,7 @@ def questions(*, quick: bool) -> Iterator[Question]:
         for statistic in STATISTICS:
             ways = _OF_WAYS.get(statistic, ("records",))
             for text in ASKED[statistic][: 1 if quick else None]:
-                yield from (Question(text, framework, neighbours, way) for way in ways[: 1 if quick else None])
+                yield from (TriedQuestion(text, framework, neighbours, way) for way in ways[: 1 if quick else None])
 
 
 def question_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
@@ -172,7 +172,7 @@ def question_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
 _WELL: Final = "drawn again by the second program; neighbours cost no more than was charged; planted faults are found"
 
 
-def question_problems(folder: Path, question: Question, seed: int, asking: AsksQuestions) -> list[str]:
+def question_problems(folder: Path, question: TriedQuestion, seed: int, asking: AsksQuestions) -> list[str]:
     """What is wrong with a question that is asked here, with its ledger and key in `folder`; see `own_settings`."""
     ledger, key = folder / "ledger.db", folder / "key"
     opened(folder, question, seed)
@@ -187,7 +187,7 @@ def question_problems(folder: Path, question: Question, seed: int, asking: AsksQ
     return wrong or list(_unnoticed(root, key, folder / "arms"))
 
 
-def opened(folder: Path, question: Question, seed: int) -> None:
+def opened(folder: Path, question: TriedQuestion, seed: int) -> None:
     """Make a key, and a ledger whose budget nothing exhausts: a fault that costs too much is seen, not refused.
 
     The key is of the seed and the question, so that the same seed gives the same findings.
@@ -200,7 +200,9 @@ def opened(folder: Path, question: Question, seed: int) -> None:
     MasterKey(hashlib.sha256(f"made-up records {seed}, {question.subject}".encode()).digest()).write(folder / "key")
 
 
-def asked(folder: Path, question: Question, people: Sequence[tuple[str, ...]], key: Path, asking: AsksQuestions) -> Any:
+def asked(
+    folder: Path, question: TriedQuestion, people: Sequence[tuple[str, ...]], key: Path, asking: AsksQuestions
+) -> Any:
     """Write records and spec, and check the question; it has a key of its own, whatever the user's settings name."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "areas.csv").write_text("area\n" + "".join(f"{area}\n" for area in _AREAS), encoding="utf-8")
@@ -221,7 +223,7 @@ def asked(folder: Path, question: Question, people: Sequence[tuple[str, ...]], k
     return asking.checked(spec, question.text, key, rho=rho, epsilon=epsilon, out=folder / "answers", name="tried")
 
 
-def people_of(seed: int, question: Question) -> list[tuple[str, ...]]:
+def people_of(seed: int, question: TriedQuestion) -> list[tuple[str, ...]]:
     """Records of others: person, area, age, sex and pay."""
     rng, several = random.Random(seed), question.way in ("units", "totals")
     return [
@@ -233,7 +235,7 @@ def people_of(seed: int, question: Question) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _changes(question: Question) -> list[list[tuple[str, ...]]]:
+def _changes(question: TriedQuestion) -> list[list[tuple[str, ...]]]:
     """What one person's records may be, as unlike as they can be; one of them none at all."""
     ends = ("60", "-60") if question.way == "signed" else ("60", "0")
     several = question.way in ("units", "totals")
@@ -247,7 +249,7 @@ def _changes(question: Question) -> list[list[tuple[str, ...]]]:
 
 
 def _moved(
-    root: Path, folder: Path, question: Question, people: list[tuple[str, ...]], key: Path, asking: AsksQuestions
+    root: Path, folder: Path, question: TriedQuestion, people: list[tuple[str, ...]], key: Path, asking: AsksQuestions
 ) -> list[str]:
     """Whether the records of neighbours give numbers that cost more than is charged; and whether they nearly do.
 

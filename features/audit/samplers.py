@@ -25,7 +25,7 @@ _SLOPE_POOLED = 1000.0  # of the regression of logarithms, whose bias is 1 / (2 
 _TAIL = 1e-3  # probability of what counts as the tails
 
 
-class Counted:
+class CountedDraws:
     """Draws, counted by outcome, beside the expected numbers.
 
     Attributes:
@@ -51,18 +51,18 @@ class Counted:
         return np.where(self.outcomes < 0, group, 2 * group.max() + 1 - group)
 
 
-def pooled_chi_square(draws: Counted) -> float:
+def pooled_chi_square(draws: CountedDraws) -> float:
     """Pearson's test over runs of outcomes."""
     group = draws.classes(_POOLED)
     return pooled_pearson(_sums(draws.observed, group), _sums(draws.chances * draws.size, group))
 
 
-def zero_mass(draws: Counted) -> float:
+def zero_mass(draws: CountedDraws) -> float:
     """Exact binomial test of how often 0 was drawn."""
     return _binomial(int(draws.observed[draws.outcomes == 0][0]), draws.size, draws.chances[draws.outcomes == 0][0])
 
 
-def log_ratio_slope(draws: Counted) -> float:
+def log_ratio_slope(draws: CountedDraws) -> float:
     """Whether the logarithm of found over expected has a slope against k^2 (Gaussian) or |k| (Laplace).
 
     A slope is a wrong scale: log P(k) falls by k^2 / (2 sigma^2) or |k| / b. By weighted least squares over runs of
@@ -83,7 +83,7 @@ def log_ratio_slope(draws: Counted) -> float:
     return float(2 * stats.norm.sf(abs(slope) * spread**0.5))
 
 
-def tails(draws: Counted) -> float:
+def tails(draws: CountedDraws) -> float:
     """Exact binomial test of how often one in a thousand was passed, on both sides together."""
     beyond = np.cumsum(draws.chances[::-1])[::-1]
     start = int(draws.outcomes[np.flatnonzero((2 * beyond >= _TAIL) & (draws.outcomes >= 1)).max(initial=0)])
@@ -100,7 +100,7 @@ def pooled_pearson(observed: FloatArray | IntArray, expected: FloatArray) -> flo
 
 
 #: The tests of one sample against its distribution, by the names that reports use.
-TESTS: Final[Mapping[str, Callable[[Counted], float]]] = {
+TESTS: Final[Mapping[str, Callable[[CountedDraws], float]]] = {
     "pooled chi-square": pooled_chi_square,
     "exact zero mass": zero_mass,
     "log-ratio slope": log_ratio_slope,
@@ -193,8 +193,8 @@ def _one_sample(spec: NoiseSpec, extent: Extent, key: MasterKey, draw: Draw) -> 
         )
         for factor in ARMS
     }
-    counted = Counted(draws, spec)
-    arms = {name: Counted(other, spec) for name, other in faulty.items()}
+    counted = CountedDraws(draws, spec)
+    arms = {name: CountedDraws(other, spec) for name, other in faulty.items()}
     for name, test in TESTS.items():
         # A wide distribution is at 0 too rarely for a scale to show in it.
         if name != "exact zero mass" or spec.scale <= _NARROW[spec.mechanism]:

@@ -247,7 +247,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
+class ExpectedMeasurement:
     """A measurement that the spec calls for, with the noise that its fractions give."""
 
     level: str
@@ -256,7 +256,7 @@ class Expected:
     path: Path
 
 
-def expected_of(universe: Universe, run: RunDirectory) -> Iterator[Expected]:
+def expected_of(universe: Universe, run: RunDirectory) -> Iterator[ExpectedMeasurement]:
     """Every measurement of a release's only universe, by the formula in docs/privacy.md, not by the code that measures.
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
@@ -270,7 +270,7 @@ def expected_of(universe: Universe, run: RunDirectory) -> Iterator[Expected]:
             noise = NoiseSpec("discrete_laplace", moved / cost)
             if universe.framework == "zcdp":
                 noise = NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
-            yield Expected(level.level, one.query, noise, run.main.measurement(level.level, one.query.name))
+            yield ExpectedMeasurement(level.level, one.query, noise, run.main.measurement(level.level, one.query.name))
 
 
 def claimed_noises(spec: Path) -> list[NoiseSpec]:

@@ -140,7 +140,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Kind:
+class TrialKind:
     """A way to draw that is audited by a whole run.
 
     Attributes:
@@ -157,9 +157,9 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("a series of two periods", _SERIES, "years", ("2031", "2032")),
-    Kind("a private choice of pairs", _CHOSEN, "marginals"),
-    Kind('where = "parent positive"', _POSITIVE),
+    TrialKind("a series of two periods", _SERIES, "years", ("2031", "2032")),
+    TrialKind("a private choice of pairs", _CHOSEN, "marginals"),
+    TrialKind('where = "parent positive"', _POSITIVE),
 )
 
 QUICK: Final = (Trial("zcdp", "change-one", bypass=False), Trial("pure", "add-remove", bypass=True))
@@ -174,7 +174,7 @@ def whole_findings(*, quick: bool) -> Iterator[Finding]:
     yield from kind_findings(KINDS)
 
 
-def kind_findings(kinds: Sequence[Kind]) -> Iterator[Finding]:
+def kind_findings(kinds: Sequence[TrialKind]) -> Iterator[Finding]:
     """Audit a run of each kind with `verify` and the second program."""
     for kind in kinds:
         if kind.feature in installed_slots().missing.values():
@@ -195,7 +195,7 @@ def _alone() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _finding_of_kind(folder: Path, kind: Kind) -> Finding:
+def _finding_of_kind(folder: Path, kind: TrialKind) -> Finding:
     """Run a kind, verify each release, and let the second program judge it with its key and ledger."""
     _opened(folder / _LEDGER, QUICK[0], Fraction(16))
     spec = folder / "tried.toml"

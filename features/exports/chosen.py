@@ -22,7 +22,7 @@ from pipeline.published import PublishedRelease
 
 
 @dataclass(frozen=True)
-class Choice:
+class ExportChoice:
     """What is wanted.
 
     Attributes:
@@ -53,7 +53,7 @@ class Choice:
             raise InputError("--microdata: the release has none; its spec says publish.microdata = false")
 
 
-def chosen_files(release: PublishedRelease, choice: Choice) -> list[DataFile]:
+def chosen_files(release: PublishedRelease, choice: ExportChoice) -> list[DataFile]:
     """The files that are wanted: tables, averages of areas, and what was asked for."""
     scope = ReleaseScope(release.spec, release.universes, release.run)
     return [file for file in _all_files(scope, choice) if not choice.levels or file.level in choice.levels]
@@ -72,7 +72,7 @@ def _measured(scope: ReleaseScope) -> Iterator[Product]:
     return (one for one in products_of(scope.spec.of_features) if one.path == MEASUREMENTS.path)
 
 
-def _all_files(scope: ReleaseScope, choice: Choice) -> Iterator[DataFile]:
+def _all_files(scope: ReleaseScope, choice: ExportChoice) -> Iterator[DataFile]:
     tables = described(scope, *area_products(scope.spec.of_features, "tables"))
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from features.exports.chosen import by_table
-from features.exports.rows import Rows, check_columns, required
+from features.exports.rows import FileRows, check_columns, required
 from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, label_rows, text_table
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
@@ -41,7 +41,7 @@ def write_database(release: PublishedRelease, folder: Path, files: Sequence[Data
 
 
 def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) -> None:
-    rows = Rows(release)
+    rows = FileRows(release)
     for file in files:
         check_columns("duckdb", file)
     described = []
@@ -71,7 +71,7 @@ def table_name(file: DataFile) -> str:
     return "_".join([*folders, table])
 
 
-def _write_table(database: Any, files: Sequence[DataFile], rows: Rows) -> None:
+def _write_table(database: Any, files: Sequence[DataFile], rows: FileRows) -> None:
     name = _quoted(table_name(files[0]))
     made = False
     for file in files:
@@ -90,7 +90,7 @@ def _level_column(file: DataFile) -> str:
     return "level" if "level" not in {column.name.casefold() for column in file.columns} else "level of the area"
 
 
-def _areas(release: PublishedRelease, rows: Rows) -> Iterator[tuple[str, str, str, str]]:
+def _areas(release: PublishedRelease, rows: FileRows) -> Iterator[tuple[str, str, str, str]]:
     """Level, geocode, name and the code of the area above, "" at the top."""
     above: Sequence[str] = ()
     for number, level in enumerate(release.spine.levels):

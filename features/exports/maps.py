@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from features.exports.database import table_name
 from features.exports.plain_files import describe, titles_of
-from features.exports.rows import Rows, check_columns, required
+from features.exports.rows import FileRows, check_columns, required
 from features.exports.words import facts
 from pipeline.errors import InputError
 from pipeline.inputs.polygons import read_public_areas
@@ -60,7 +60,7 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
         InputError: as `write_geopackage`.
     """
     geopandas = required("geoparquet", "geopandas", "geopandas", "pyogrio")
-    texts, written, rows = texts_in(release.spec.report.language), [], Rows(release)
+    texts, written, rows = texts_in(release.spec.report.language), [], FileRows(release)
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ def _frames(
     if not with_polygons:
         known = ", ".join(release.spec.report.polygons) or "none"
         raise InputError(f"--format {layout}: no level that was chosen has polygons; those that have: {known}")
-    rows = Rows(release)
+    rows = FileRows(release)
     shapes = {level: _shapes(release, level, geopandas) for level in {file.level for file in with_polygons}}
     for file in (file if file.wide is None else file.wide() for file in with_polygons):
         table = without_nan(pa.concat_tables(rows.parts(file)))

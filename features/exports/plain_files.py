@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from features.exports.rows import Rows
+from features.exports.rows import FileRows
 from features.exports.words import facts, write_words
 from pipeline.metadata.contents import DataFile
 from pipeline.metadata.csvw import csvw_table, table_group
@@ -20,7 +20,7 @@ PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
 
 def write_csv_files(release: PublishedRelease, folder: Path, files: Sequence[DataFile]) -> None:
     """Write files as CSV, the lists of words, and the descriptions of all of them."""
-    rows, written = Rows(release), []
+    rows, written = FileRows(release), []
     for file in files:
         write_csv(folder / f"{file.path}.csv", rows.parts(file, cells=True))
         written.append(rows.described(file))
@@ -35,7 +35,7 @@ def write_csv_files(release: PublishedRelease, folder: Path, files: Sequence[Dat
 
 def write_parquet_files(release: PublishedRelease, folder: Path, files: Sequence[DataFile]) -> None:
     """Write files as Parquet with titles of columns in the metadata of fields, and their description."""
-    rows = Rows(release)
+    rows = FileRows(release)
     for file in files:
         write_plain_parquet(
             folder / f"{file.path}.parquet", rows.parts(file), titles_of(rows.described(file)), facts(release)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from features.exports.chosen import Choice, chosen_files
+from features.exports.chosen import ExportChoice, chosen_files
 from features.exports.database import write_database
 from features.exports.maps import write_geopackage, write_geoparquet
 from features.exports.pl94171 import write_pl94171
@@ -47,7 +47,7 @@ def export_release(
     Raises:
         InputError: the release lacks what the layout needs; the message names it.
     """
-    choice = Choice(tables, levels, microdata, measurements)
+    choice = ExportChoice(tables, levels, microdata, measurements)
     if choice and layout not in TABULAR:
         raise InputError(f"--format {layout}: --table and --level choose among tables of {', '.join(TABULAR)}")
     if (microdata or measurements) and layout not in _WITH_RECORDS:

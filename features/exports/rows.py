@@ -59,7 +59,7 @@ def check_columns(layout: str, file: DataFile, most: int | None = None) -> None:
         )
 
 
-class Rows:
+class FileRows:
     """The rows of a release's files."""
 
     def __init__(self, release: PublishedRelease) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from features.exports.chosen import by_table
-from features.exports.rows import Rows
+from features.exports.rows import FileRows
 from features.exports.words import facts
 from pipeline.errors import InputError
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
@@ -251,7 +251,7 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     counted = [file for file in files if file.kind in ("table", "counts")]
     if not counted:
         raise InputError("--format sdmx: no table was chosen; average household sizes are no counts")
-    rows, labels, about = Rows(release), release.spec.labels(), release.spec.about
+    rows, labels, about = FileRows(release), release.spec.labels(), release.spec.about
     levels = [(level, labels.level(level)) for level in release.spine.level_names]
     named = [level for level, _ in levels if rows.names(level) is not None]
     texts = texts_in(release.spec.report.language)
@@ -291,7 +291,7 @@ def _with_target(part: pa.Table, flow: str) -> pa.Table:
     return pa.table(fixed | dict(zip(part.column_names, part.columns, strict=True)))
 
 
-def _observations(flow: Flow, structure: Structure, rows: Rows, time: str) -> Iterator[pa.Table]:
+def _observations(flow: Flow, structure: Structure, rows: FileRows, time: str) -> Iterator[pa.Table]:
     """One row for each number of the table at all levels, some at a time."""
     answers = _answer_codes(flow)
     for file in flow.files:

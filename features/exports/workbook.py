@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from features.exports.chosen import by_table
-from features.exports.rows import Rows, required
+from features.exports.rows import FileRows, required
 from features.exports.words import about_rows, facts, label_rows
 from pipeline.errors import InputError
 from pipeline.metadata.contents import SUFFIX_WORDS, DataFile
@@ -218,7 +218,7 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
         InputError: openpyxl is not installed, or a sheet would have more rows or columns than a spreadsheet opens.
     """
     required("xlsx", "openpyxl", "openpyxl")
-    rows, texts = Rows(release), texts_in(release.spec.report.language)
+    rows, texts = FileRows(release), texts_in(release.spec.report.language)
     files = [file if file.wide is None else file.wide() for file in files]
     by_level = {level.name: len(level) for level in release.spine.levels}
     for file in files:  # before anything is written
@@ -237,7 +237,7 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
         write_workbook(folder / f"{workbook}.xlsx", title, sheets, _lists(title, own[0], release, texts))
 
 
-def _sheet(file: DataFile, release: PublishedRelease, n_areas: int, rows: Rows, texts: Texts) -> Sheet:
+def _sheet(file: DataFile, release: PublishedRelease, n_areas: int, rows: FileRows, texts: Texts) -> Sheet:
     titles = {column.name: column.title for column in file.columns}
     source = release.unchanged(file.source)
     if file.read is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from features.fitness.fitness import Compared, Fitness
+from features.fitness.fitness import ComparedMethod, Fitness
 from features.fitness.from_public import public_thresholds
 from features.fitness.methods import Apart, CellKeys, Histograms, Way, opendp_noise, swapping
 from features.fitness.table import TableFitness, empty_fitness
@@ -98,7 +98,9 @@ def _judged(
         tables=tuple(tables),
         thresholds=tuple(public_thresholds(own, thresholds, levels, people)),
         compared=tuple(
-            Compared(name, about, tuple(found)) for name, (about, found) in compared.items() if len(found) == counts
+            ComparedMethod(name, about, tuple(found))
+            for name, (about, found) in compared.items()
+            if len(found) == counts
         ),
     )
 

@@ -122,7 +122,7 @@ def threshold(
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMethod:
     """A release's tables, protected in another way.
 
     Attributes:
@@ -151,7 +151,7 @@ class Fitness:
     restricted: bool
     tables: tuple[TableFitness, ...]
     thresholds: tuple[Threshold, ...] = ()
-    compared: tuple[Compared, ...] = ()
+    compared: tuple[ComparedMethod, ...] = ()
 
     @property
     def amounts(self) -> bool:

@@ -260,7 +260,7 @@ def table(
     options = locals()
     from features.imports.tables.description import describe_table
     from features.imports.tables.importer import import_table
-    from features.imports.tables.statement import PARTS, Statement, read_recipe
+    from features.imports.tables.statement import PARTS, TableStatement, read_recipe
     from pipeline.errors import InputError
 
     stated = {name: options[name] for name in PARTS} | {"only": tuple(only or ())}
@@ -270,7 +270,7 @@ def table(
                 f"--{both[0].replace('_', '-')} and --recipe: what is stated stands in one place; change {recipe}"
             )
         stated = read_recipe(recipe)
-    statement = Statement(
+    statement = TableStatement(
         source, **stated, expect_records=expect_records, expect_areas=expect_areas, unproved=unproved
     )  # fmt: skip
     if not statement.is_stated:

@@ -35,7 +35,7 @@ from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines
-from postprocess.members import Counted, Implied
+from postprocess.members import Implied, MemberSums
 from postprocess.problem import Constraints, GroupBounds, Problem
 
 #: Numbers of a bound that a message shows.
@@ -140,7 +140,7 @@ class ExpectedMembers(Knowledge):
         ]
         return (*levels, *self._below_cut(persons, counted, len(levels)))
 
-    def _below_cut(self, persons: Results, counted: Counted, first: int) -> Iterator[Implied]:
+    def _below_cut(self, persons: Results, counted: MemberSums, first: int) -> Iterator[Implied]:
         """The same of the levels from `first` on, where the persons' spine is cut above them."""
         tasks = [ImpliedTask(*part, counted) for part in persons.parts()]
         parts = list(self._job.workers.run(estimate_implied, tasks))
@@ -156,7 +156,7 @@ class ImpliedTask(PartTask):
         counted: which persons.
     """
 
-    counted: Counted
+    counted: MemberSums
 
     def arrays_of(self, result: list[Implied]) -> Arrays:
         """See `PartTask.arrays_of`."""

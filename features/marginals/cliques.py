@@ -121,7 +121,7 @@ class Filling:
 
 
 @dataclass(frozen=True)
-class Stage:
+class CliqueStage:
     """A table that is made whole once a coarser one is: the one with one attribute more.
 
     Attributes:
@@ -185,7 +185,7 @@ class JunctionTree:
         return tuple(self.first if up < 0 else tuple(sorted({*bag} & {*self.bags[up]})) for bag, up in pairs)
 
     @cached_property
-    def stages(self) -> tuple[tuple[Stage, ...], ...]:
+    def stages(self) -> tuple[tuple[CliqueStage, ...], ...]:
         """Of each bag, the tables from its separator to its own, each with one attribute more; one in all an attribute.
 
         Attributes that are in the separators of bags to come are first, so that these separators are made from the
@@ -201,7 +201,7 @@ class JunctionTree:
             new = sorted(set(bag) - set(separator), key=lambda a: (late[a], -shared[a], self.domain.sizes[a], a))
             held, stages = separator, []
             for attribute in new:
-                stages.append(Stage(held, attribute))
+                stages.append(CliqueStage(held, attribute))
                 held = stages[-1].table
             out.append(tuple(stages))
         return tuple(out)

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from features.marginals.cliques import (
     AttributeSizes,
     Clique,
+    CliqueStage,
     JunctionTree,
     Number,
-    Stage,
     marginal,
     residuals,
     subsets,
@@ -239,7 +239,7 @@ def _first_table(tree: JunctionTree, place: _Place, estimate: _Estimate, seed: S
 
 
 def _staged(
-    stage: Stage, base: Clique, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed
+    stage: CliqueStage, base: Clique, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed
 ) -> IntArray:
     """The table of a stage `(n, cells)` from the one that is held; `base` is what the bag began with."""
     domain, kept = estimate.domain, stage.table
@@ -270,14 +270,14 @@ def _staged(
     return _crossed(stage, base, estimate, held, target, _by_value(first, alone, domain), seed, key)
 
 
-def _by_value(values: NDArray[Number], stage: Stage, domain: AttributeSizes) -> NDArray[Number]:
+def _by_value(values: NDArray[Number], stage: CliqueStage, domain: AttributeSizes) -> NDArray[Number]:
     """Tables of a stage as `(n, held cells, values of the attribute)`."""
     axis = 1 + stage.table.index(stage.added)
     moved = np.moveaxis(values.reshape(len(values), *domain.shape(stage.table)), axis, -1)
     return np.ascontiguousarray(moved).reshape(len(values), -1, domain.sizes[stage.added])
 
 
-def _in_order(values: IntArray, stage: Stage, domain: AttributeSizes) -> IntArray:
+def _in_order(values: IntArray, stage: CliqueStage, domain: AttributeSizes) -> IntArray:
     """The reverse of `_by_value`."""
     axis = 1 + stage.table.index(stage.added)
     shaped = values.reshape(len(values), *domain.shape(stage.held), domain.sizes[stage.added])
@@ -313,7 +313,7 @@ def _split(
 
 
 def _crossed(
-    stage: Stage,
+    stage: CliqueStage,
     base: Clique,
     estimate: _Estimate,
     held: IntArray,
@@ -343,7 +343,9 @@ def _crossed(
     return _in_order(np.ascontiguousarray(in_order), stage, domain)
 
 
-def _filled(stage: Stage, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed, key: int) -> IntArray:
+def _filled(
+    stage: CliqueStage, estimate: _Estimate, held: IntArray, possible: BoolArray, seed: Seed, key: int
+) -> IntArray:
     """A table that is only filled in: of maximum entropy, given the measured tables inside it.
 
     These are made whole first, each held to what is there. Proportional fitting starts from the parents' table, at the
@@ -353,7 +355,7 @@ def _filled(stage: Stage, estimate: _Estimate, held: IntArray, possible: BoolArr
     place = replace(estimate.place, alike=False)
     inside = [part for part in subsets(kept) if stage.added in part and estimate.is_measured(part)]
     inside = [part for part in inside if not any(set(part) < set(other) for other in inside)] or [(stage.added,)]
-    stages = [Stage(tuple(a for a in part if a != stage.added), stage.added) for part in inside]
+    stages = [CliqueStage(tuple(a for a in part if a != stage.added), stage.added) for part in inside]
     # The one with the most cells is fitted last, and held exactly at the top.
     stages.sort(key=lambda one: (domain.size(one.table), one.table))
     sums = [

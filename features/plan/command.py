@@ -210,7 +210,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 
 
 def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
-    from features.plan.show import Called, show_asked, show_best, show_changes, show_plan, show_summary
+    from features.plan.show import CalledInPlan, show_asked, show_best, show_changes, show_plan, show_summary
     from pipeline.execution.tables import output_console
 
     console = output_console(_PLAIN_WIDTH)
@@ -220,7 +220,7 @@ def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: 
         show_summary(planned, console)
         show_asked(planned, console)
     if best is not None:
-        show_best(best, console, Called.of(planned.spec, best.universe), details=details)
+        show_best(best, console, CalledInPlan.of(planned.spec, best.universe), details=details)
         show_changes(divided, best, console)
 
 

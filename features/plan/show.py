@@ -30,7 +30,7 @@ _NAMED = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Called:
+class CalledInPlan:
     """What a plan calls queries: their labels stand beside their names.
 
     Attributes:
@@ -44,7 +44,7 @@ class Called:
     texts: Texts
 
     @classmethod
-    def of(cls, spec: ReleaseSpec, universe: Universe) -> Called:
+    def of(cls, spec: ReleaseSpec, universe: Universe) -> CalledInPlan:
         """The words of a universe of a spec."""
         return cls(spec.labels(universe.name), universe.schema, texts_in(spec.report.language))
 
@@ -66,7 +66,7 @@ def show_summary(plan: Plan, console: Console) -> None:
     if plan.undecided:
         console.print(plan.undecided, soft_wrap=True)
     for each in plan.universes:
-        for line in _bought(each, Called.of(plan.spec, each.universe)):
+        for line in _bought(each, CalledInPlan.of(plan.spec, each.universe)):
             console.print(line, soft_wrap=True)
     held = [one for each in plan.universes for one in each.statement.invariants]
     if exact := dict.fromkeys(f"{one.query} of every {one.level}" for one in held):
@@ -89,7 +89,7 @@ def _budget(plans: Sequence[UniversePlan]) -> str:
     return ", ".join(texts) or "each respondent's own"
 
 
-def _bought(plan: UniversePlan, called: Called) -> list[str]:
+def _bought(plan: UniversePlan, called: CalledInPlan) -> list[str]:
     """What the budget buys, of the coarsest and of the most detailed numbers: the mean error of one at each level."""
     what = _unit(plan.universe)
     kinds = sorted({row.query: row.numbers for row in plan.rows}.items(), key=lambda one: one[1])
@@ -128,7 +128,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.print(plan.undecided, soft_wrap=True)
     for universe_plan in plan.universes:
         console.print()
-        _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))
+        _show_universe(universe_plan, console, CalledInPlan.of(plan.spec, universe_plan.universe))
     console.print()
     _show_sizes(plan, console)
     joins = words_of_joins(plan.spec)
@@ -163,7 +163,7 @@ def show_asked(plan: Plan, console: Console) -> None:
     console.print(f"{taken} --details shows every query and level.", soft_wrap=True)
 
 
-def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
+def _show_universe(plan: UniversePlan, console: Console, called: CalledInPlan) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
     console.print(f"{name}. {plan.statement.words}")
     for invariant in plan.statement.invariants:
@@ -193,7 +193,7 @@ def _show_sizes(plan: Plan, console: Console) -> None:
         console.print(UNKNOWN)
         return
     table = table_of(("table", "level", "areas of"), ("areas", "error of a number", "RMSE", "errors, % of people"))
-    called = {one.universe.name: Called.of(plan.spec, one.universe) for one in plan.universes}
+    called = {one.universe.name: CalledInPlan.of(plan.spec, one.universe) for one in plan.universes}
     for row in plan.sizes:
         labels = called[row.universe].labels
         unit = f" (units of {row.unit})" if row.unit else ""
@@ -308,7 +308,7 @@ def _show_local(rows: Sequence[LocalRow], console: Console) -> None:
     )
 
 
-def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:
+def _show_expected(plan: UniversePlan, console: Console, called: CalledInPlan) -> None:
     numbers = ("numbers", "share", "noise sigma", "error of a number", "RMSE", "error of a geounit", "margin (90 %)")
     table = table_of(("level", "query"), numbers)
     before = ""
@@ -328,7 +328,7 @@ def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None
     console.print(table)
 
 
-def show_best(best: Best, console: Console, called: Called, *, details: bool) -> None:
+def show_best(best: Best, console: Console, called: CalledInPlan, *, details: bool) -> None:
     """The division that was found, and how it compares."""
     universe = best.universe
     console.print()

@@ -31,7 +31,7 @@ from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.tables import Measurements, measurements_bytes
 from pipeline.questions.windows import counts_in_windows, filtered, n_numbers
 from pipeline.records.count_accumulator import CountAccumulator
@@ -177,7 +177,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     )
 
 
-def _of_one_person(work: QuestionWork, one: Measured | Ranked) -> str:
+def _of_one_person(work: QuestionWork, one: MeasuredPart | Ranked) -> str:
     """What the query of a charge ends with: how many records, or numbers, one person's change alters."""
     if isinstance(one, Ranked) or one.part.of == "record":
         return per_person(work.plan.records)
@@ -194,7 +194,7 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
     if question.rank is not None:
         choice, around = plan.parts
         assert isinstance(choice, Ranked)
-        assert isinstance(around, Measured)
+        assert isinstance(around, MeasuredPart)
         histogram = question.histograms(counts, work.places, len(geocodes))
         steps = chosen(work, key, fingerprint, choice, histogram)
         true = filtered(counts_in_windows(histogram, steps), plan.framework)
@@ -203,7 +203,7 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
     else:
         truth = question.answers(counts, work.places, len(geocodes))
         for one in plan.parts:
-            assert isinstance(one, Measured)
+            assert isinstance(one, MeasuredPart)
             true = truth[one.part.name]
             numbers.append(true + noise_of(work, key, fingerprint, one, true.shape))
     table = Measurements(question, geocodes, dict(zip(plan.columns, numbers, strict=True)))
@@ -211,7 +211,7 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
 
 
 def noise_of(
-    work: QuestionWork, key: MasterKey, fingerprint: str, one: Measured, shape: tuple[int, ...]
+    work: QuestionWork, key: MasterKey, fingerprint: str, one: MeasuredPart, shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
     stream = _stream(work, key, fingerprint, one.part.name)

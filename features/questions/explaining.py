@@ -19,7 +19,7 @@ from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.intervals import half_width
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked
 from pipeline.questions.released.cells import NoSumOfCellsError, SumsOfCells, sums_of_cells
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.tables import half_width_at_once
 from pipeline.questions.windows import n_numbers, typical_reach
 from pipeline.release.layout import RunDirectory
@@ -152,8 +152,8 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
     )
 
 
-def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
-    if isinstance(one, Measured):
+def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained:
+    if isinstance(one, MeasuredPart):
         half, held = half_width(one.noise), "90 % interval: the number"
         if checked.question.statistic == "most common":
             half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
@@ -181,7 +181,7 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
     return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, moves)
 
 
-def _moves(checked: CheckedQuestion, one: Measured) -> str:
+def _moves(checked: CheckedQuestion, one: MeasuredPart) -> str:
     """How far one person moves the numbers of a part, in words."""
     if one.part.of == "unit":
         where = "one number" if one.numbers == 1 else f"up to {one.numbers:,} numbers"
@@ -221,7 +221,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
         return None
     question = checked.question
     (first, *_) = checked.plan.parts
-    if question.statistic != "count" or not isinstance(first, Measured):
+    if question.statistic != "count" or not isinstance(first, MeasuredPart):
         return None
     from pipeline.reading.reader import open_reader
     from pipeline.reading.release import Release

@@ -145,7 +145,7 @@ def promised(
 
 
 @dataclass(frozen=True)
-class Division:
+class DivisionView:
     """How a universe's budget is divided.
 
     Attributes:
@@ -157,7 +157,7 @@ class Division:
     heat: Mapping[str, Mapping[str, tuple[str, float, str]]]
 
 
-def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> Division:
+def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> DivisionView:
     shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
     scales = {(noise.level, noise.query): noise for noise in statement.noise}
     largest = max(shares.values(), default=Fraction(1))
@@ -173,7 +173,7 @@ def _division(universe: Universe, statement: PrivacyStatement, texts: Texts) -> 
             round(float(share / largest), 3),
             text,
         )
-    return Division(
+    return DivisionView(
         tuple(
             {"universe": universe.name, "level": level, "query": query, "share": round(float(share), 6)}
             for (level, query), share in shares.items()
@@ -411,7 +411,7 @@ class UniverseView:
     attributes: tuple[tuple[str, int], ...]
     n_zeros: int
     queries: tuple[str, ...]
-    division: Division
+    division: DivisionView
     margins: tuple[MarginRow, ...]
 
     @property
@@ -432,7 +432,7 @@ def _of_counts(universe: Universe, noise: NoiseStatement) -> Decimal:
 def _universe(
     explorer: Explorer,
     sources: ReportSources,
-    division: Division,
+    division: DivisionView,
     universe: Universe,
     statement: PrivacyStatement,
     account: PrivacyAccount,

@@ -20,7 +20,7 @@ from postprocess.linear.upward import answers_of_subtrees
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 from postprocess.shares.estimates import Estimates, adjusted
-from postprocess.shares.expectation import Expected, expectations
+from postprocess.shares.expectation import ExpectedAnswers, expectations
 from postprocess.shares.intervals import constant_coverage
 from postprocess.shares.shared import Shared
 from postprocess.statistics import EXACT_VARIANCE
@@ -43,7 +43,7 @@ class SharedIntervals:
     cells: IntArray
     estimates: FloatArray
     standard: FloatArray
-    expected: Expected
+    expected: ExpectedAnswers
 
     @classmethod
     def of(

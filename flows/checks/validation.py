@@ -42,7 +42,7 @@ ASKED_FOR: Final = ("publisher", "reference_date", "publication_date", "version"
 
 
 @dataclass(frozen=True)
-class Finding:
+class SpecFinding:
     """One thing that is wrong.
 
     Attributes:
@@ -80,7 +80,7 @@ class Validation:
         n_leaves: of the spine; 0 where it could not be read.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[SpecFinding] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     n_rows: int = 0
     n_counted: int = 0
@@ -113,12 +113,12 @@ class Validation:
             self.findings += [_placed(part, text) for text in found]
 
 
-def _placed(part: str, text: str) -> Finding:
+def _placed(part: str, text: str) -> SpecFinding:
     """The finding of a message; one on a spec begins with its file and key."""
     place = text.split(": ", 2)
     if part != "spec" or len(place) < 3:
-        return Finding(part, text)
-    return Finding(part, text, file=place[0], where=place[1], problem=place[2])
+        return SpecFinding(part, text)
+    return SpecFinding(part, text, file=place[0], where=place[1], problem=place[2])
 
 
 def validate(
@@ -144,7 +144,7 @@ def validate(
         loaded.append(load_spec(spec_file))
     is_there = data is None or data.exists()
     if not is_there:
-        result.findings.append(Finding("records", f"{data}: no such file or folder", str(data)))
+        result.findings.append(SpecFinding("records", f"{data}: no such file or folder", str(data)))
     if not loaded:
         return result
     (spec,), universes = loaded, loaded[0].universes()
@@ -352,10 +352,10 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: MistakeLog) -> N
     )
 
 
-def _findings(log: MistakeLog) -> list[Finding]:
+def _findings(log: MistakeLog) -> list[SpecFinding]:
     lines = log.lines()
     return [
-        Finding(
+        SpecFinding(
             "records",
             f"{log.file}, {problem.message(lines)}",
             str(log.file),

@@ -87,7 +87,7 @@ def deploy(
 
         part_of("audit", "installed")
     settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
-    from flows.orchestration.deployments import Plan, check_cron
+    from flows.orchestration.deployments import DeploymentPlan, check_cron
     from flows.orchestration.deployments import deploy as deploy_flow
     from flows.orchestration.probe import ONE_WRITER, check_server, may_keep_in_sqlite
 
@@ -104,7 +104,7 @@ def deploy(
         )
     processes = None if workers is None else settings.workers
     planned = partial(
-        Plan,
+        DeploymentPlan,
         cron=cron,
         timezone=timezone,
         pool=settings.work_pool,

@@ -20,7 +20,7 @@ from prefect.artifacts import (
 from prefect.logging import get_run_logger
 
 from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import FOUND, Counted, shown_time
+from pipeline.execution.progress import FOUND, CountedWork, shown_time
 from pipeline.execution.steps import Notes, Perform, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -38,7 +38,7 @@ _OFTEN = 2.0
 Row = dict[str, object]
 
 
-class ReleaseArtifacts(Counted):
+class ReleaseArtifacts(CountedWork):
     """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
 
     A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.

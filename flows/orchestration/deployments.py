@@ -44,7 +44,7 @@ class ServerError(SpinewiseError):
 
 
 @dataclass(frozen=True)
-class Plan:
+class DeploymentPlan:
     """What a deployment is to be.
 
     Attributes:
@@ -139,7 +139,7 @@ def check_cron(cron: str, timezone: str) -> None:
         ) from None
 
 
-async def deploy(flow: Flow[..., Any], plan: Plan) -> str:
+async def deploy(flow: Flow[..., Any], plan: DeploymentPlan) -> str:
     """Make or change a deployment, with its work pool, queue and schedule; its full name.
 
     Raises:
@@ -159,7 +159,7 @@ async def deploy(flow: Flow[..., Any], plan: Plan) -> str:
     return deployment.full_name
 
 
-def _deployment(flow: Flow[..., Any], plan: Plan) -> RunnerDeployment:
+def _deployment(flow: Flow[..., Any], plan: DeploymentPlan) -> RunnerDeployment:
     from prefect.schedules import Cron
 
     return RunnerDeployment.from_flow(
@@ -176,7 +176,7 @@ def _deployment(flow: Flow[..., Any], plan: Plan) -> RunnerDeployment:
     )
 
 
-async def _pool(client: PrefectClient, plan: Plan) -> None:
+async def _pool(client: PrefectClient, plan: DeploymentPlan) -> None:
     """The work pool with our template, which allows the folders of all that was deployed on it.
 
     Raises:
@@ -207,7 +207,7 @@ async def _pool(client: PrefectClient, plan: Plan) -> None:
         await client.update_work_pool(plan.pool, WorkPoolUpdate(base_job_template=template))
 
 
-async def _queue(client: PrefectClient, plan: Plan) -> None:
+async def _queue(client: PrefectClient, plan: DeploymentPlan) -> None:
     """The queue, limited to one run at a time also where somebody has lifted the limit."""
     try:
         await client.create_work_queue(

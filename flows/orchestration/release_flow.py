@@ -30,7 +30,7 @@ from pipeline.confidential.custody import KeySource, configured_source  # noqa: 
 from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.confidential.steps import Measured  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
-from pipeline.execution.progress import Silent, Together  # noqa: E402
+from pipeline.execution.progress import Listeners, Silent  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
@@ -149,7 +149,7 @@ def _made(request: Request, settings: Settings) -> str:
     checked = check_request(request)
     signer = signer_of(settings)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
-    progress = Together(progress_of_run.get(Silent()), artifacts)
+    progress = Listeners(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()
     try:
         with ExitStack() as stack:

@@ -38,7 +38,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
-from pipeline.records.units import LeftOut, tabulate_units
+from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import is_of_others
@@ -59,7 +59,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
     Raises:
         RecordsError: the records cannot be read or counted; the message may show what is in them.
     """
-    records, left_out = universe.require_input(), LeftOut(0, 0)
+    records, left_out = universe.require_input(), LeftOutRecords(0, 0)
     if records.unit is None:
         leaves = tabulate(records, universe.schema, job.spine)
     else:

@@ -136,7 +136,7 @@ def installed_parts() -> Parts:
     return _Installed()
 
 
-class Question(Protocol):
+class RecordQuestion(Protocol):
     """What a feature asks of the records beside the measurements of a release. Public; sent to the process."""
 
     @property
@@ -150,6 +150,6 @@ class Question(Protocol):
 Answering = Callable[[Any, Keyholder, KeySource], Mapping[str, object]]
 
 
-def answering(question: Question) -> Answering:
+def answering(question: RecordQuestion) -> Answering:
     """What answers a question, imported when it is asked."""
     return cast("Answering", import_module("features.confidential_registry").answering(type(question)))

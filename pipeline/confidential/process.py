@@ -36,7 +36,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
-from pipeline.confidential.parts import Question, answering, installed_parts
+from pipeline.confidential.parts import RecordQuestion, answering, installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
@@ -335,7 +335,7 @@ class MeasuringProcess:
         with self._comparing or MeasuringProcess(KeySource(), None) as process:
             process.ask("compare", *_sent(job), job=job)
 
-    def question(self, work: Question) -> Mapping[str, Any]:
+    def question(self, work: RecordQuestion) -> Mapping[str, Any]:
         """See `parts.Answering`."""
         return dict(self.ask("question", work))
 
@@ -496,7 +496,7 @@ class _Server:
 
         write_accuracy(self._taken(job, tables))
 
-    def question(self, work: Question) -> Mapping[str, object]:
+    def question(self, work: RecordQuestion) -> Mapping[str, object]:
         self.run = work.run
         return answering(work)(work, self._holder, self._source)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pipeline.confidential.charge import own_ledger, run_charges
 from pipeline.confidential.fingerprints import key_statement
-from pipeline.confidential.parts import Parts, Question
+from pipeline.confidential.parts import Parts, RecordQuestion
 from pipeline.confidential.steps import MEASURE_POSITIVE, ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -36,7 +36,7 @@ class Repeating(Protocol):
     def check_key(self, run: RunDirectory) -> None:
         """InputError where the key is not the one that the release was made with."""
 
-    def question(self, work: Question) -> Mapping[str, object]:
+    def question(self, work: RecordQuestion) -> Mapping[str, object]:
         """See `parts.Answering`; of what was drawn before."""
 
     def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pipeline.confidential.charge import charge_run, run_charges
 from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import Parts, Question
+from pipeline.confidential.parts import Parts, RecordQuestion
 from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
@@ -203,7 +203,7 @@ class Measured(Protocol):
     def is_counted(self, run: RunDirectory) -> bool:
         """See `sealed.is_counted`."""
 
-    def question(self, work: Question) -> Mapping[str, object]:
+    def question(self, work: RecordQuestion) -> Mapping[str, object]:
         """See `parts.Answering`."""
 
     def begin_comparing(self) -> None:

@@ -39,7 +39,7 @@ from postprocess.downward.compared import LEAST_COMPARED, Ends, SmallNumbers, Sq
 from postprocess.downward.moved import Distances, MovedErrors, taken
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within, refines
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 from postprocess.statistics import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Taken:
     """
 
     query: Marginal
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredAnswers, ...]
     released: sp.csr_array
 
     def __getitem__(self, rows: slice) -> FloatArray:

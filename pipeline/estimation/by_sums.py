@@ -16,7 +16,7 @@ from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.steps import Notes
 from pipeline.model.universe import Universe
 from postprocess.sums.downward import downward_sums
-from postprocess.sums.upward import Known
+from postprocess.sums.upward import KnownSums
 
 #: Possible cells above which a universe is estimated on sums.
 MOST_CELLS_AT_ONCE = 1_000_000
@@ -33,9 +33,9 @@ class ComputedOnSums(Computed):
     """The intermediate results; those over cells are not asked for."""
 
     @cached_property
-    def known_sums(self) -> Known:
+    def known_sums(self) -> KnownSums:
         """What the measurements say of every level."""
-        return Known(self.problem)
+        return KnownSums(self.problem)
 
 
 class SumsEstimation(Estimation):

@@ -29,7 +29,16 @@ from pipeline.release.draws import DrawsFile, draws_file
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_below, variances_of
-from postprocess.linear.draws import UNKNOWN, Drawn, DrawnLevel, at_top, draw, drawn_levels, persons, within_families
+from postprocess.linear.draws import (
+    UNKNOWN,
+    DrawnLevel,
+    DrawnRows,
+    at_top,
+    draw,
+    drawn_levels,
+    persons,
+    within_families,
+)
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 
@@ -146,7 +155,7 @@ class DrawnSpine:
             above = found
 
     def _answers(
-        self, parts: Iterator[Drawn], followed: dict[int, DrawnTable]
+        self, parts: Iterator[DrawnRows], followed: dict[int, DrawnTable]
     ) -> tuple[dict[int, FloatArray], FloatArray | None]:
         found: dict[int, list[FloatArray]] = {number: [] for number in followed}
         histograms = None

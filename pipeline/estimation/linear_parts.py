@@ -25,7 +25,7 @@ from postprocess.linear.downward import (
 )
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 
 if TYPE_CHECKING:
     from pipeline.estimation.by_subtree import ComputedBySubtree
@@ -80,7 +80,7 @@ class LinearTask(PartTask):
         return linear_levels(arrays, self.queries, with_answers=self.best is not None)
 
 
-def _blank(query: Measured, n: int) -> Measured:
+def _blank(query: MeasuredAnswers, n: int) -> MeasuredAnswers:
     return replace(query, values=np.broadcast_to(np.int8(0), (n, query.marginal.size)))
 
 

@@ -13,7 +13,7 @@ from pipeline.release.measurements import MeasurementFile, MeasurementHeader, op
 from pipeline.storage.readable import Readable
 from postprocess.arrays import wide_enough
 from postprocess.marginal import Marginal
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 
 _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
@@ -36,13 +36,13 @@ class MeasurementSource:
     kinds: NDArray[np.signedinteger] | None = None
     to_counts: ToCounts | None = None
 
-    def without_values(self) -> Measured:
+    def without_values(self) -> MeasuredAnswers:
         """The query with its variances, for use where the values are not needed."""
         # Variances are recomputed from the spec, as the file's were, so as not to rely on another machine's floats.
         other_variances = tuple(variance for _, variance in self.header.others)
-        return Measured(self.marginal, _NO_VALUES, self.header.variance, other_variances)
+        return MeasuredAnswers(self.marginal, _NO_VALUES, self.header.variance, other_variances)
 
-    def read(self, geocodes: NDArray[np.str_], first: int | None = None) -> Measured:
+    def read(self, geocodes: NDArray[np.str_], first: int | None = None) -> MeasuredAnswers:
         """The answers of the geounits `geocodes`: all of the level, or those from number `first` on.
 
         Geounits that are not measured, because one above is measured instead, have zeros.
@@ -69,8 +69,8 @@ class MeasurementSource:
             values = self._among_all(values)
         if self.to_counts is not None:
             counts = self.to_counts(values, first)
-            return Measured(self.marginal, counts, self.header.variance, self.without_values().others)
-        return Measured(self.marginal, values, self.header.variance, self.without_values().others)
+            return MeasuredAnswers(self.marginal, counts, self.header.variance, self.without_values().others)
+        return MeasuredAnswers(self.marginal, values, self.header.variance, self.without_values().others)
 
     def _among_all(self, values: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
         """The values of a question with a condition among all answers of its query, zeros where none was asked for."""

@@ -10,7 +10,7 @@ from pipeline.estimation.measurement_files import SourceFiles
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays
 from postprocess.downward.subtrees import in_64_bits
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class PartTask(ABC):
     def result_of(self, arrays: Arrays) -> Any:
         """The result again; WorkerError where the arrays are not those of this part."""
 
-    def _read(self, files: SourceFiles) -> tuple[tuple[Measured, ...], ...]:
+    def _read(self, files: SourceFiles) -> tuple[tuple[MeasuredAnswers, ...], ...]:
         levels = zip(self.part.spine.levels, self.part.measured, files, strict=True)
         return tuple(
             tuple(

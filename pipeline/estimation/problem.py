@@ -30,7 +30,7 @@ from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
 from postprocess.marginal import Marginal
 from postprocess.positive import PositiveAnswers
-from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+from postprocess.problem import Constraints, GroupBounds, MeasuredAnswers, Problem
 
 if TYPE_CHECKING:
     from pipeline.execution.job import Job
@@ -138,7 +138,7 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(universe.source.measured(draw.query), nothing, 1.0) for draw in everywhere(level))
+            tuple(MeasuredAnswers(universe.source.measured(draw.query), nothing, 1.0) for draw in everywhere(level))
             for level in drawn
         ),
         constraints=constraints,

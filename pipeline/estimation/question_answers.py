@@ -16,9 +16,9 @@ from pipeline.published import PublishedRelease
 from pipeline.questions.released.cells import SumsOfCells
 from postprocess.downward.subtrees import cut_of
 from postprocess.linear.one_more import LinearAnswers, linear_answers, with_one_more
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 
-__all__ = ["PartByPartError", "Together", "check_size", "estimated_together"]
+__all__ = ["JoinedEstimates", "PartByPartError", "check_size", "estimated_together"]
 
 
 class PartByPartError(InputError):
@@ -26,7 +26,7 @@ class PartByPartError(InputError):
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class JoinedEstimates:
     """Linear unbiased estimates of an answer's counts, `(n_geounits, size)` each, in the order of the question.
 
     Attributes:
@@ -40,7 +40,7 @@ class Together:
 
 def estimated_together(
     release: PublishedRelease, sums: SumsOfCells, values: NDArray[np.int64], variance: float
-) -> Together:
+) -> JoinedEstimates:
     """The estimates of the release alone, and with the answer as one measurement more.
 
     The full estimator is used for both, whichever the release was made by, and neither non-negativity nor rounding.
@@ -62,9 +62,9 @@ def estimated_together(
         problem = Computed(job, universe, full=True).problem
     level = spine.index_of(sums.level)
     query = sums.query
-    further = Measured(query, sums.spread(values), variance)
+    further = MeasuredAnswers(query, sums.spread(values), variance)
     alone, both = (linear_answers(one, level, query) for one in (problem, with_one_more(problem, level, further)))
-    return Together(_picked(alone, sums), _picked(both, sums))
+    return JoinedEstimates(_picked(alone, sums), _picked(both, sums))
 
 
 def check_size(release: PublishedRelease) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
 from pipeline.execution.memory import shown_memory
-from pipeline.execution.progress import FOUND, Counted, shown_time
+from pipeline.execution.progress import FOUND, CountedWork, shown_time
 from pipeline.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -40,7 +40,7 @@ def make_progress() -> Bar | Lines:
     return Bar(console) if console.is_terminal else Lines(console)
 
 
-class Bar(Counted):
+class Bar(CountedWork):
     """One bar for the whole run, with the step, the time that is left, and what else there is room for."""
 
     def __init__(self, console: Console) -> None:
@@ -115,7 +115,7 @@ class _Line(ProgressColumn):
         return self._bar.line()
 
 
-class Lines(Counted):
+class Lines(CountedWork):
     """A line for each step that has ended, and now and then for one that takes long."""
 
     def __init__(self, console: Console) -> None:

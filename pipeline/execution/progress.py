@@ -47,7 +47,7 @@ class Silent(Progress):
     """Shows nothing."""
 
 
-class Together(Progress):
+class Listeners(Progress):
     """Passes the progress on to several listeners."""
 
     def __init__(self, *listeners: Progress) -> None:
@@ -89,7 +89,7 @@ class Together(Progress):
             listener.close()
 
 
-class Counted(Progress):
+class CountedWork(Progress):
     """Adds up the work that is done; work that a step does not report counts when it ends."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ from pipeline.execution.immutable import immutable
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.light_arrow import spare_pandas
 from pipeline.execution.threads import give_memory_back, limit_threads, spare_garbage_collection
-from postprocess.families.progress import Listener, Store, kept_in, listen, listening
+from postprocess.families.progress import ArrayStore, Listener, kept_in, listen, listening
 
 _VARIABLE: Final = "PYTHONSAFEPATH"
 #: By which a process knows that the variable is ours, and not for the commands that it runs.
@@ -134,7 +134,7 @@ class Workers:
     #: Whether the parts of a spine are handed to other machines.
     shares_parts = False
     #: Where solutions of large families are kept on their way; None keeps none. Another process gets a copy.
-    kept: Store | None = None
+    kept: ArrayStore | None = None
 
     def __init__(self, count: int, start_after: float = START_AFTER, told: Listener | None = None) -> None:
         if count < 1:
@@ -277,7 +277,7 @@ def apart(function: Callable[Given, Result], *given: Given.args, **named: Given.
 
 
 def _kept_apart(
-    kept: Store | None, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
+    kept: ArrayStore | None, function: Callable[Given, Result], *given: Given.args, **named: Given.kwargs
 ) -> Result:
     with kept_in(kept):
         result = apart(function, *given, **named)

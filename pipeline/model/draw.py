@@ -87,7 +87,7 @@ class Draw:
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
 
-class Drawn(Protocol):
+class DrawnUniverse(Protocol):
     """Of a universe, what its draws depend on."""
 
     @property
@@ -107,7 +107,7 @@ class Drawn(Protocol):
 
 
 def budgeted(
-    universe: Drawn, spine: Spine | None, on_counts: Callable[[NoiseSpec], NoiseSpec | MixedNoise]
+    universe: DrawnUniverse, spine: Spine | None, on_counts: Callable[[NoiseSpec], NoiseSpec | MixedNoise]
 ) -> tuple[Draw, ...]:
     """The draws of a universe whose noise the run draws itself, by its budget, top level first; then answers.
 
@@ -128,7 +128,7 @@ def budgeted(
 
 
 def _shares(
-    universe: Drawn, spine: Spine | None
+    universe: DrawnUniverse, spine: Spine | None
 ) -> Iterator[tuple[tuple[Fraction, ...], NDArray[np.signedinteger] | None]]:
     """Of each level the shares of the budget, one for each kind of geounit, and the kinds, as `Draw` has them."""
     shares = [level.share for level in universe.strategy.levels]

@@ -24,7 +24,7 @@ UNPROVED: Final = "unproved"
 
 
 @dataclass(frozen=True)
-class Expectation:
+class KnownContent:
     """What a file is known to hold, from elsewhere: so that records that were lost or counted twice are noticed.
 
     It is as confidential as the records, and part of nothing that is published or that noise is bound to.
@@ -83,7 +83,7 @@ class RecordSource:
     at_most: int | None = None
     amount: AmountAttribute | None = None
     beside: tuple[AmountAttribute, ...] = ()
-    expect: Expectation | Literal["unproved"] | None = None
+    expect: KnownContent | Literal["unproved"] | None = None
     further: tuple[str, ...] = ()
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.model.draw import Draw, Drawn, budgeted
+from pipeline.model.draw import Draw, DrawnUniverse, budgeted
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import Central
@@ -44,7 +44,7 @@ NOISY = marked("{query}: noisy answers as they were published")
 VARIANCE = marked("Variance of the noise on each")
 
 
-class Bound(Protocol):
+class LikelihoodBound(Protocol):
     """How much more likely any report can be under one answer than under another."""
 
     @property
@@ -64,23 +64,23 @@ class Randomiser(Protocol):
         """The mechanism's name in a spec."""
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> LikelihoodBound:
         """The bound of one report."""
 
     @property
-    def for_ever(self) -> Bound | None:
+    def for_ever(self) -> LikelihoodBound | None:
         """Of all reports together that a sender ever makes of one answer; None if nothing bounds them."""
 
-    def bound_of(self, reports: int) -> Bound:
+    def bound_of(self, reports: int) -> LikelihoodBound:
         """Of so many reports of one sender on an answer that does not change."""
 
     @property
     def ratio(self) -> Fraction:
-        """The ratio of one report, see `Bound`."""
+        """The ratio of one report, see `LikelihoodBound`."""
 
     @property
     def epsilon(self) -> Decimal:
-        """The epsilon of one report, see `Bound`."""
+        """The epsilon of one report, see `LikelihoodBound`."""
 
     def parameters(self) -> dict[str, str]:
         """Exact, as a spec has them."""
@@ -156,7 +156,7 @@ class Source(ABC):
         return None
 
     @abstractmethod
-    def draws(self, universe: Drawn, spine: Spine | None, sizes: NDArray[np.int64] | None) -> tuple[Draw, ...]:
+    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: NDArray[np.int64] | None) -> tuple[Draw, ...]:
         """All of a universe, top level first; see `Universe.draws`."""
 
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
@@ -240,7 +240,7 @@ class OwnNoise(Source):
 
     def draws(
         self,
-        universe: Drawn,
+        universe: DrawnUniverse,
         spine: Spine | None,
         sizes: NDArray[np.int64] | None,  # noqa: ARG002
     ) -> tuple[Draw, ...]:

@@ -16,7 +16,7 @@ from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.quantiles import Mechanism as Chooser
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolve import resolve
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.stated_domain import DomainStated
 from pipeline.questions.text import parse
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
@@ -42,7 +42,7 @@ MANIFEST, MEASUREMENTS, ANSWER = ANSWER_FILES
 
 
 class PartStated(Stated):
-    """Numbers that were measured or chosen together, with noise and cost; see `Measured` and `Ranked`.
+    """Numbers that were measured or chosen together, with noise and cost; see `MeasuredPart` and `Ranked`.
 
     Attributes:
         mechanism, scale: of the noise, with sigma^2 or b, or of a choice with its epsilon.
@@ -67,7 +67,7 @@ class PartStated(Stated):
     beyond: int = 0
 
     @classmethod
-    def of(cls, one: Measured | Ranked) -> PartStated:
+    def of(cls, one: MeasuredPart | Ranked) -> PartStated:
         """What a manifest states of a part."""
         own: dict[str, int] = (
             {"times": one.times, "ties": one.ties, "beyond": one.beyond}

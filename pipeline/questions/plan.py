@@ -15,7 +15,7 @@ from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.questions.intervals import half_width
 from pipeline.questions.quantiles import CALLED, CLIP, EXTREMES, Ranked
 from pipeline.questions.resolved import Resolved
-from pipeline.questions.sensitivity import Measured, measured
+from pipeline.questions.sensitivity import MeasuredPart, measured
 from pipeline.questions.windows import MADE_WITH, bought, columns_of
 
 __all__ = ["QuestionPlan"]
@@ -69,7 +69,7 @@ class QuestionPlan:
     numbers: int
 
     @cached_property
-    def parts(self) -> tuple[Measured | Ranked, ...]:
+    def parts(self) -> tuple[MeasuredPart | Ranked, ...]:
         """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
         promise = self.framework, self.neighbours, self.budget, self.records
         if (rank := self.question.rank) is not None:
@@ -144,7 +144,7 @@ def _of_rank(plan: QuestionPlan, chosen: Ranked) -> str:
 def _of_units(plan: QuestionPlan) -> str:
     """What it adds where units are counted, or their totals summed."""
     if plan.question.of == "unit":
-        most = next(one.numbers for one in plan.parts if isinstance(one, Measured))
+        most = next(one.numbers for one in plan.parts if isinstance(one, MeasuredPart))
         where = "each once" if most == 1 else f"each once in every number that it has a record in, up to {most}"
         return f" Units are counted, {where}."
     if plan.question.of == "total":

@@ -16,7 +16,7 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, Attribute, Recode
 from pipeline.questions.domain import Domain
 from pipeline.questions.quantiles import CLIP, RANKS
-from pipeline.questions.resolved import RECORDS, Axis, Resolved
+from pipeline.questions.resolved import RECORDS, QuestionAxis, Resolved
 from pipeline.questions.text import Asked, Condition, QuestionError, Word
 
 __all__ = ["Band", "band_of", "resolve"]
@@ -148,13 +148,13 @@ class _Seen:
     group: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     labels: tuple[str, ...] = ()
 
-    def axis(self) -> Axis:
+    def axis(self) -> QuestionAxis:
         """The axis, without groups that nobody counted is in."""
         if not self.term:
-            return Axis(self.attribute, self.keep, np.zeros(len(self.keep), dtype=np.int64))
+            return QuestionAxis(self.attribute, self.keep, np.zeros(len(self.keep), dtype=np.int64))
         used = np.unique(self.group[self.keep])
         group = np.where(self.keep, np.searchsorted(used, self.group), 0).astype(np.int64)
-        return Axis(self.attribute, self.keep, group, self.term, tuple(self.labels[int(i)] for i in used))
+        return QuestionAxis(self.attribute, self.keep, group, self.term, tuple(self.labels[int(i)] for i in used))
 
 
 class _Look:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.questions.quantiles import RANKS, Rank, rank_of
 
-__all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "further_of", "records_of_unit"]
+__all__ = ["EVERYWHERE", "RECORDS", "OfUnit", "Part", "QuestionAxis", "Resolved", "further_of", "records_of_unit"]
 
 #: What units are counted by, in place of an attribute: how many records each has that the conditions leave.
 RECORDS: Final = "records_per_unit"
@@ -57,7 +57,7 @@ AROUND: Final = "windows 2"
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class QuestionAxis:
     """One attribute of the records that the question looks at.
 
     Attributes:
@@ -121,7 +121,7 @@ class Resolved:
     text: str
     statistic: str
     level: str | None
-    axes: tuple[Axis, ...]
+    axes: tuple[QuestionAxis, ...]
     order: tuple[int, ...] = ()
     amount: AmountAttribute | None = None
     number: Fraction | None = None

@@ -37,7 +37,7 @@ from pipeline.privacy.budget import (
 )
 from pipeline.questions.resolved import Part
 
-__all__ = ["Measured", "measured", "reach", "scale_for"]
+__all__ = ["MeasuredPart", "measured", "reach", "scale_for"]
 
 
 def reach(part: Part, neighbours: Neighbours) -> int:
@@ -71,7 +71,7 @@ def scale_for(
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPart:
     """A part with its noise.
 
     Attributes:
@@ -106,7 +106,7 @@ def measured(
     budget: Fraction,
     records: int,
     numbers: int = 1,
-) -> tuple[Measured, ...]:
+) -> tuple[MeasuredPart, ...]:
     """The noise of each part; each gets the same share of the budget, which add up to it (sequential composition).
 
     zcdp: sigma^2 = m R^2 k^2 / (2 rho); pure: b = m R k / epsilon. Of a unit's total k is 1; of units that are counted,
@@ -135,5 +135,5 @@ def measured(
                 f"the {float(LARGEST_SCALE[name]):.3g} that can be drawn: spend more"
                 + ("" if part.name == "count" else ", or take a larger unit or ends nearer to each other")
             )
-        found.append(Measured(part, reach(part, neighbours), share, NoiseSpec(name, scale), several))
+        found.append(MeasuredPart(part, reach(part, neighbours), share, NoiseSpec(name, scale), several))
     return tuple(found)

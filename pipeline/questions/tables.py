@@ -21,7 +21,7 @@ from pipeline.questions.intervals import half_width
 from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolved import Resolved
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.windows import interval
 from pipeline.release.layout import ANSWER_FILES
 from pipeline.storage.readable import Readable
@@ -154,7 +154,7 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
     question, header = plan.question, measured.header
     if question.rank is not None:
         return _csv([*header, *_names(question.statistic)], _chosen_rows(plan, measured))
-    parts = {one.part.name: one for one in plan.parts if isinstance(one, Measured)}
+    parts = {one.part.name: one for one in plan.parts if isinstance(one, MeasuredPart)}
     if question.statistic == "most common":
         ranked = [*header[:-1], "rank", "rank:low90", "rank:high90", header[-1], *_names("count")]
         number = int(question.number or 1)
@@ -193,7 +193,7 @@ def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[st
     """The keys, the steps that were chosen, and their intervals from the noisy counts around them."""
     choice, windows = plan.parts
     assert isinstance(choice, Ranked)
-    assert isinstance(windows, Measured)
+    assert isinstance(windows, MeasuredPart)
     rank = choice.part
     numbers, *around = map(measured.column, plan.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
@@ -216,8 +216,8 @@ def _means(plan: QuestionPlan, measured: Measurements) -> list[tuple[str, str, s
     """Noisy sum / noisy count within the grid, with Fieller's interval; no mean where the noisy count is below 1."""
     amount, (summed, counted) = plan.question.amount, plan.parts
     assert amount is not None
-    assert isinstance(summed, Measured)
-    assert isinstance(counted, Measured)
+    assert isinstance(summed, MeasuredPart)
+    assert isinstance(counted, MeasuredPart)
     low, high, unit = map(float, (amount.low, amount.high, amount.unit))
     centre = summed.part.centre
     sums, counts = (measured.numbers[name].ravel().astype(np.float64) for name in ("sum", "count"))

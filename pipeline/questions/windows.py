@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.questions.quantiles import Rank, Ranked, ranked
 from pipeline.questions.resolved import Part
-from pipeline.questions.sensitivity import Measured, measured
+from pipeline.questions.sensitivity import MeasuredPart, measured
 
 __all__ = [
     "FILTER",
@@ -68,7 +68,7 @@ _Z: Final = 1.2815515655446004
 
 def bought(
     part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
-) -> tuple[Ranked, Measured]:
+) -> tuple[Ranked, MeasuredPart]:
     """The choice of a quantile and the numbers of windows around it; errors as `ranked` and `measured`."""
     choice = ranked(part, framework, neighbours, budget * _CHOICE[framework], records)
     windows = Part("windows", _REACH[framework], _REACH[framework])
@@ -217,7 +217,7 @@ def _inverted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     return both[:, n:]
 
 
-def typical_reach(one: Measured, part: Rank, framework: Framework) -> int:
+def typical_reach(one: MeasuredPart, part: Rank, framework: Framework) -> int:
     """How many records an end is away from the quantile where its boundary is told apart in half of all cases."""
     n = n_windows(part.candidates)
     errors = [error for _, error in _surplus(FILTER[framework], n, 0, n - 1, part.quantile)]

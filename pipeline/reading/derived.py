@@ -30,7 +30,7 @@ from postprocess.statistics import (
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedNumbers:
     """The numbers that a question asks for.
 
     Attributes:
@@ -88,7 +88,7 @@ class Places:
         inside = tuple(release.leaves_of(codes, name) for name, codes in named.items())
         return cls(release, np.array(list(named)), "area", None, inside)
 
-    def counts(self, asked: Asked) -> NDArray[np.int64]:
+    def counts(self, asked: AskedNumbers) -> NDArray[np.int64]:
         """Released numbers `(n, k)`."""
         if self.level is not None:
             histogram = self.release.histogram(self.release.levels[self.level])
@@ -109,7 +109,7 @@ class Places:
         return pd.DataFrame(dict(columns), index=pd.Index(self.names.astype(object), name=self.index))
 
 
-def shares(places: Places, asked: Asked) -> pd.DataFrame:
+def shares(places: Places, asked: AskedNumbers) -> pd.DataFrame:
     """Each number as a share of all that is counted, in percent, with the ends of its interval."""
     counts = places.counts(asked)
     whole = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
@@ -118,7 +118,7 @@ def shares(places: Places, asked: Asked) -> pd.DataFrame:
     return places.frame(_interleaved(asked.labels, share, low, high))
 
 
-def ratios(places: Places, asked: Asked, to: Asked) -> pd.DataFrame:
+def ratios(places: Places, asked: AskedNumbers, to: AskedNumbers) -> pd.DataFrame:
     """Each number divided by one of `to`, its only one or that with the same label.
 
     Raises:
@@ -140,7 +140,7 @@ def ratios(places: Places, asked: Asked, to: Asked) -> pd.DataFrame:
     return places.frame(_interleaved(asked.labels, ratio, low, high))
 
 
-def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
+def medians(places: Places, asked: AskedNumbers, schema: Schema) -> pd.DataFrame:
     """The value with the median of the one attribute that is asked for, in its order, and the values it may be.
 
     Raises:
@@ -158,7 +158,7 @@ def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
     return places.frame({name: labels[number] for name, number in zip(columns, found, strict=True)})
 
 
-def position_of_one_attribute(asked: Asked, schema: Schema, what: str) -> int:
+def position_of_one_attribute(asked: AskedNumbers, schema: Schema, what: str) -> int:
     """Where the one attribute stands that a question has several values of.
 
     Raises:
@@ -173,7 +173,7 @@ def position_of_one_attribute(asked: Asked, schema: Schema, what: str) -> int:
     return used[0]
 
 
-def ranks(places: Places, asked: Asked) -> pd.DataFrame:
+def ranks(places: Places, asked: AskedNumbers) -> pd.DataFrame:
     """The rank of each geounit by each number, 1 for the largest, and the lowest and highest that it may have."""
     counts = places.counts(asked)
     variances = places.moments(asked.weights, asked.weights).left
@@ -184,7 +184,7 @@ def ranks(places: Places, asked: Asked) -> pd.DataFrame:
     return places.frame(columns)
 
 
-def differences(release: Reader, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+def differences(release: Reader, asked: AskedNumbers, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
     """For each number: that of the first area, of the second, the difference, and the ends of its interval."""
     places = Places.over(release, {"first": first, "second": second})
     counts = places.counts(asked)
@@ -200,7 +200,7 @@ def differences(release: Reader, asked: Asked, first: Sequence[str], second: Seq
     return pd.DataFrame(columns, index=pd.Index(list(asked.labels), name="number", dtype=object))
 
 
-def compared(release: Reader, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+def compared(release: Reader, asked: AskedNumbers, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
     """For each number of two areas: the difference, that of its shares, and the ratio, each with its 90 % interval.
 
     Returns:

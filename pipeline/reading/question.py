@@ -16,7 +16,7 @@ from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading import derived
-from pipeline.reading.derived import Asked, Places
+from pipeline.reading.derived import AskedNumbers, Places
 from pipeline.reading.margins import Ends, ends_column
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
@@ -26,7 +26,7 @@ SUM = "sum"
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class WantedNumbers:
     """Numbers of a release that are to be had, for geounits by `at` and for any other areas by `over`.
 
     Attributes:
@@ -41,7 +41,7 @@ class Question:
     allowed: tuple[NDArray[np.bool_], ...]
     conditions: tuple[str, ...] = field(default=())
 
-    def where(self, **values: str | Sequence[str]) -> Question:
+    def where(self, **values: str | Sequence[str]) -> WantedNumbers:
         """Only these values of attributes or recodes: `where(race="black", votingage=["18plus"])`.
 
         Raises:
@@ -148,7 +148,7 @@ class Question:
         """The shares of areas taken together, as in `over`."""
         return derived.shares(Places.over(self.release, areas), self._asked())
 
-    def ratios_at(self, level: str, to: Question) -> pd.DataFrame:
+    def ratios_at(self, level: str, to: WantedNumbers) -> pd.DataFrame:
         """For every geounit of a level: each number divided by that of another question, and the ratio's interval.
 
         Args:
@@ -160,7 +160,7 @@ class Question:
         """
         return derived.ratios(Places.at(self.release, level), self._asked(), self._asked_of_the_same(to))
 
-    def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: Question) -> pd.DataFrame:
+    def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: WantedNumbers) -> pd.DataFrame:
         """The ratios of areas taken together, as in `over`."""
         return derived.ratios(Places.over(self.release, areas), self._asked(), self._asked_of_the_same(to))
 
@@ -218,11 +218,11 @@ class Question:
         """
         return derived.compared(self.release, self._asked(), first, second)
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> AskedNumbers:
         marginal, kept, labels = self._marginal()
-        return Asked(marginal, kept, labels, self.allowed)
+        return AskedNumbers(marginal, kept, labels, self.allowed)
 
-    def _asked_of_the_same(self, to: Question) -> Asked:
+    def _asked_of_the_same(self, to: WantedNumbers) -> AskedNumbers:
         """What another question asks for, of the same numbers: those of others have errors and cells of their own."""
         if not self.release.are_those_of(to.release):
             other = "another release of that name" if to.release.name == self.release.name else to.release.name
@@ -232,7 +232,7 @@ class Question:
             )
         return to._asked()
 
-    def _cumulated(self, asked: Callable[[Question], pd.DataFrame]) -> pd.DataFrame:
+    def _cumulated(self, asked: Callable[[WantedNumbers], pd.DataFrame]) -> pd.DataFrame:
         position = derived.position_of_one_attribute(self._asked(), self.release.schema, "cumulative")
         group, labels = self.query.groups[position], self.query.labels[position]
         everybody = replace(

@@ -26,7 +26,7 @@ from pipeline.model.link import Link
 from pipeline.model.query import Query, terms_of
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.margins import ends_column
-from pipeline.reading.question import Question
+from pipeline.reading.question import WantedNumbers
 from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.reliability import CLASSES, classes_in
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
@@ -168,7 +168,7 @@ class Release:
         """The companion of that name; InputError where there is none."""
         return Release(self._reader.companion(name))
 
-    def query(self, text: str) -> Question:
+    def query(self, text: str) -> WantedNumbers:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
 
         Raises:
@@ -176,7 +176,7 @@ class Release:
         """
         home = self._reader.holding(terms_of(text))
         everybody = tuple(np.ones(n, dtype=bool) for n in home.schema.shape)
-        return Question(home, Query.parse(text, home.schema), everybody)
+        return WantedNumbers(home, Query.parse(text, home.schema), everybody)
 
     def names(self, level: str, language: str | None = None) -> pd.Series[str]:
         """The names of a level's geounits, by geocode; where the level has none, the geocodes themselves.
@@ -324,7 +324,7 @@ class Release:
     def household_sizes_over(
         self, areas: Sequence[str] | Mapping[str, Sequence[str]], companion: str = ""
     ) -> pd.DataFrame:
-        """The sizes of households of areas taken together, as in `Question.over`.
+        """The sizes of households of areas taken together, as in `WantedNumbers.over`.
 
         The interval of an area that is no geounit is that of the linear estimates, which does not know what households
         have learned from the persons: it is wider than it need be.

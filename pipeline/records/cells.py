@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
-from pipeline.model.record_source import Expectation, RecordSource
+from pipeline.model.record_source import KnownContent, RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
@@ -184,7 +184,7 @@ class _Expected:
 
     def add(self, leaves: NDArray[np.int64], n_records: int) -> None:
         """Note the leaves of some rows that are counted, and their records."""
-        if isinstance(self._expected, Expectation) and self._named.size:
+        if isinstance(self._expected, KnownContent) and self._named.size:
             self._records += n_records
             self._named[leaves[leaves >= 0]] = True
 
@@ -194,9 +194,9 @@ class _Expected:
         Raises:
             RecordsError: no row is wrong, and yet other records or areas were counted than are expected.
         """
-        if not isinstance(self._expected, Expectation) or not self._named.size or log.mistakes:
+        if not isinstance(self._expected, KnownContent) or not self._named.size or log.mistakes:
             return
-        found = Expectation(self._records, int(self._named.sum()))
+        found = KnownContent(self._records, int(self._named.sum()))
         if found != self._expected:
             raise RecordsError(
                 f"{self._file}: {_of(found)} were counted, and input.expect says {_of(self._expected)}: "
@@ -205,7 +205,7 @@ class _Expected:
             )
 
 
-def _of(one: Expectation) -> str:
+def _of(one: KnownContent) -> str:
     return f"{one.records:,} records in {one.areas:,} areas"
 
 

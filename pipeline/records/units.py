@@ -20,7 +20,7 @@ from pipeline.records.count_accumulator import CountAccumulator
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutRecords:
     """What was not counted; confidential.
 
     Attributes:
@@ -77,7 +77,7 @@ def tabulate_units(
     whole: Schema | None = None,
     amounts: tuple[AmountAttribute, ...] = (),
     chunk_rows: int = CHUNK_ROWS,
-) -> tuple[sp.csr_array[np.int64], LeftOut]:
+) -> tuple[sp.csr_array[np.int64], LeftOutRecords]:
     """Count the records of each leaf by cell, at most `records.at_most` of each unit; or add up their amounts.
 
     All records' units and cells are held at once.
@@ -111,7 +111,7 @@ def tabulate_units(
     counts = CountAccumulator(spine.n_leaves, schema.n_cells)
     counts.add(_cells_of(schema, told, found.cells[kept]), persons)
     of_unit = np.bincount(found.units, minlength=len(found.names))
-    return counts.finish(), LeftOut(int((~kept).sum()), int((of_unit > records.at_most).sum()), taken_down)
+    return counts.finish(), LeftOutRecords(int((~kept).sum()), int((of_unit > records.at_most).sum()), taken_down)
 
 
 def taken_to_ends(

@@ -22,7 +22,7 @@ from pipeline.release.layout import file_name
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.run import ReleaseRun, Source
+from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import universe_checks
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
@@ -79,7 +79,7 @@ def estimate_release(
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
             write_public_inputs(job)
-            going = ReleaseRun(job, Source())
+            going = ReleaseRun(job, DrawSource())
             going.perform()
             going.finish()
     except BaseException:

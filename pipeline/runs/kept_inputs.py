@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.measure import COUNTS
 from pipeline.model.memory_table import records_place
-from pipeline.model.record_source import Expectation, RecordSource
+from pipeline.model.record_source import KnownContent, RecordSource
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.input_section import InputSpec
@@ -32,7 +32,7 @@ def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
             for field in fields(source)
             if field.name not in ("file", *_ELSEWHERE)
         }
-        if isinstance(source.expect, Expectation):
+        if isinstance(source.expect, KnownContent):
             stated["expect"] = asdict(source.expect)
         inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
     return inputs

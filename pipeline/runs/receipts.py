@@ -28,7 +28,7 @@ from pipeline.runs.questions.public_files import statement_problems
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.readable import unchecked
 
-__all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
+__all__ = ["ComparedReceipts", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Spending:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedReceipts:
     """What a comparison found.
 
     Attributes:
@@ -109,7 +109,7 @@ def find_manifests(paths: Iterable[Path]) -> dict[Path, Charging]:
     return found
 
 
-def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> Compared:
+def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> ComparedReceipts:
     """Compare the receipts with their manifests, with each other and, where they are of it, with the ledger."""
     problems: list[str] = []
     seen: dict[tuple[str, int], tuple[Receipt, Path]] = {}
@@ -142,7 +142,7 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
     spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
     if ledger is not None:
         problems += _overspent(spending, ledger.id, states)
-    return Compared(tuple(problems), spending, tuple(uncharged))
+    return ComparedReceipts(tuple(problems), spending, tuple(uncharged))
 
 
 def exact_of(universe: Universe, manifest: Manifest) -> set[tuple[str, str]]:

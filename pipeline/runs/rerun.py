@@ -45,7 +45,7 @@ _APART = {"files", "manifest_sha256", "software"}
 
 
 @dataclass(frozen=True)
-class Difference:
+class FileDifference:
     """One file that is not the same.
 
     Attributes:
@@ -65,7 +65,7 @@ class Difference:
         return f"{self.file}: {', '.join([*where, self.what])}"
 
 
-def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequence[str]) -> list[Difference]:
+def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequence[str]) -> list[FileDifference]:
     """The differences of `recomputed` from `release`, in the order in which a run writes files.
 
     Args:
@@ -84,13 +84,13 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         first, second = release.public / name, recomputed.public / name
         shown_path = f"public/{name}"
         if not first.is_file():
-            differences.append(Difference(shown_path, "", "", "is recomputed and is not in the release"))
+            differences.append(FileDifference(shown_path, "", "", "is recomputed and is not in the release"))
         elif not second.is_file():
-            differences.append(Difference(shown_path, "", "", "is in the release and is not recomputed"))
+            differences.append(FileDifference(shown_path, "", "", "is in the release and is not recomputed"))
         elif sha256_file(first) != sha256_file(second):
             if first == release.manifest:
                 parts = _manifest_parts(first, second)
-                differences += [Difference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
+                differences += [FileDifference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
                 differences.append(_difference(shown_path, first, second, level_of(release, first, levels)))
     return differences
@@ -105,20 +105,20 @@ def _manifest_parts(first: Path, second: Path) -> list[str]:
     )
 
 
-def _difference(file: str, first: Path, second: Path, level: str) -> Difference:
+def _difference(file: str, first: Path, second: Path, level: str) -> FileDifference:
     """Where two files differ first; of those that are not Parquet, that they do."""
     if first.suffix != ".parquet":
-        return Difference(file, level, "", "has other bytes")
+        return FileDifference(file, level, "", "has other bytes")
     try:
         first_table, second_table = _both(first, second)
     except pa.ArrowMemoryError:
         raise MemoryShortError(str(first)) from None
     except (OSError, pa.ArrowException, UnicodeDecodeError):
-        return Difference(file, level, "", "cannot be read")
+        return FileDifference(file, level, "", "cannot be read")
     except ReleaseError as error:
-        return Difference(file, level, "", str(error).removeprefix(str(first)).lstrip(": "))
+        return FileDifference(file, level, "", str(error).removeprefix(str(first)).lstrip(": "))
     if first_table.column_names != second_table.column_names:
-        return Difference(file, level, "", "has other columns")
+        return FileDifference(file, level, "", "has other columns")
     rows = [_first_row(a, b) for a, b in zip(first_table.columns, second_table.columns, strict=True)]
     differing = [row for row in rows if row is not None]
     if differing:
@@ -126,8 +126,8 @@ def _difference(file: str, first: Path, second: Path, level: str) -> Difference:
         longer = first_table if row < first_table.num_rows else second_table
         names = [name for name, at in zip(first_table.column_names, rows, strict=True) if at == row]
         geounit = str(longer.column("geocode")[row].as_py()) if "geocode" in first_table.column_names else ""
-        return Difference(file, level, geounit, f"row {row + 1} has another {names[0]}")
-    return Difference(file, level, "", "has the same rows and other bytes")
+        return FileDifference(file, level, geounit, f"row {row + 1} has another {names[0]}")
+    return FileDifference(file, level, "", "has the same rows and other bytes")
 
 
 def _both(first: Path, second: Path) -> tuple[pa.Table, pa.Table]:
@@ -176,7 +176,7 @@ class Rerun:
     """
 
     files: int
-    differences: tuple[Difference, ...]
+    differences: tuple[FileDifference, ...]
     remarks: tuple[str, ...]
 
     @property

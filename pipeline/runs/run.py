@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from geography.spine import Spine
 from pipeline.confidential.accuracy import write_accuracy
 from pipeline.confidential.custody import Keyholder, KeySource
-from pipeline.confidential.parts import Question, answering, installed_parts
+from pipeline.confidential.parts import RecordQuestion, answering, installed_parts
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.memory import Fitting, check_memory, fitting
@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.progress import Progress, Together, listener_of
+from pipeline.execution.progress import Listeners, Progress, listener_of
 from pipeline.execution.run_log import RunLog
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Perform, Step, perform_here
@@ -33,7 +33,7 @@ from pipeline.publishing.provenance import status_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement
 from pipeline.release.run_directory import open_run
-from pipeline.run import ReleaseRun, Source
+from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.decided import decided
 from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
@@ -69,7 +69,7 @@ class MeasuredHere:
         """See `Measured.steps`."""
         return ConfidentialSteps(job, self._holder.key(job.run), installed_parts())
 
-    def question(self, work: Question) -> Mapping[str, object]:
+    def question(self, work: RecordQuestion) -> Mapping[str, object]:
         """See `Measured.question`."""
         return answering(work)(work, self._holder, KeySource())
 
@@ -81,7 +81,7 @@ class MeasuredHere:
         write_accuracy(job)
 
 
-class Measuring(Source):
+class Measuring(DrawSource):
     """Records, key and ledger, wherever they are; what was charged before is drawn again, as in a rerun.
 
     Args:
@@ -218,7 +218,7 @@ def release_run(
         public.keep_remarks(run)
         log.write(f"memory: {fit.summary}")
         workers.kept = Batches(run)
-        job = public.job(run, workers, Together(log, progress), workers.kept)
+        job = public.job(run, workers, Listeners(log, progress), workers.kept)
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         prepare_statements(job)

@@ -34,7 +34,7 @@ from pipeline.release.changes import Changes, read_changes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import open_run, recorded_identity
-from pipeline.run import ReleaseRun, Source
+from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.questions.combining import put_together
 from pipeline.runs.questions.public_files import answer_problems
 from pipeline.signatures.signing_keys import PublicKey
@@ -187,7 +187,7 @@ def update_release(
                 receipts=list(before.manifest.receipts),
             )
             _take_over(job, before, given)
-            going = ReleaseRun(job, Source(_key_of(before)), resumed=True)
+            going = ReleaseRun(job, DrawSource(_key_of(before)), resumed=True)
             going.perform()
             manifest = going.manifest()
             if corrections is not None:

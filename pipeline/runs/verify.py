@@ -34,7 +34,7 @@ from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.release.selected import read_selected
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.run import ReleaseRun, Source
+from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.storage.durable import make_folder
@@ -114,7 +114,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         )
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
-        ReleaseRun(job, Source()).perform()
+        ReleaseRun(job, DrawSource()).perform()
         yield job
 
 

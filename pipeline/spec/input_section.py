@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictInt, ValidationError, model_valida
 
 from pipeline.errors import InputError
 from pipeline.model.number_ranges import number_range, ranges_at_odds
-from pipeline.model.record_source import BadReports, Expectation, Form, RecordSource
+from pipeline.model.record_source import BadReports, Form, KnownContent, RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.wide import expand_cells
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
@@ -132,11 +132,11 @@ class InputSpec(Section):
         """What the rest of the pipeline sees of the section."""
         stated = {name: getattr(self, name) for name in type(self).model_fields}
         if isinstance(self.expect, ExpectSection):
-            stated["expect"] = Expectation(self.expect.records, self.expect.areas)
+            stated["expect"] = KnownContent(self.expect.records, self.expect.areas)
         return RecordSource(**stated)
 
 
-def read_expectation(records: Path, key: str) -> Expectation:
+def read_expectation(records: Path, key: str) -> KnownContent:
     """What a file RECORDS.expect.toml beside some records says that they hold.
 
     Args:
@@ -156,7 +156,7 @@ def read_expectation(records: Path, key: str) -> Expectation:
         ) from None
     except (OSError, TomlError, UnicodeDecodeError, ValidationError) as error:
         raise InputError(f"{path}: two lines are needed, records = N and areas = M; found another content") from error
-    return Expectation(section.records, section.areas)
+    return KnownContent(section.records, section.areas)
 
 
 def _check_ranges(values: Mapping[str, str], problems: Problems) -> None:

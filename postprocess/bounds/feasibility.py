@@ -32,7 +32,7 @@ _INFEASIBLE = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class BoundStatement:
     """Bounds as they were declared: on the geounits of a level, or summed from those of the levels `below`."""
 
     bounds: GroupBounds
@@ -40,7 +40,7 @@ class Statement:
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
+class SpineSection:
     """Some geounits of a level, the roots, with everything below them down to another level.
 
     Attributes:
@@ -54,7 +54,7 @@ class Section:
     rows: tuple[slice, ...]
     parents: tuple[IntArray, ...]
     atoms: tuple[IntArray, ...]
-    statements: tuple[tuple[Statement, ...], ...]
+    statements: tuple[tuple[BoundStatement, ...], ...]
     possible: BoolArray
 
     def size(self, level: int) -> tuple[int, int]:
@@ -67,7 +67,7 @@ class Section:
         """Geounits times atoms, summed over the levels."""
         return sum(int(np.prod(self.size(level))) for level in range(len(self.rows)))
 
-    def group(self, level: int, statement: Statement) -> IntArray:
+    def group(self, level: int, statement: BoundStatement) -> IntArray:
         """The statement's answer that each atom of the level falls in, `(n_atoms,)`."""
         return self._of_atoms(level, statement.bounds.marginal.cell_answer[self.possible])
 
@@ -82,7 +82,7 @@ class Section:
         return out
 
 
-def limits(statement: Statement) -> tuple[FloatArray, FloatArray]:
+def limits(statement: BoundStatement) -> tuple[FloatArray, FloatArray]:
     """Lower and upper bounds as real numbers; upper ones are infinite where there is none."""
     upper = statement.bounds.upper.astype(np.float64)
     return np.maximum(statement.bounds.lower, 0).astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
@@ -96,7 +96,7 @@ class Verdict:
     whole: bool | None
 
 
-class Rows:
+class RangedRows:
     """Rows of a sparse matrix with their ranges."""
 
     def __init__(self) -> None:
@@ -129,9 +129,9 @@ class Rows:
         return sp.csr_array((values, (rows, columns)), shape=(self.n_rows, n_columns))
 
 
-def decide(part: Section, *, whole: bool = False, seconds: float = 60.0) -> Verdict:
+def decide(part: SpineSection, *, whole: bool = False, seconds: float = 60.0) -> Verdict:
     """Whether any histograms keep the section's constraints; `whole`: in whole numbers."""
-    rows = Rows()
+    rows = RangedRows()
     lower: list[FloatArray] = []
     upper: list[FloatArray] = []
     n_columns = 0
@@ -163,8 +163,8 @@ def decide(part: Section, *, whole: bool = False, seconds: float = 60.0) -> Verd
 
 
 def _ranges(
-    part: Section, level: int
-) -> tuple[FloatArray, FloatArray, list[tuple[Statement, IntArray, BoolArray]]] | None:
+    part: SpineSection, level: int
+) -> tuple[FloatArray, FloatArray, list[tuple[BoundStatement, IntArray, BoolArray]]] | None:
     """Ranges of a level's unknowns, `(n, n_atoms)` each, and the statements that need rows; None if one cannot be kept.
 
     With each of these statements: the answer that each atom falls in, and where it is a restriction, `(n, size)`.
@@ -196,7 +196,7 @@ def _ranges(
     return low, high, rows
 
 
-def balance(part: Section, level: int, above: IntArray, columns: IntArray, rows: Rows) -> None:
+def balance(part: SpineSection, level: int, above: IntArray, columns: IntArray, rows: RangedRows) -> None:
     """Add rows by which each geounit of the level above is the sum of its children, atom by atom of this level."""
     n_atoms = columns.shape[1]
     there, atom = np.nonzero(above >= 0)
@@ -210,7 +210,7 @@ def balance(part: Section, level: int, above: IntArray, columns: IntArray, rows:
     rows.more(first + pairs[0], pairs[1], -1.0)
 
 
-def _columns(part: Section, level: int, tied: BoolArray, exists: BoolArray) -> tuple[IntArray, int]:
+def _columns(part: SpineSection, level: int, tied: BoolArray, exists: BoolArray) -> tuple[IntArray, int]:
     """Number of each unknown of a level, `(n, n_atoms)`, -1 where it can only be 0; and how many there are.
 
     At the last level, siblings whose atoms no row ties together share one unknown, their sum.
@@ -227,7 +227,7 @@ def _columns(part: Section, level: int, tied: BoolArray, exists: BoolArray) -> t
     return columns, int(numbers.max(initial=-1)) + 1
 
 
-def _solved(rows: Rows, lower: FloatArray, upper: FloatArray, *, whole: bool, seconds: float) -> Verdict:
+def _solved(rows: RangedRows, lower: FloatArray, upper: FloatArray, *, whole: bool, seconds: float) -> Verdict:
     if not len(lower):
         low, high = np.concatenate([*rows.low, np.zeros(0)]), np.concatenate([*rows.high, np.zeros(0)])
         fits = bool((low <= 0).all() and (high >= 0).all())
@@ -276,9 +276,9 @@ class Shortfall:
     rows: dict[RowKey, IntArray]
 
 
-def shortfall(part: Section, among: Collection[RowKey] | None = None) -> Shortfall:
+def shortfall(part: SpineSection, among: Collection[RowKey] | None = None) -> Shortfall:
     """The smallest violation of the section's bounds (only of those in `among`), with a proof by duality."""
-    sums, demands = Rows(), Rows()
+    sums, demands = RangedRows(), RangedRows()
     keys: list[RowKey] = []
     key_of: list[IntArray] = []
     geounit_of: list[IntArray] = []
@@ -371,7 +371,7 @@ def check_feasible(
     if possible.shape != (int(np.prod(shape)),):
         raise ValueError(f"structural_zeros must have {int(np.prod(shape))} cells, got {possible.shape}")
     levels, failing = _folded(spine, constraints, possible)
-    stated = Stated(spine, levels, possible, labels or {})
+    stated = StatedBounds(spine, levels, possible, labels or {})
     if failing:
         raise InfeasibleError(stated.message(len(levels) - 1, failing, complete=True))
     if len(levels) == 1 and (len(merged(statement.bounds for statement in levels[0])) <= 1 or not possible.any()):
@@ -391,16 +391,22 @@ def check_feasible(
         raise InfeasibleError(stated.message(*stated.lowest(whole=False), complete=False))
 
 
-def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tuple[list[list[Statement]], list[int]]:
+def _folded(
+    spine: Spine, constraints: Constraints, possible: BoolArray
+) -> tuple[list[list[BoundStatement]], list[int]]:
     """The statements of the upper levels, and the geounits of the last of these that cannot keep theirs.
 
     From the leaves up, as long as all bounds are on one query, they are summed to the level above.
     """
-    below: list[Statement] = []
+    below: list[BoundStatement] = []
     level = spine.n_levels - 1
     names: list[str] = []
     while True:
-        own = [Statement(bound) for bound in constraints.bounds[level] if not trivial(bound) or (bound.upper < 0).any()]
+        own = [
+            BoundStatement(bound)
+            for bound in constraints.bounds[level]
+            if not trivial(bound) or (bound.upper < 0).any()
+        ]
         statements = [*own, *below]
         together = merged(statement.bounds for statement in statements)
         if own:
@@ -410,10 +416,10 @@ def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tupl
             wrong |= (bound.lower > bound.upper).any(axis=1) | (bound.upper < 0).any(axis=1)
             wrong |= (bound.lower[:, _impossible(bound, possible)] > 0).any(axis=1)
         if wrong.any() or (len(together) > 1 and possible.any()) or level == 0:
-            stated = [[Statement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
+            stated = [[BoundStatement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
             return [*stated, statements], np.flatnonzero(wrong).tolist()
         starts = spine.child_offsets(level - 1)[:-1]
-        below = [Statement(_summed(bound, starts), " and ".join(names)) for bound in together]
+        below = [BoundStatement(_summed(bound, starts), " and ".join(names)) for bound in together]
         level -= 1
 
 
@@ -430,7 +436,7 @@ def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Stated:
+class StatedBounds:
     """The constraints as they are stated on the upper levels of a spine.
 
     Attributes:
@@ -441,11 +447,11 @@ class Stated:
     """
 
     spine: Spine
-    levels: Sequence[Sequence[Statement]]
+    levels: Sequence[Sequence[BoundStatement]]
     possible: BoolArray
     labels: Mapping[str, Sequence[str]]
 
-    def section(self, first: int, roots: slice) -> Section:
+    def section(self, first: int, roots: slice) -> SpineSection:
         """The roots `roots` of level `first` with all below them, down to the last level that anything is stated of."""
         rows, parents, atoms, statements = [roots], [np.zeros(roots.stop - roots.start, dtype=np.int64)], [], []
         for level in range(first, len(self.levels)):
@@ -459,7 +465,7 @@ class Stated:
                 offsets = self.spine.child_offsets(level)
                 rows.append(slice(int(offsets[own_rows.start]), int(offsets[own_rows.stop])))
                 parents.append(self.spine.levels[level + 1].parents[rows[-1]] - own_rows.start)
-        return Section(first, tuple(rows), tuple(parents), tuple(atoms), tuple(statements), self.possible)
+        return SpineSection(first, tuple(rows), tuple(parents), tuple(atoms), tuple(statements), self.possible)
 
     def lowest(self, *, whole: bool) -> tuple[int, list[int]]:
         """The lowest level at which a geounit cannot keep the constraints on it and below, and the first such ones."""
@@ -505,7 +511,7 @@ class Stated:
     def _name(self, level: int, index: int) -> str:
         return f"{self.spine.level_names[level]} {self.spine.levels[level].geocodes[index]}"
 
-    def _explained(self, part: Section, unlimited: Section) -> str:
+    def _explained(self, part: SpineSection, unlimited: SpineSection) -> str:
         """By how many persons one root's constraints contradict each other, and which they are.
 
         `unlimited` is the same section without structural zeros.
@@ -520,7 +526,7 @@ class Stated:
             texts.append("structural zeros: combinations that this needs are impossible")
         return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
 
-    def _bound_text(self, part: Section, key: RowKey, proof: Shortfall) -> str:
+    def _bound_text(self, part: SpineSection, key: RowKey, proof: Shortfall) -> str:
         """One bound as text: what it requires, its name, and its geounits if they are not the root itself."""
         statement = part.statements[key.level][key.statement]
         bounds = statement.bounds
@@ -564,7 +570,7 @@ class Stated:
         )
 
 
-def _shortened(part: Section, proof: Shortfall) -> Shortfall:
+def _shortened(part: SpineSection, proof: Shortfall) -> Shortfall:
     """A proof from which no bound can be left out: for as many persons or, if that takes many bounds, for fewer."""
     if len(proof.rows) > _MOST_SHORTENED or part.n_unknowns > _LARGE:
         return proof

@@ -18,7 +18,7 @@ from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel
 from postprocess.families.stack import ALONE, padded
-from postprocess.families.wide import WIDE, Sums, WideArea, positive_cells
+from postprocess.families.wide import WIDE, AnswerLimits, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
@@ -223,12 +223,12 @@ def _wide_area(
     sums = []
     if held is not None and current.held is not None:
         values = held[row].astype(np.float64)
-        sums.append(Sums(current.held, values, values))
+        sums.append(AnswerLimits(current.held, values, values))
     for bound in task.bounds:
         if current.held is None or not refines(current.held, bound.marginal):
             low, high = bound.lower[row].astype(np.float64), bound.upper[row].astype(np.float64)
             if (low > 0).any() or (high < UNBOUNDED).any():
-                sums.append(Sums(bound.marginal, low, np.maximum(np.minimum(high, UNBOUNDED), low)))
+                sums.append(AnswerLimits(bound.marginal, low, np.maximum(np.minimum(high, UNBOUNDED), low)))
     upper = np.zeros(current.cells.size)
     upper[cells] = UNBOUNDED
     for one in sums:

@@ -32,7 +32,7 @@ CHUNK_NUMBERS = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class FittedSums:
     """Sums of one query that the tables are fitted to.
 
     Attributes:
@@ -81,7 +81,7 @@ def determined(basis: Basis, unmeasured: FloatArray, queries: Sequence[Marginal]
     return known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2)
 
 
-def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Iterator[Sums]:
+def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Iterator[FittedSums]:
     """What the estimates of a level say of the queries that they determine."""
     queries = list({query.key: query for query in problem.completed}.values())
     if not queries:
@@ -93,7 +93,7 @@ def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: Level
         values = np.zeros((len(given), query.size))
         rows = np.flatnonzero(given)
         values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
-        yield Sums(query, _not_negative(values), given)
+        yield FittedSums(query, _not_negative(values), given)
 
 
 def _not_negative(values: FloatArray) -> FloatArray:
@@ -104,7 +104,7 @@ def _not_negative(values: FloatArray) -> FloatArray:
 
 
 def fitted(
-    parents: sp.csr_array, offsets: IntArray, sums: Sequence[Sums], possible: BoolArray, group: IntArray
+    parents: sp.csr_array, offsets: IntArray, sums: Sequence[FittedSums], possible: BoolArray, group: IntArray
 ) -> FloatArray:
     """Tables `(n, n_cells)` of children that add up to their parents' exactly, fitted to sums of their own.
 
@@ -179,7 +179,7 @@ class _Tables:
             self.n_slots,
         )
 
-    def round(self, x: FloatArray, sums: Sequence[Sums]) -> FloatArray:
+    def round(self, x: FloatArray, sums: Sequence[FittedSums]) -> FloatArray:
         """The tables after they are fitted to each of the sums once, and to the parents last."""
         first = int(self.child[0]) if len(self.child) else 0
         for query in sums:

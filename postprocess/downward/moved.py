@@ -31,7 +31,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places,
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, is_large
 from postprocess.downward.sized_errors import Seen, distinct_sums
 from postprocess.marginal import Marginal, refines
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 from postprocess.statistics import is_exact
 
 #: What intervals hold of the mixture: the middle of 88 % and 93 %, between which they are to be, and a bit more, since
@@ -52,7 +52,7 @@ DISTANCE_STEP, TAKEN_STEPS = 0.05, 20
 _FARTHEST, _ROUNDS, _HALVED = 1 << 16, 200, 40
 
 
-def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array) -> FloatArray:
+def taken(query: Marginal, measured: Sequence[MeasuredAnswers], released: sp.csr_array) -> FloatArray:
     """The share g `(n, size)` of the variance of a query's unbiased estimates that non-negativity takes away.
 
     An answer that is the sum of n measured answers of one query, k of which are positive, keeps k / n; and where all is
@@ -70,7 +70,7 @@ def taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array)
     return np.concatenate(parts) if parts else np.zeros((0, query.size))
 
 
-def _taken(query: Marginal, measured: Sequence[Measured], released: sp.csr_array) -> FloatArray:
+def _taken(query: Marginal, measured: Sequence[MeasuredAnswers], released: sp.csr_array) -> FloatArray:
     """The same of some areas."""
     n = released.shape[0]
     positive = released.data > 0

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.upward import LevelEstimate
-from postprocess.problem import GroupBounds, Measured, Problem
+from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
 
 
 def origin_of(problem: Problem, level: int) -> IntArray | None:
@@ -54,7 +54,7 @@ def from_origin(
     return replace(problem, measured=tuple(measured), joined=tuple(joined)), estimate, parents
 
 
-def _above(query: Measured, origin: IntArray) -> Measured:
+def _above(query: MeasuredAnswers, origin: IntArray) -> MeasuredAnswers:
     return query if not len(query.values) else replace(query, values=query.values - query.marginal.answer(origin))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.sized_errors import ALONE, ENOUGH, ERROR_CLASSES, SIZE_CLASSES, SizedErrors, size_class
-from postprocess.downward.windows import Chunk, Counted, RangeOf, at_most
+from postprocess.downward.windows import Chunk, CountedErrors, RangeOf, at_most
 
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
 REACH_OF_SIZES = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
@@ -96,7 +96,7 @@ class Windows:
         left = np.broadcast_to(True if sizes is None else sizes, (n_cells, len(SIZE_CLASSES))).copy()
         owners: list[_Owners] = []
         for of_cells, most, needed in reversed(kinds):
-            counted = Counted(of_cells[cells], size, error, errors.times, int(of_cells.max()) + 1)
+            counted = CountedErrors(of_cells[cells], size, error, errors.times, int(of_cells.max()) + 1)
             reach = counted.reach(most, needed)
             mine = left & (reach >= 0)[of_cells]
             left &= ~mine
@@ -139,7 +139,7 @@ class _Owners:
     """
 
     of_cells: IntArray
-    counted: Counted
+    counted: CountedErrors
     reach: IntArray
     used: BoolArray
     mine: BoolArray

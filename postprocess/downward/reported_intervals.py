@@ -35,7 +35,7 @@ from postprocess.downward.ranges import REACH_OF_SIZES, narrowest
 from postprocess.downward.reported_errors import OwnErrors, n_owners, octave_of, owners_of, units_of, variances_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, evenly, standard_errors
 from postprocess.downward.sized_errors import ENOUGH, ERROR_CLASSES, MIDDLES, SIZE_CLASSES, size_class
-from postprocess.downward.windows import Counted
+from postprocess.downward.windows import CountedErrors
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.statistics import COVERAGE, NORMAL_QUANTILE, is_exact
 
@@ -204,7 +204,7 @@ class ReportedIntervals:
                 far = max(2, int(np.abs(error[of]).max()))
                 ours = np.unique(which[owner[of]])
                 all_owners = np.concatenate([which[owner[of]], ours, ours])
-                ends_of = Counted(
+                ends_of = CountedErrors(
                     all_owners,
                     np.concatenate([sizes[of], np.full(2 * len(ours), 0 if zero else 1)]),
                     np.concatenate([error[of], np.full(len(ours), -far), np.full(len(ours), far)]),

@@ -25,7 +25,7 @@ from postprocess.downward.subtrees import in_64_bits
 from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 
 #: Added to the number of a level, for what is drawn of public shares, beside what is drawn of households.
 _SHARES = 1 << 16
@@ -215,8 +215,8 @@ def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
 
 
 def _reported_anew(
-    query: Measured, released: sp.csr_array, rows: IntArray, replicate: int, reported: DrawReports
-) -> Measured:
+    query: MeasuredAnswers, released: sp.csr_array, rows: IntArray, replicate: int, reported: DrawReports
+) -> MeasuredAnswers:
     """The query with the counts from new reports of the released answers."""
     values = np.zeros((len(rows), query.marginal.size))
     for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
@@ -260,7 +260,7 @@ def _measured_anew(
         drawn: the last level has drawn terms, and is not measured.
     """
     problem = in_64_bits(stretch.problem)
-    measured: list[tuple[Measured, ...]] = []
+    measured: list[tuple[MeasuredAnswers, ...]] = []
     for number, queries in enumerate(problem.measured):
         if drawn and number == problem.spine.n_levels - 1:
             measured.append(())

@@ -28,7 +28,7 @@ from postprocess.downward.passes import Pass
 from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 
 #: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28
@@ -109,7 +109,9 @@ def cut_level(spine: Spine) -> int | None:
     return levels[int(np.argmin(held))]
 
 
-def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Measured, ...]] | None = None) -> Problem:
+def part_of(
+    problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[MeasuredAnswers, ...]] | None = None
+) -> Problem:
     """The problem of the subtrees of one part; its top level is the cut.
 
     Args:
@@ -178,7 +180,7 @@ def _rows_below(problem: Problem, top: int, rows: Sequence[slice | IntArray]) ->
     )
 
 
-def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
+def without_values(queries: Sequence[MeasuredAnswers]) -> tuple[MeasuredAnswers, ...]:
     """The measurements' queries and variances, without answers."""
     return tuple(replace(query, values=np.zeros((0, 0), dtype=np.int8)) for query in queries)
 

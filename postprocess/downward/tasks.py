@@ -22,7 +22,7 @@ from postprocess.linear.invariants import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
 from postprocess.positive import PositiveAnswers
-from postprocess.problem import GroupBounds, Measured, Problem
+from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
 from postprocess.shares.shared import Shared, blind_centres
 
 #: Children's cells in one batch; a whole family is never split.
@@ -74,7 +74,7 @@ class LevelTask(Batch):
     passes: tuple[Pass, ...]
     terms: tuple[PassTerms, ...]
     classes: IntArray
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredAnswers, ...]
     children_term: FloatArray | None
     prior_term: FloatArray | None
     possible: BoolArray

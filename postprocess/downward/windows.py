@@ -20,7 +20,7 @@ RangeOf = Callable[[IntArray, FloatArray], tuple[IntArray, IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedErrors:
     """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
 
     An owner is a cell, or are cells whose errors are taken together.
@@ -98,7 +98,7 @@ class Chunk:
 
     @classmethod
     def of(cls, windows: Sequence[tuple[int, IntArray, int, IntArray]]) -> Chunk:
-        """Of `Counted._windows`."""
+        """Of `CountedErrors._windows`."""
         counts = [len(sizes) for _, sizes, *_ in windows]
         # Classes without errors on the right change no range: of several, the first is taken.
         errors = np.zeros((sum(counts), max(each.shape[1] for *_, each in windows)), dtype=np.int64)

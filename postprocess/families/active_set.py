@@ -81,7 +81,7 @@ class Guess:
 
 
 @dataclass(frozen=True, eq=False)
-class Exact:
+class ExactSolution:
     """A solution `x` `(C, k)` with the residuals of its optimality conditions.
 
     Attributes:
@@ -99,7 +99,7 @@ class Exact:
 
 def solve_exactly(
     families: Sequence[Family], guesses: Sequence[Guess] | None = None, few: int = FEW
-) -> list[Exact | Guess]:
+) -> list[ExactSolution | Guess]:
     """The solutions, in order; for a family that was not solved, the best guess on the way.
 
     Args:
@@ -109,7 +109,7 @@ def solve_exactly(
     """
     if guesses is None:
         guesses = [Guess.at_first(family) for family in families]
-    results: dict[int, Exact | Guess] = {}
+    results: dict[int, ExactSolution | Guess] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
         method = _Method(stack, [guesses[i] for i in members], few)
@@ -118,14 +118,14 @@ def solve_exactly(
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class JointSolutions:
     """Solutions of areas without a parent, each a problem by itself.
 
     Attributes:
         x: `(C, k)`.
         solved: `(C,)` in which of them it is one.
         rounds: of all that are solved.
-        primal, dual: as in `Exact`, the largest of those that are solved.
+        primal, dual: as in `ExactSolution`, the largest of those that are solved.
     """
 
     x: FloatArray
@@ -135,12 +135,12 @@ class Together:
     dual: float
 
 
-def solve_together(family: Family) -> Together:
+def solve_together(family: Family) -> JointSolutions:
     """The solutions of areas without a parent, from the guess that no inequality is active.
 
     An area ends when nothing changes in it, and is left unsolved after `PATIENCE` rounds, whatever the others do.
     """
-    out = Together(np.zeros_like(family.linear), np.zeros(family.n_children, dtype=bool), 0, 0.0, 0.0)
+    out = JointSolutions(np.zeros_like(family.linear), np.zeros(family.n_children, dtype=bool), 0, 0.0, 0.0)
     scale = np.maximum(1.0, np.abs(family.linear).max(axis=1, initial=0.0))
     left, active = np.arange(family.n_children), None
     for number in range(1, PATIENCE + 1):
@@ -191,7 +191,7 @@ class _Method:
         self.tries = TRIES if stack.single else 0
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
-        self.results: list[Exact | Guess] = list(guesses)
+        self.results: list[ExactSolution | Guess] = list(guesses)
         self.seen: list[set[bytes]] = [set() for _ in guesses]
         self.fewest = np.full(len(guesses), np.inf)
         self.patience = np.full(len(guesses), PATIENCE)
@@ -199,7 +199,7 @@ class _Method:
         self.careful = np.zeros(len(guesses), dtype=bool)
         self.scale = np.array([max(1.0, largest_of(family.linear)) for family in stack.families])
 
-    def run(self) -> list[Exact | Guess]:
+    def run(self) -> list[ExactSolution | Guess]:
         """The results, by family."""
         watch = Watch(self.stack.families[0].name if self.stack.families else "")
         for round_number in range(1, MOST_ROUNDS + 1):
@@ -251,7 +251,7 @@ class _Method:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
                     dual = largest_of(gradient) / scale[i]
                     sums = now.multipliers[rows, : sum(limits.size for limits in family.sums)]
-                    self.results[place] = Exact(inside, number, primal, dual, sums)
+                    self.results[place] = ExactSolution(inside, number, primal, dual, sums)
         self.active = changed
         return ended
 

@@ -77,7 +77,7 @@ STEP: Final = "families"
 WHILE = 20.0
 
 
-class Store(Protocol):
+class ArrayStore(Protocol):
     """Where arrays are kept, by step and name."""
 
     def get(self, step: str, batch: str) -> Arrays | None:
@@ -87,10 +87,10 @@ class Store(Protocol):
         """Keep arrays, whole or not at all."""
 
 
-_stores: list[Store] = []
+_stores: list[ArrayStore] = []
 
 
-def kept_in(store: Store | None) -> AbstractContextManager[None]:
+def kept_in(store: ArrayStore | None) -> AbstractContextManager[None]:
     """Keep in `store` what this process solves in the block; None keeps nothing."""
     return _in_use(_stores, store)
 

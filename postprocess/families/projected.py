@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.active_set import FEASIBLE, MET, SIGN, Exact
+from postprocess.families.active_set import FEASIBLE, MET, SIGN, ExactSolution
 from postprocess.families.equalities import GRADIENT
 from postprocess.families.family import Family, clipped
 from postprocess.families.few_sums import FewSums, InPieces, sums_over
@@ -50,7 +50,7 @@ def may_be_projected(family: Family) -> bool:
     return not family.ranges and family.n_children <= MOST_CHILDREN
 
 
-def solve_by_projection(family: Family, near: FloatArray | None = None) -> Exact | None:
+def solve_by_projection(family: Family, near: FloatArray | None = None) -> ExactSolution | None:
     """The solution of a family with weights on few sums; None where it is not found in this way.
 
     Args:
@@ -239,11 +239,11 @@ class _Problem:
             direction = residual + (square / before) * direction
         return None
 
-    def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> Exact | None:
+    def exact(self, x: FloatArray, gradient: FloatArray, free: BoolArray, rounds: int) -> ExactSolution | None:
         """The solution with the residuals of its optimality conditions; None if a limit is missed."""
         family = self.family
         inside, primal = clipped(family, x.T)
         if primal > MET:
             return None
         dual = largest_of(gradient[free]) / self.scale
-        return Exact(np.ascontiguousarray(inside), rounds, primal, dual, np.zeros((family.n_children, 0)))
+        return ExactSolution(np.ascontiguousarray(inside), rounds, primal, dual, np.zeros((family.n_children, 0)))

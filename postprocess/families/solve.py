@@ -24,7 +24,7 @@ import numpy as np
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
+from postprocess.families.active_set import MANY, ExactSolution, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.few_sums import FewSums
 from postprocess.families.large import balance
@@ -41,7 +41,7 @@ ADAPT_AT = (30, 90, 270, 810)
 LARGEST_CHANGE = 5
 
 
-def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
+def solve_by_admm(family: Family, begin: Guess) -> tuple[ExactSolution, int] | None:
     """The exact solution and the iterations it took to find its active inequalities; None if they were not found.
 
     Args:
@@ -64,7 +64,7 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
         v = v - w
         if iteration in TRY_AT:
             (result,) = solve_exactly([family], [Guess(y, scale * u, w, scale * v)])
-            if isinstance(result, Exact):
+            if isinstance(result, ExactSolution):
                 return result, iteration
         if iteration in ADAPT_AT:
             primal = max(np.abs(x - y).max(), np.abs(x @ groups - w).max(initial=0.0))
@@ -146,13 +146,13 @@ def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = 
         return [_solved_large(each) if _is_large(each) else solve_batched([each])[0] for each in families]
     solutions: list[Solution | None] = []
     for family, result in zip(families, solve_exactly(families, guesses), strict=True):
-        if isinstance(result, Exact):
+        if isinstance(result, ExactSolution):
             solutions.append(_solution(result, "batched", result.rounds))
         elif (by_admm := solve_by_admm(family, result)) is not None:
             solutions.append(_solution(by_admm[0], "batched", by_admm[1]))
         else:
             (result,) = solve_exactly([family], few=MANY)
-            solutions.append(_solution(result, "batched", result.rounds) if isinstance(result, Exact) else None)
+            solutions.append(_solution(result, "batched", result.rounds) if isinstance(result, ExactSolution) else None)
     return solutions
 
 
@@ -174,7 +174,7 @@ def _solved_large(family: Family) -> Solution | None:
         return solve_batched([family.with_matrices()])[0]
     for guess in guesses_of(family):
         (result,) = solve_exactly([family], [guess])
-        if isinstance(result, Exact):
+        if isinstance(result, ExactSolution):
             return _solution(result, "batched", result.rounds)
     return solve_batched([family], [Guess.at_first(family)])[0]
 
@@ -195,7 +195,7 @@ def _reached(family: Family, solution: Solution) -> Guess:
     return Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))
 
 
-def _solution(exact: Exact, solver: str, iterations: int) -> Solution:
+def _solution(exact: ExactSolution, solver: str, iterations: int) -> Solution:
     return Solution(exact.x, solver, iterations, exact.primal, exact.dual)
 
 

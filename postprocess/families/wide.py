@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, FloatArray, IntArray, largest_of
 from postprocess.errors import SolverError
-from postprocess.families.active_set import SIGN, Exact, Guess, solve_exactly
+from postprocess.families.active_set import SIGN, ExactSolution, Guess, solve_exactly
 from postprocess.families.family import Family, GroupRange
 from postprocess.families.in_blocks import Coordinates
 from postprocess.families.large import step_of
@@ -59,7 +59,7 @@ SQUARE_BYTES = 15.0
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class AnswerLimits:
     """Limits of a query's answers, `(size,)` each; equal ones are held."""
 
     marginal: Marginal
@@ -85,7 +85,7 @@ class WideArea:
     blocks: FloatArray
     linear: FloatArray
     upper: FloatArray
-    sums: tuple[Sums, ...]
+    sums: tuple[AnswerLimits, ...]
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
@@ -137,7 +137,7 @@ def _proved(area: WideArea, table: FloatArray, x: FloatArray) -> FloatArray | No
         if len(cells):
             family = area.on(cells, table)
             (exact,) = solve_exactly([family], [Guess.none_active(family)])
-            if not isinstance(exact, Exact):
+            if not isinstance(exact, ExactSolution):
                 return None
             x[cells], multipliers = exact.x[0], exact.multipliers[0]
         elif any((one.lower > 0).any() for one in area.sums):

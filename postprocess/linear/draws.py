@@ -151,7 +151,7 @@ class DrawnLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRows:
     """What was drawn of some successive geounits of a level.
 
     Attributes:
@@ -277,7 +277,7 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
 
 def draw(
     spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals, top: FloatArray | None = None
-) -> Iterator[Iterator[Drawn]]:
+) -> Iterator[Iterator[DrawnRows]]:
     """One joint draw, level by level from the top; of the lowest level some geounits at a time.
 
     Args:
@@ -297,7 +297,7 @@ def draw(
             parts = _children(spine.child_offsets(number - 1), number, levels[number - 1], level, above, normals)
         if level.best is not None:
             above = np.concatenate([part.histograms for part in parts])
-            yield iter([Drawn(level, slice(0, len(above)), above)])
+            yield iter([DrawnRows(level, slice(0, len(above)), above)])
         else:
             yield parts
 
@@ -309,18 +309,18 @@ def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) ->
     return level.basis.apply(level.factor, standard, level.classes[rows])
 
 
-def _top(level: DrawnLevel, normals: DrawNormals) -> Iterator[Drawn]:
+def _top(level: DrawnLevel, normals: DrawNormals) -> Iterator[DrawnRows]:
     for rows in chunks(len(level.classes), level.numbers, CELLS):
         noise = _noise(level, 0, rows, normals)
         if level.best is None:
-            yield Drawn(level, rows, noise, np.ones(len(noise), dtype=bool))
+            yield DrawnRows(level, rows, noise, np.ones(len(noise), dtype=bool))
         else:
-            yield Drawn(level, rows, level.best[rows] + noise)
+            yield DrawnRows(level, rows, level.best[rows] + noise)
 
 
 def _children(
     offsets: IntArray, number: int, upper: DrawnLevel, level: DrawnLevel, above: FloatArray, normals: DrawNormals
-) -> Iterator[Drawn]:
+) -> Iterator[DrawnRows]:
     """The level `number`, given what was drawn of the level above, a few families at a time."""
     assert upper.of_children is not None
     assert upper.precision is not None
@@ -342,7 +342,7 @@ def _children(
         if level.best is not None:
             out += level.best[rows]
         out[single] = parent[own[single]]
-        yield Drawn(level, rows, out, None if level.best is not None else ~single)
+        yield DrawnRows(level, rows, out, None if level.best is not None else ~single)
 
 
 def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray) -> FloatArray:

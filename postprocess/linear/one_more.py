@@ -15,7 +15,7 @@ from postprocess.arrays import FloatArray
 from postprocess.linear.downward import unbiased_estimates, variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 
 #: Of a measurement that was not made.
 _NOT_MADE = float("inf")
@@ -32,7 +32,7 @@ class LinearAnswers:
     variances: FloatArray
 
 
-def with_one_more(problem: Problem, level: int, further: Measured) -> Problem:
+def with_one_more(problem: Problem, level: int, further: MeasuredAnswers) -> Problem:
     """The problem with one more measurement, of every geounit of a level.
 
     Where only children are bypassed, those that were not measured become geounits measured without any precision: the

@@ -42,7 +42,7 @@ from postprocess.linear.invariants import (
     zero_projector,
 )
 from postprocess.marginal import Marginal
-from postprocess.problem import GroupBounds, Measured, Problem
+from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
 
 #: Cells of dense estimates held at once while a level is worked through.
 CHUNK_CELLS = 8_000_000
@@ -96,7 +96,7 @@ def basis_of(problem: Problem) -> Basis:
 
 def own_terms(
     basis: Basis,
-    measured: Sequence[Measured],
+    measured: Sequence[MeasuredAnswers],
     rows: slice | IntArray,
     keep: BoolArray,
     kinds: NDArray[np.signedinteger] | None,
@@ -115,7 +115,7 @@ def own_terms(
     return out
 
 
-def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
+def own_precisions(basis: Basis, measured: Sequence[MeasuredAnswers]) -> FloatArray:
     """A'D^-1 A of a level's own measurements, for each kind of geounit: `(n_kinds, n_blocks, a, a)`."""
     n_kinds = 1 + (len(measured[0].others) if measured else 0)
     return np.stack(
@@ -244,7 +244,7 @@ def _sum_over_children(
 class LevelSums:
     """Answers, children's terms and fixed parts of a level, summed over groups of alike geounits."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredAnswers, ...]
     invariants: tuple[GroupBounds, ...]
     invariant_answers: tuple[IntArray, ...]
     children_term: FloatArray | None

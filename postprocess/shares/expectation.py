@@ -38,14 +38,14 @@ _LEAST_APART = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Expected:
+class ExpectedAnswers:
     """Centres and variances `(n, k)` of answers, in persons; the latter infinite where nothing is said."""
 
     centres: FloatArray
     variances: FloatArray
 
 
-def expectations(shared: Sequence[tuple[Shared, Estimates]], answers: IntArray, parents: IntArray) -> Expected:
+def expectations(shared: Sequence[tuple[Shared, Estimates]], answers: IntArray, parents: IntArray) -> ExpectedAnswers:
     """What is expected of each child without its own estimate; several shares of an answer have their weighted mean.
 
     Args:
@@ -62,7 +62,7 @@ def expectations(shared: Sequence[tuple[Shared, Estimates]], answers: IntArray, 
             weighted[:, column] += centre / variance
     known = precision > 0
     some = np.where(known, precision, 1.0)
-    return Expected(np.where(known, weighted / some, 0.0), np.where(known, 1.0 / some, np.inf))
+    return ExpectedAnswers(np.where(known, weighted / some, 0.0), np.where(known, 1.0 / some, np.inf))
 
 
 def _of_share(

@@ -34,10 +34,10 @@ from postprocess.families.solve import solve_families
 from postprocess.linear.information import inverse_off, null_projector
 from postprocess.marginal import Marginal, refines
 from postprocess.positive import PositiveAnswers
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 from postprocess.sums.solution import ALLOWED, distance, solve_on_sums
 from postprocess.sums.space import Space, answers_of, plain, representative_cells
-from postprocess.sums.upward import Known, SumsLevel
+from postprocess.sums.upward import KnownSums, SumsLevel
 from postprocess.sums.weights import SumWeights
 
 #: Numbers of children's cells of a batch, and its children, at most where it has several parents.
@@ -343,7 +343,7 @@ class _Family:
         return out
 
 
-def _coarse_terms(known: Known, level: SumsLevel) -> tuple[PassTerms, ...]:
+def _coarse_terms(known: KnownSums, level: SumsLevel) -> tuple[PassTerms, ...]:
     """The objectives of a level's coarse passes: the best linear estimates of their answers."""
     out = []
     for query in known.problem.passes:
@@ -359,7 +359,7 @@ def _coarse_terms(known: Known, level: SumsLevel) -> tuple[PassTerms, ...]:
     return tuple(out)
 
 
-def _fitted(known: Known, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray], ...]:
+def _fitted(known: KnownSums, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray], ...]:
     """The finest queries whose answers are determined, and the estimates of these, not negative, with their total."""
     out = []
     for query in known.space.finest:
@@ -373,7 +373,7 @@ def _fitted(known: Known, level: SumsLevel) -> tuple[tuple[Marginal, FloatArray]
 
 
 def sums_tasks(
-    known: Known,
+    known: KnownSums,
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,
@@ -436,7 +436,7 @@ def sums_tasks(
     return tasks
 
 
-def _rows_of(measured: Measured, rows: slice) -> Measured:
+def _rows_of(measured: MeasuredAnswers, rows: slice) -> MeasuredAnswers:
     return replace(measured, marginal=plain(measured.marginal), values=measured.values[rows])
 
 
@@ -452,7 +452,7 @@ def _batches(offsets: IntArray, parents: sp.csr_array | None) -> list[tuple[int,
 
 
 def downward_sums(
-    known: Known,
+    known: KnownSums,
     level: int,
     parents: sp.csr_array | None,
     checked: BoolArray,

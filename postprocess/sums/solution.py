@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
-from postprocess.families.active_set import MET, Exact
+from postprocess.families.active_set import MET, ExactSolution
 from postprocess.families.family import Family, clipped
 from postprocess.families.progress import Standing, Watch
 from postprocess.families.projected import FreeSums, in_proportion, may_be_projected, round_of
@@ -345,7 +345,7 @@ class _Search:
         self.x = np.where(self.free, np.maximum(x, 0.0), 0.0)
 
 
-def solve_on_sums(family: Family) -> Exact | None:
+def solve_on_sums(family: Family) -> ExactSolution | None:
     """The solution of a family, or of an area without a parent; None where it is not found to `ALLOWED`."""
     quadratic = family.precision
     if not isinstance(quadratic, SumWeights) or not may_be_projected(family):
@@ -437,11 +437,11 @@ def _descent(among: _Among, residual: FloatArray, least: float) -> FloatArray | 
     return None
 
 
-def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> Exact | None:
+def _accepted(family: Family, x: FloatArray, gradient: FloatArray, search: _Search) -> ExactSolution | None:
     """The solution with its residuals; None if a fixed sum is missed, or a cell may be further off than `ALLOWED`."""
     inside, primal = clipped(family, np.ascontiguousarray(x.T))
     if primal > MET or distance(family, inside) > ALLOWED:
         return None
     scale = max(1.0, largest_of(family.linear))
     dual = largest_of(gradient[search.free]) / scale
-    return Exact(inside, search.number, primal, dual, np.zeros((family.n_children, 0)))
+    return ExactSolution(inside, search.number, primal, dual, np.zeros((family.n_children, 0)))

@@ -44,7 +44,7 @@ from postprocess.algebra import symmetrise
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.upward import LevelEstimate, estimates_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Constraints, Measured, Problem
+from postprocess.problem import Constraints, MeasuredAnswers, Problem
 from postprocess.sums.space import MOST_SUMS, Space, SumsBasis, is_whole, kronecker, narrow_from
 
 #: Pieces above which V W is not worked out: a matrix of two thirds of a gigabyte.
@@ -65,7 +65,7 @@ class SumsLevel:
         unmeasured: `(n_classes, r, r)` projectors on the sums that nothing is measured of; None where there are none.
     """
 
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredAnswers, ...]
     classes: IntArray
     joint: FloatArray
     term: FloatArray
@@ -133,7 +133,7 @@ class Pieces:
         return sums / np.sqrt(kronecker(self.sizes))
 
 
-class Known:
+class KnownSums:
     """The upward pass of a problem whose lower levels measure few sums.
 
     Args:
@@ -166,7 +166,7 @@ class Known:
         classes = np.zeros(len(term), dtype=np.int64)
         if children is not None:
             classes, joint, term = lower[1][0].classes, children.precision[:, 0], children.term
-        carried: tuple[Measured, ...] = ()
+        carried: tuple[MeasuredAnswers, ...] = ()
         for level in range(above, -1, -1):
             wide = _Wide(self, level, _together(self.problem.measured[level], carried), classes, joint, term)
             out.insert(0, wide.level)
@@ -224,9 +224,9 @@ class Known:
         )
 
 
-def _together(own: Sequence[Measured], carried: Sequence[Measured]) -> tuple[Measured, ...]:
+def _together(own: Sequence[MeasuredAnswers], carried: Sequence[MeasuredAnswers]) -> tuple[MeasuredAnswers, ...]:
     """Measurements of a level with those that its children make of it: one of each query."""
-    out: dict[tuple[bytes, ...], Measured] = {}
+    out: dict[tuple[bytes, ...], MeasuredAnswers] = {}
     for one in (*own, *carried):
         key = one.marginal.key
         if key not in out:
@@ -235,7 +235,7 @@ def _together(own: Sequence[Measured], carried: Sequence[Measured]) -> tuple[Mea
         before = out[key]
         weights = 1.0 / before.variance, 1.0 / one.variance
         values = (weights[0] * before.values + weights[1] * one.values) / sum(weights)
-        out[key] = Measured(before.marginal, values, 1.0 / sum(weights))
+        out[key] = MeasuredAnswers(before.marginal, values, 1.0 / sum(weights))
     return tuple(out.values())
 
 
@@ -244,9 +244,9 @@ class _Wide:
 
     def __init__(
         self,
-        known: Known,
+        known: KnownSums,
         level: int,
-        measured: tuple[Measured, ...],
+        measured: tuple[MeasuredAnswers, ...],
         classes: IntArray,
         joint: FloatArray,
         term: FloatArray,
@@ -280,14 +280,14 @@ class _Wide:
         best = self.g - np.einsum("nij,nj->ni", (self.k @ self.s)[self.classes], self.g)
         return SumsLevel(self.measured, self.classes, self.joint, self.term, self.k - smaller, best)
 
-    def carried(self) -> tuple[tuple[Measured, ...], IntArray, FloatArray, FloatArray]:
+    def carried(self) -> tuple[tuple[MeasuredAnswers, ...], IntArray, FloatArray, FloatArray]:
         """What the level above learns: measurements, and the classes, N and t of its geounits."""
         spine = self.known.problem.spine
         offsets = spine.child_offsets(self.number - 1)
         counts = np.diff(offsets)
         n_parents, most = len(counts), int(counts.max())
         measured = tuple(
-            Measured(one.marginal, _added(one.values, offsets), one.variance * most) for one in self.measured
+            MeasuredAnswers(one.marginal, _added(one.values, offsets), one.variance * most) for one in self.measured
         )
         identity, taken = np.eye(len(self.k)), np.einsum("nij,nj->ni", self.s[self.classes], self.g)
         parents = spine.levels[self.number].parents

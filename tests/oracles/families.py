@@ -18,7 +18,7 @@ from postprocess.families.few_sums import FewSums
 from postprocess.families.in_blocks import InBlocks
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.solve import solve_families
-from postprocess.families.wide import Sums, WideArea
+from postprocess.families.wide import AnswerLimits, WideArea
 from postprocess.marginal import Marginal, detail_of
 
 #: What the precisions of a measured family can be kept as.
@@ -157,10 +157,10 @@ def random_area(seed: int, shape: tuple[int, ...], *, held: bool, ranges: bool, 
     sums = []
     if held:
         exact = first.answer(truth[None])[0]
-        sums.append(Sums(first, exact, exact))
+        sums.append(AnswerLimits(first, exact, exact))
     if ranges:
         about = second.answer(truth[None])[0]
-        sums.append(Sums(second, np.maximum(about - 1, 0), about + 2))
+        sums.append(AnswerLimits(second, np.maximum(about - 1, 0), about + 2))
     for one in sums:
         upper[one.upper[one.marginal.cell_answer] == 0] = 0.0
     return WideArea(f"area {seed}", basis, basis.precision(measured), linear, upper, tuple(sums))

@@ -15,7 +15,7 @@ from postprocess.downward.level import downward_level
 from postprocess.downward.report import SolverReport
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+from postprocess.problem import Constraints, GroupBounds, MeasuredAnswers, Problem
 
 #: Of a test, what problems of all kinds are drawn by; further strategies are given beside it.
 KINDS: Final = {
@@ -96,18 +96,18 @@ def random_problem(
             bounds[level].append(GroupBounds("total", total, answer, answer))
     marginals = random_marginals(rng, shape, recode=recode)
     detailed = next(m for m in marginals if m.size == n_cells)
-    measured: list[tuple[Measured, ...]] = []
+    measured: list[tuple[MeasuredAnswers, ...]] = []
     for counts in truth:
         picked = [m for m in marginals if rng.random() < 0.4]
         if complete and detailed not in picked:
             picked.append(detailed)
         if not complete and rng.random() < 0.25:
             picked = []
-        taken: list[Measured] = []
+        taken: list[MeasuredAnswers] = []
         for marginal in picked:
             variance = float(rng.choice([0.5, 2.0, 9.0, 40.0]))
             noise = np.rint(rng.normal(0, variance**0.5, (len(counts), marginal.size))).astype(np.int64)
-            taken.append(Measured(marginal, marginal.answer(counts) + noise, variance))
+            taken.append(MeasuredAnswers(marginal, marginal.answer(counts) + noise, variance))
         measured.append(tuple(taken))
     problem = Problem(
         spine=spine,

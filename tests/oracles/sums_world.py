@@ -7,14 +7,14 @@ import pytest
 
 from geography.spine import Level, Spine
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.families.active_set import Exact
+from postprocess.families.active_set import ExactSolution
 from postprocess.families.family import Family
 from postprocess.marginal import Marginal, detail_of
-from postprocess.problem import Constraints, Measured, Problem
+from postprocess.problem import Constraints, MeasuredAnswers, Problem
 from postprocess.sums import downward
 from postprocess.sums.downward import downward_sums
 from postprocess.sums.solution import solve_on_sums
-from postprocess.sums.upward import Known
+from postprocess.sums.upward import KnownSums
 
 #: Areas of each level, and the number of sums that levels below the second are measured by at most.
 COUNTS, MOST = (1, 3, 5, 12), 60
@@ -64,7 +64,7 @@ def world(seed: int) -> Problem:
         for number, query in enumerate(of_level):
             deviation = 1.0 + number + level
             noise = np.rint(rng.normal(0.0, deviation, (COUNTS[level], query.size)))
-            own.append(Measured(query, query.answer(true[level]) + noise.astype(np.int64), deviation**2))
+            own.append(MeasuredAnswers(query, query.answer(true[level]) + noise.astype(np.int64), deviation**2))
         measured.append(tuple(own))
     constraints = Constraints(np.zeros(cells, dtype=bool), ((),) * 4)
     return Problem(Spine(levels), shape, tuple(measured), constraints, (total,), completed=narrow)
@@ -74,13 +74,13 @@ def solved(seed: int) -> list[tuple[Family, FloatArray]]:
     """All families of a made-up problem that are solved on sums, with their solutions."""
     found: list[tuple[Family, FloatArray]] = []
 
-    def noted(family: Family) -> Exact | None:
+    def noted(family: Family) -> ExactSolution | None:
         exact = solve_on_sums(family)
         if exact is not None:
             found.append((family, exact.x))
         return exact
 
-    known, parents = Known(world(seed), most=MOST), None
+    known, parents = KnownSums(world(seed), most=MOST), None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(downward, "solve_on_sums", noted)
         for level in range(4):

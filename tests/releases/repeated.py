@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
-from pipeline.confidential.parts import Question, answering, installed_parts
+from pipeline.confidential.parts import RecordQuestion, answering, installed_parts
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
@@ -25,7 +25,7 @@ class RepeatedHere:
     def check_key(self, run: RunDirectory) -> None:
         key_of_release(run, self._source)
 
-    def question(self, work: Question) -> Mapping[str, object]:
+    def question(self, work: RecordQuestion) -> Mapping[str, object]:
         return answering(work)(work, Keyholder(self._source, None), self._source)
 
     def repeat(self, run: RunDirectory, job: Job) -> MeasuringSteps:

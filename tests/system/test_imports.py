@@ -18,7 +18,7 @@ from scipy import stats
 from auditor.check.release import check_release, examine
 from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import import_table
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.execution.progress import Silent
 from pipeline.published import release_at
@@ -55,7 +55,7 @@ def test_the_real_summary_file(shared_data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
     """Persons and households of SEMCOG."""
-    stated = Statement(
+    stated = TableStatement(
         str(shared_data / "semcog_synthetic_persons.parquet"), geography="county,district,taz,maz", records=True,
         attributes="age=ages five-year,sex=sex,race_id", key="household_id", household_attributes="hh_type",
         expect_records=35_769, expect_areas=157,
@@ -68,7 +68,7 @@ def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_nation(shared_data: Path, tmp_path: Path) -> None:
     """308,745,538 persons in 187,023 leaves."""
-    stated = Statement(
+    stated = TableStatement(
         str(shared_data / "us_2010_national_leaves.parquet"),
         geography="region,division,state,county,leaf",
         wide="pop_{race}",
@@ -160,7 +160,7 @@ def spec_of_import(counts: np.ndarray, folder: Path) -> Path:
     codes = [f"E01{number:06}" for number in range(N)]
     table = pd.DataFrame({"area": np.repeat(codes, 10), "ethnicity": [f"e{i}" for i in range(10)] * N})
     table.assign(Observation=counts.ravel()).to_csv(folder / "table.csv", index=False)
-    stated = Statement(
+    stated = TableStatement(
         str(folder / "table.csv"), geography="area", count="Observation", attributes="ethnicity",
         expect_records=int(counts.sum()), expect_areas=N,
     )  # fmt: skip

@@ -18,7 +18,7 @@ _DETAILED = ("votingage * hispanic * cenrace", "detailed")
 
 
 @dataclass(frozen=True)
-class Shares:
+class BudgetShares:
     """A budget and its division: rho, level -> share, level -> query -> share of the level's."""
 
     rho: Fraction
@@ -26,7 +26,7 @@ class Shares:
     queries: dict[str, dict[str, Fraction]]
 
 
-def divide(preset: str, level_names: tuple[str, ...]) -> tuple[Shares, Shares]:
+def divide(preset: str, level_names: tuple[str, ...]) -> tuple[BudgetShares, BudgetShares]:
     """The shares of the persons' histogram and of the group quarters'.
 
     Every query is measured with the production's exact rho; together the two cost what the production costs at these
@@ -48,11 +48,11 @@ def divide(preset: str, level_names: tuple[str, ...]) -> tuple[Shares, Shares]:
     return _shares(persons), _shares(quarters)
 
 
-def _shares(rhos: dict[str, dict[str, Fraction]]) -> Shares:
+def _shares(rhos: dict[str, dict[str, Fraction]]) -> BudgetShares:
     """Shares of rhos by level and query."""
     of_level = {level: sum(queries.values(), Fraction(0)) for level, queries in rhos.items()}
     rho = sum(of_level.values(), Fraction(0))
-    return Shares(
+    return BudgetShares(
         rho,
         {level: own / rho for level, own in of_level.items()},
         {level: {query: own / of_level[level] for query, own in queries.items()} for level, queries in rhos.items()},
@@ -199,7 +199,7 @@ def spec_text(
     )
 
 
-def _strategy(prefix: str, division: Shares) -> list[str]:
+def _strategy(prefix: str, division: BudgetShares) -> list[str]:
     """A table for each level."""
     lines: list[str] = []
     for level, share in division.levels.items():
@@ -208,7 +208,7 @@ def _strategy(prefix: str, division: Shares) -> list[str]:
     return lines
 
 
-def _quarters(division: Shares) -> list[str]:
+def _quarters(division: BudgetShares) -> list[str]:
     attribute_of = {"hhinstlevels": "institution", "hhgq": "detailed"}
     queries = {
         level: {attribute_of[query]: share for query, share in own.items()} for level, own in division.queries.items()

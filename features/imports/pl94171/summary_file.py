@@ -121,7 +121,7 @@ class SummaryPart:
 
 
 @dataclass(frozen=True)
-class SummaryFiles:
+class StateFiles:
     """The files of one state: the geographic header, and segments 1 to 2 (2010) or 3 (2020)."""
 
     state: str
@@ -130,7 +130,7 @@ class SummaryFiles:
     segments: tuple[SummaryPart, ...]
 
 
-def find_files(path: Path) -> SummaryFiles:
+def find_files(path: Path) -> StateFiles:
     """The summary file at `path`, a folder or a zip.
 
     Raises:
@@ -162,7 +162,7 @@ def find_files(path: Path) -> SummaryFiles:
             f"{path}: {parts[numbers[-1]][0]} is not a segment of a P.L. 94-171 summary file; allowed are 1 to 3"
         )
     geo = _part(path, parts["geo"][0], "columns")
-    return SummaryFiles(state, year, geo, tuple(_part(path, parts[number][0], "commas") for number in numbers))
+    return StateFiles(state, year, geo, tuple(_part(path, parts[number][0], "commas") for number in numbers))
 
 
 def _members(path: Path) -> list[str]:
@@ -447,7 +447,7 @@ class SummaryFile:
         return np.flatnonzero(self.level == level)
 
 
-def read_summary(files: SummaryFiles) -> SummaryFile:
+def read_summary(files: StateFiles) -> SummaryFile:
     """Read the header and the segments.
 
     Raises:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from features.imports.tables.statement import Statement
-from features.imports.tables.table import Coded, Table, keys_of
+from features.imports.tables.statement import TableStatement
+from features.imports.tables.table import Coded, RecordTable, keys_of
 from features.imports.tables.words import plain
 from pipeline.errors import InputError
 from postprocess.arrays import IntArray
@@ -40,7 +40,7 @@ class Areas:
     names: Mapping[str, str]
 
 
-def padded(table: Table, column: str, width: int | None) -> Coded:
+def padded(table: RecordTable, column: str, width: int | None) -> Coded:
     """A column of codes with the zeros at the front that were lost, where a width is stated."""
     one = table.columns[column]
     if width is None:
@@ -51,7 +51,7 @@ def padded(table: Table, column: str, width: int | None) -> Coded:
     return one.translated(lambda text: text.zfill(width) if text.isdecimal() else text)
 
 
-def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
+def read_areas(table: RecordTable, stated: TableStatement, lookup: RecordTable | None) -> Areas:
     """The areas of each row, and the list of them.
 
     Raises:
@@ -67,7 +67,9 @@ def read_areas(table: Table, stated: Statement, lookup: Table | None) -> Areas:
     return _areas(table, stated, leaf, dict(zip(levels, paths, strict=True)), first)
 
 
-def _areas(listed: Table, stated: Statement, leaf: Coded, paths: Mapping[str, Coded], rows: IntArray) -> Areas:
+def _areas(
+    listed: RecordTable, stated: TableStatement, leaf: Coded, paths: Mapping[str, Coded], rows: IntArray
+) -> Areas:
     """The list of areas, of some rows of the table that lists them."""
     columns = {level: path.at(rows) for level, path in paths.items()}
     levels = tuple(paths)
@@ -86,7 +88,7 @@ def _areas(listed: Table, stated: Statement, leaf: Coded, paths: Mapping[str, Co
     return Areas(levels, leaf, table, len(leaf.texts), names)
 
 
-def _check_one_name(table: Table, column: str, path: Coded) -> None:
+def _check_one_name(table: RecordTable, column: str, path: Coded) -> None:
     """InputError where an area has two names, or none."""
     named = table.columns[column]
     if "" in named.texts:
@@ -101,7 +103,7 @@ def _check_one_name(table: Table, column: str, path: Coded) -> None:
         )
 
 
-def _levels(table: Table, stated: Statement) -> tuple[tuple[str, ...], list[Coded]]:
+def _levels(table: RecordTable, stated: TableStatement) -> tuple[tuple[str, ...], list[Coded]]:
     """The levels' names, and the column of each as it is in the table."""
     columns = _codes(table, stated, stated.columns)
     if not stated.prefixes:
@@ -128,7 +130,7 @@ def _level_names(columns: Iterable[str]) -> Iterator[str]:
         yield name
 
 
-def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]:
+def _codes(table: RecordTable, stated: TableStatement, names: Sequence[str]) -> list[Coded]:
     """Columns of codes or names, in each row one."""
     columns = [padded(table, name, stated.zeros) for name in names]
     for name, column in zip(names, columns, strict=True):
@@ -137,7 +139,7 @@ def _codes(table: Table, stated: Statement, names: Sequence[str]) -> list[Coded]
     return columns
 
 
-def _paths(table: Table, levels: Sequence[str], columns: Sequence[Coded]) -> list[Coded]:
+def _paths(table: RecordTable, levels: Sequence[str], columns: Sequence[Coded]) -> list[Coded]:
     """The columns with the path from the top in place of a code, on levels where a code has several parents.
 
     Raises:
@@ -161,7 +163,7 @@ def _paths(table: Table, levels: Sequence[str], columns: Sequence[Coded]) -> lis
     return paths
 
 
-def _of_lookup(table: Table, stated: Statement, lookup: Table) -> Areas:
+def _of_lookup(table: RecordTable, stated: TableStatement, lookup: RecordTable) -> Areas:
     """The areas of a public list, in which those of the table have to be."""
     name = stated.lowest
     levels, columns = _levels(lookup, stated)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from features.imports.tables.table import Table
+from features.imports.tables.table import RecordTable
 from features.imports.toml_text import read_toml_of
 from geography.codes import counted
 from pipeline.errors import InputError
@@ -108,7 +108,7 @@ _DATE = re.compile(
 
 
 @dataclass(frozen=True)
-class Attribute:
+class AttributeColumn:
     """An attribute.
 
     Attributes:
@@ -128,7 +128,7 @@ class Attribute:
     blank: tuple[str, ...] = ()
 
 
-def check_dates(table: Table, column: str) -> None:
+def check_dates(table: RecordTable, column: str) -> None:
     """InputError where a value is a date, as Excel makes of ages."""
     for text in table.columns[column].texts:
         if _DATE.fullmatch(text):
@@ -139,14 +139,14 @@ def check_dates(table: Table, column: str) -> None:
 
 
 def read_attribute(
-    table: Table,
+    table: RecordTable,
     column: str,
     stock: str | None,
     people: IntArray,
     taken: Collection[str],
     *,
     with_missing: bool,
-) -> Attribute:
+) -> AttributeColumn:
     """The attribute of a column.
 
     Args:
@@ -193,10 +193,10 @@ def read_attribute(
         raise InputError(
             f"{table}: column {column!r}: no value stands in {FEWEST_RECORDS} records; state a list with --schema FILE"
         )
-    return Attribute(name, column, tuple(labels.values()), mapped, about, blank)
+    return AttributeColumn(name, column, tuple(labels.values()), mapped, about, blank)
 
 
-def _of_stock(table: Table, column: str, name: str, stock_name: str, *, with_missing: bool) -> Attribute:
+def _of_stock(table: RecordTable, column: str, name: str, stock_name: str, *, with_missing: bool) -> AttributeColumn:
     stock = stock_list(stock_name)
     if stock is None:
         raise InputError(f"--attributes: {stock_name!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
@@ -207,11 +207,11 @@ def _of_stock(table: Table, column: str, name: str, stock_name: str, *, with_mis
             f"{table.found(column, unknown)}, which the list {stock_name!r} does not have; where it means that there "
             f"is no value: --missing {shlex.quote(unknown[0])}"
         )
-    return Attribute(name, column, values, mapped, f"the list {stock_name!r}")
+    return AttributeColumn(name, column, values, mapped, f"the list {stock_name!r}")
 
 
 def _in_list(
-    table: Table, column: str, values: Sequence[str], stock: StockList | None, codes: Mapping[str, str]
+    table: RecordTable, column: str, values: Sequence[str], stock: StockList | None, codes: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Text -> value of a list, where they differ, and the texts of the table that the list does not have.
 
@@ -294,7 +294,9 @@ def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[Listed, .
     return tuple(found)
 
 
-def given_attribute(path: Path, of: str, name: str, column: str, stated: dict[str, Any], table: Table) -> Attribute:
+def given_attribute(
+    path: Path, of: str, name: str, column: str, stated: dict[str, Any], table: RecordTable
+) -> AttributeColumn:
     """An attribute of the public list.
 
     Raises:
@@ -311,7 +313,7 @@ def given_attribute(path: Path, of: str, name: str, column: str, stated: dict[st
             f"{where}: {table.found(column, unknown)}, which the list does not have; add it to the list, "
             f'say with codes what it stands for, or, for fields without a value, add "{MISSING}"'
         )
-    return Attribute(name, column, values, mapped, f"from {path.name}")
+    return AttributeColumn(name, column, values, mapped, f"from {path.name}")
 
 
 def _content(path: Path) -> dict[str, Any]:

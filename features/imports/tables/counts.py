@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from features.imports.tables.statement import Condition, Statement
-from features.imports.tables.table import Coded, Table, keys_of, read_table
+from features.imports.tables.statement import RowCondition, TableStatement
+from features.imports.tables.table import Coded, RecordTable, keys_of, read_table
 from features.imports.tables.words import is_total
 from geography.codes import counted
 from pipeline.errors import InputError
@@ -19,7 +19,7 @@ _WHOLE = re.compile(r"0|[1-9][0-9]{0,14}", re.ASCII)
 _MOST_TRIED = 2_000
 
 
-def read_counts(table: Table, column: str) -> IntArray:
+def read_counts(table: RecordTable, column: str) -> IntArray:
     """`(n_rows,)`, whole numbers written as such.
 
     Raises:
@@ -37,7 +37,7 @@ def read_counts(table: Table, column: str) -> IntArray:
     return numbers[one.codes]
 
 
-def check_once(table: Table, cells: Mapping[str, Coded]) -> None:
+def check_once(table: RecordTable, cells: Mapping[str, Coded]) -> None:
     """InputError where a cell has two rows."""
     keys = keys_of(list(cells.values()))
     order = np.argsort(keys, kind="stable")
@@ -53,7 +53,7 @@ def check_once(table: Table, cells: Mapping[str, Coded]) -> None:
 
 
 def check_sums(
-    table: Table, columns: Mapping[str, Coded], counts: IntArray, conditions: Sequence[Condition], wide: bool
+    table: RecordTable, columns: Mapping[str, Coded], counts: IntArray, conditions: Sequence[RowCondition], wide: bool
 ) -> None:
     """InputError where a value is the sum of all others of its column, by its word or in every combination.
 
@@ -102,7 +102,9 @@ def _sum_value(name: str, columns: Mapping[str, Coded], counts: IntArray, kept: 
     return None
 
 
-def check_number(table: Table, stated: Statement, columns: Mapping[str, Coded], counts: IntArray, n_areas: int) -> None:
+def check_number(
+    table: RecordTable, stated: TableStatement, columns: Mapping[str, Coded], counts: IntArray, n_areas: int
+) -> None:
     """InputError unless the table holds as many people and areas as are expected."""
     n = int(counts.sum())
     if stated.expect_records is not None and n != stated.expect_records:
@@ -121,7 +123,9 @@ def check_number(table: Table, stated: Statement, columns: Mapping[str, Coded], 
         )
 
 
-def _change(table: Table, stated: Statement, columns: Mapping[str, Coded], counts: IntArray, wanted: int) -> str | None:
+def _change(
+    table: RecordTable, stated: TableStatement, columns: Mapping[str, Coded], counts: IntArray, wanted: int
+) -> str | None:
     """The one change of the statement that gives the number."""
     rest = [] if stated.wide else [name for name in table.names if name not in columns and name != stated.count]
     further: dict[str, Coded] = {}
@@ -183,7 +187,9 @@ def names_of_wide(names: Sequence[str], pattern: str) -> dict[str, dict[str, str
     return found
 
 
-def melt(table: Table, cells: Mapping[str, Mapping[str, str]], others: Sequence[str]) -> tuple[Table, IntArray]:
+def melt(
+    table: RecordTable, cells: Mapping[str, Mapping[str, str]], others: Sequence[str]
+) -> tuple[RecordTable, IntArray]:
     """A row for each count of a table with its cells side by side, and the counts."""
     n, width = len(table), len(cells)
     counts = np.concatenate([read_counts(table, name) for name in cells])
@@ -193,4 +199,4 @@ def melt(table: Table, cells: Mapping[str, Mapping[str, str]], others: Sequence[
         place = {text: i for i, text in enumerate(texts)}
         codes = np.array([place[values[attribute]] for values in cells.values()], dtype=np.int32)
         columns[attribute] = Coded(np.repeat(codes, n), texts)
-    return Table(table.opened, columns, np.tile(table.rows, width), table.names), counts
+    return RecordTable(table.opened, columns, np.tile(table.rows, width), table.names), counts

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from features.imports.tables.databases import is_database
 from features.imports.tables.files import STATISTICS, WORKBOOKS, open_source, open_text, sheet_rows, text_format
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from features.imports.tables.words import AGES, COUNTS, HOUSEHOLDS, KINDS, LEVELS, NAMES, folded, is_total
 from geography.codes import counted
 from pipeline.errors import InputError
@@ -44,7 +44,7 @@ class _Column:
         return "digits" if all(text.isdecimal() for text in self.texts) else "text"
 
 
-def describe_table(stated: Statement) -> tuple[str, ...]:
+def describe_table(stated: TableStatement) -> tuple[str, ...]:
     """Lines of at most 79 characters that describe a sample of the file, and a command to copy.
 
     Raises:
@@ -75,7 +75,7 @@ def describe_table(stated: Statement) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _sample(stated: Statement, work: Path) -> tuple[list[str], list[list[str]], bool, dict[str, str]]:
+def _sample(stated: TableStatement, work: Path) -> tuple[list[str], list[list[str]], bool, dict[str, str]]:
     """Lines on the file, its first rows, whether there are more, and options that it needs."""
     source, lower = stated.source, stated.source.lower()
     extra: dict[str, str] = {}
@@ -167,7 +167,7 @@ def _with_names(areas: Sequence[_Column]) -> Iterator[str]:
 
 
 def _command(
-    stated: Statement, columns: Sequence[_Column], roles: dict[str, str], header: int, extra: dict[str, str]
+    stated: TableStatement, columns: Sequence[_Column], roles: dict[str, str], header: int, extra: dict[str, str]
 ) -> list[str]:
     """The parts of the command that states the proposed reading."""
     of: dict[str, list[_Column]] = {}

@@ -111,7 +111,7 @@ _Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True)
-class Rows:
+class HeaderRows:
     """Of a table among other rows the first and last row of its header, and its last row; all count from 1."""
 
     first: int = 1
@@ -132,7 +132,7 @@ class Rows:
         csv.writer(out, delimiter=separator).writerow(names)
 
 
-WHOLE_FILE = Rows()
+WHOLE_FILE = HeaderRows()
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def open_source(
     query: str | None = None,
     sheet: str | None = None,
     text: TextFormat = PLAIN,
-    rows: Rows = WHOLE_FILE,
+    rows: HeaderRows = WHOLE_FILE,
 ) -> Opened:
     """Make a source readable; what is no plain CSV or Parquet file is written anew.
 
@@ -214,7 +214,7 @@ def open_source(
         raise InputError(f"{label}: not a readable CSV file: {error}") from None
 
 
-def _text_file(path: Path, label: str, text: TextFormat, rows: Rows, target: Path) -> Opened:
+def _text_file(path: Path, label: str, text: TextFormat, rows: HeaderRows, target: Path) -> Opened:
     """A text file as it is, or the table in it written anew."""
     with open_text(path, text) as lines:
         names = rows.names((next(csv.reader([line], delimiter=text.separator), []) for line in lines), label)
@@ -314,7 +314,7 @@ def sheet_rows(path: Path, sheet: str | None) -> Iterator[list[str]]:
             yield json.loads(line)
 
 
-def _workbook(path: Path, sheet: str | None, stands: Rows, target: Path) -> Opened:
+def _workbook(path: Path, sheet: str | None, stands: HeaderRows, target: Path) -> Opened:
     rows = sheet_rows(path, sheet)
     sheets = next(rows)
     if sheet is None and len(sheets) > 1:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from features.imports.folder import Imported, ImportFolder, import_folder, unused
 from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.attributes import (
-    Attribute,
+    AttributeColumn,
     Listed,
     attribute_name,
     check_dates,
@@ -24,10 +24,10 @@ from features.imports.tables.attributes import (
 )
 from features.imports.tables.counts import check_number, check_once, check_sums, melt, names_of_wide, read_counts
 from features.imports.tables.databases import is_database
-from features.imports.tables.files import Opened, Rows, open_source, text_format
-from features.imports.tables.spec_text import Universe, table_spec
-from features.imports.tables.statement import Condition, Statement, parse_names
-from features.imports.tables.table import Coded, Table, column_names_of, keys_of, normal, read_table
+from features.imports.tables.files import HeaderRows, Opened, open_source, text_format
+from features.imports.tables.spec_text import RecordsOf, table_spec
+from features.imports.tables.statement import RowCondition, TableStatement, parse_names
+from features.imports.tables.table import Coded, RecordTable, column_names_of, keys_of, normal, read_table
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
@@ -40,7 +40,7 @@ SIZE, _LARGEST = "size", 7
 
 
 @dataclass(frozen=True, eq=False)
-class Households:
+class HouseholdRows:
     """A row a household.
 
     Attributes:
@@ -49,12 +49,12 @@ class Households:
         homeless: persons without a household.
     """
 
-    table: Table
+    table: RecordTable
     leaf: Coded
     homeless: int
 
 
-def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[str]) -> Households:
+def households_of(persons: RecordTable, key: str, leaf: Coded, attributes: Sequence[str]) -> HouseholdRows:
     """The households of a table of persons that holds them too.
 
     Raises:
@@ -85,8 +85,8 @@ def households_of(persons: Table, key: str, leaf: Coded, attributes: Sequence[st
     columns = {name: persons.columns[name].at(first_rows) for name in attributes}
     if not attributes:
         columns[SIZE] = sizes(np.bincount(inverse, minlength=len(codes)))
-    table = Table(persons.opened, columns, persons.rows[first_rows], persons.names)
-    return Households(table, leaf.at(first_rows), int((~with_home).sum()))
+    table = RecordTable(persons.opened, columns, persons.rows[first_rows], persons.names)
+    return HouseholdRows(table, leaf.at(first_rows), int((~with_home).sum()))
 
 
 def sizes(persons: IntArray) -> Coded:
@@ -95,7 +95,7 @@ def sizes(persons: IntArray) -> Coded:
     return Coded(np.minimum(persons, _LARGEST).astype(np.int32), labels)
 
 
-def place_persons(persons: Table, homes: Table, key: str) -> IntArray:
+def place_persons(persons: RecordTable, homes: RecordTable, key: str) -> IntArray:
     """`(n_persons,)`, the row of each person's household.
 
     Raises:
@@ -126,7 +126,7 @@ MOST_CELLS = 2_100
 EVERYBODY, _ALL = "people", "all"
 
 
-def import_table(stated: Statement, out: Path) -> Imported:
+def import_table(stated: TableStatement, out: Path) -> Imported:
     """Read the table as it is stated, and write `out`: persons.parquet, areas.parquet, import.toml and release.toml.
 
     Raises:
@@ -155,12 +155,12 @@ class _Read:
         used: columns of the file that the statement names.
     """
 
-    table: Table
+    table: RecordTable
     counts: IntArray
     by: Sequence[str]
     areas: Areas
     leaf: Coded
-    homes: Table | None
+    homes: RecordTable | None
     home_by: Sequence[str]
     listed: tuple[Listed, ...]
     home_listed: tuple[Listed, ...]
@@ -172,10 +172,10 @@ class _Read:
         return {name: self.table.columns[name] for name in self.by}
 
 
-def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) -> Imported:
+def _imported(stated: TableStatement, out: Path, folder: ImportFolder, work: Path) -> Imported:
     read = _read(stated, work)
     attributes = _attributes(stated, "attributes", read.table, read.by, read.listed, read.counts)
-    attributes = attributes or (Attribute(EVERYBODY, EVERYBODY, (_ALL,)),)
+    attributes = attributes or (AttributeColumn(EVERYBODY, EVERYBODY, (_ALL,)),)
     people, n_areas = int(read.counts.sum()), read.areas.n_named
     columns = read.columns or {EVERYBODY: Coded(np.zeros(len(read.counts), dtype=np.int32), [_ALL])}
     geocode = unused(stated.lowest, columns)
@@ -183,7 +183,7 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
     _write(folder, "persons.parquet", {geocode: read.leaf, **columns}, count, read.counts)
     folder.parquet("areas.parquet", read.areas.table)
     left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in read.used)
-    persons = Universe(
+    persons = RecordsOf(
         attributes, "persons.parquet", geocode, "microdata" if stated.records else "long", count, left_out=left_out,
         by_pairs=_by_pairs(stated, attributes), expect=None if stated.unproved else (people, n_areas),
     )  # fmt: skip
@@ -212,9 +212,12 @@ def _imported(stated: Statement, out: Path, folder: ImportFolder, work: Path) ->
     return Imported(out / "release.toml", tuple(messages))
 
 
-def _read(stated: Statement, work: Path) -> _Read:
+def _read(stated: TableStatement, work: Path) -> _Read:
     """The rows that count, with their areas; InputError where they are not what is stated or expected."""
-    text, rows = text_format(stated.source, stated.separator, stated.encoding), Rows(*stated.header_rows, stated.last)
+    text, rows = (
+        text_format(stated.source, stated.separator, stated.encoding),
+        HeaderRows(*stated.header_rows, stated.last),
+    )
     opened = open_source(stated.source, work, query=stated.query, sheet=stated.sheet, text=text, rows=rows)
     names = column_names_of(opened)
     of_persons, listed = _counted_by(stated, "attributes", names)
@@ -267,8 +270,8 @@ def _read(stated: Statement, work: Path) -> _Read:
 
 
 def _attributes(
-    stated: Statement, of: str, table: Table, by: Sequence[str], listed: Sequence[Listed], people: IntArray
-) -> tuple[Attribute, ...]:
+    stated: TableStatement, of: str, table: RecordTable, by: Sequence[str], listed: Sequence[Listed], people: IntArray
+) -> tuple[AttributeColumn, ...]:
     """What persons ("attributes") or "households" are counted by, with values: first those of the public list."""
     found = [given_attribute(Path(str(stated.schema)), of, *one, table) for one in listed]
     stocks = stated.counted_by if of == "attributes" else {}
@@ -280,7 +283,7 @@ def _attributes(
     return tuple(found)
 
 
-def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
+def _by_pairs(stated: TableStatement, attributes: Sequence[AttributeColumn]) -> bool:
     """Whether all attributes together have too many cells to be measured as one table."""
     return (
         math.prod(len(one.values) for one in attributes) > MOST_CELLS
@@ -290,7 +293,7 @@ def _by_pairs(stated: Statement, attributes: Sequence[Attribute]) -> bool:
     )
 
 
-def _cells(stated: Statement, names: Sequence[str], counted_by: Sequence[str]) -> dict[str, dict[str, str]]:
+def _cells(stated: TableStatement, names: Sequence[str], counted_by: Sequence[str]) -> dict[str, dict[str, str]]:
     """The columns of --wide, with the value of each attribute; none that is stated to be something else."""
     if stated.wide is None:
         return {}
@@ -303,7 +306,7 @@ def _open(source: str, work: Path, query: str | None = None) -> Opened:
     return open_source(source, work, query=query, text=text_format(source, None, None))
 
 
-def _lookup(stated: Statement, work: Path) -> Table | None:
+def _lookup(stated: TableStatement, work: Path) -> RecordTable | None:
     """The public list of areas."""
     if stated.areas is None:
         return None
@@ -311,7 +314,7 @@ def _lookup(stated: Statement, work: Path) -> Table | None:
     return read_table(opened, [*stated.columns, *filter(None, stated.places.values())], "--geography")
 
 
-def _homes(stated: Statement, work: Path) -> Table | None:
+def _homes(stated: TableStatement, work: Path) -> RecordTable | None:
     """The table of households."""
     if stated.households is None:
         return None
@@ -327,7 +330,7 @@ def _homes(stated: Statement, work: Path) -> Table | None:
     return _without_missing(table, stated, by)
 
 
-def _counted_by(stated: Statement, of: str, names: Sequence[str]) -> tuple[list[str], tuple[Listed, ...]]:
+def _counted_by(stated: TableStatement, of: str, names: Sequence[str]) -> tuple[list[str], tuple[Listed, ...]]:
     """The columns that persons ("attributes") or "households" are counted by, and what --schema has of them."""
     listed: tuple[Listed, ...] = ()
     if stated.schema is not None and (of == "attributes" or stated.key is not None):
@@ -336,7 +339,7 @@ def _counted_by(stated: Statement, of: str, names: Sequence[str]) -> tuple[list[
     return [column for _, column, _ in listed] or list(unlisted), listed
 
 
-def _without_missing(table: Table, stated: Statement, columns: Sequence[str | None]) -> Table:
+def _without_missing(table: RecordTable, stated: TableStatement, columns: Sequence[str | None]) -> RecordTable:
     """The table with nothing in place of what means that there is no value."""
     changed = {
         name: table.columns[name].translated(lambda text: "" if text in stated.gone else text)
@@ -346,7 +349,7 @@ def _without_missing(table: Table, stated: Statement, columns: Sequence[str | No
     return replace(table, columns=table.columns | changed)
 
 
-def _of_level(table: Table, stated: Statement) -> Table:
+def _of_level(table: RecordTable, stated: TableStatement) -> RecordTable:
     """The rows of the one level that is not left out."""
     if stated.level is None:
         return table
@@ -362,7 +365,7 @@ def _of_level(table: Table, stated: Statement) -> Table:
     return table.only(column.holds(lambda text: text not in dropped))
 
 
-def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str]) -> BoolArray:
+def _kept(table: RecordTable, conditions: Sequence[RowCondition], allowed: Sequence[str]) -> BoolArray:
     """`(n_rows,)`, whether all conditions hold, which are of the allowed columns."""
     kept = np.ones(len(table), dtype=bool)
     for one in conditions:
@@ -373,7 +376,7 @@ def _kept(table: Table, conditions: Sequence[Condition], allowed: Sequence[str])
     return kept
 
 
-def _check_values(table: Table, option: str, column: str, values: Sequence[str]) -> None:
+def _check_values(table: RecordTable, option: str, column: str, values: Sequence[str]) -> None:
     """InputError where an option names a value that no row has."""
     texts = table.columns[column].texts
     if strange := [value for value in values if value not in texts]:
@@ -389,7 +392,7 @@ def _write(folder: ImportFolder, name: str, columns: Mapping[str, Coded], count:
     folder.parquet(name, pa.table(arrays), private=True)
 
 
-def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[Universe | None, list[str]]:
+def _households(stated: TableStatement, folder: ImportFolder, read: _Read) -> tuple[RecordsOf | None, list[str]]:
     """The households, written to households.parquet, and what is to be said of them."""
     if stated.key is None:
         return None, []
@@ -401,7 +404,7 @@ def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[U
     attributes = _attributes(stated, "households", table, read.home_by, read.home_listed, ones)
     size = None
     if not read.home_by:
-        size = Attribute(SIZE, SIZE, tuple(table.columns[SIZE].texts[1:]), about="the number of persons")
+        size = AttributeColumn(SIZE, SIZE, tuple(table.columns[SIZE].texts[1:]), about="the number of persons")
         attributes = (size,)
     geocode = unused(stated.lowest, [one.column for one in attributes])
     columns = {geocode: leaf, **{one.column: table.columns[one.column] for one in attributes}}
@@ -410,10 +413,10 @@ def _households(stated: Statement, folder: ImportFolder, read: _Read) -> tuple[U
     if homeless:
         messages.append(f"{counted(homeless, 'person')} without a household: they are counted, but in no household")
     joined = None if homeless else size
-    return Universe(attributes, "households.parquet", geocode, "microdata", size=joined), messages
+    return RecordsOf(attributes, "households.parquet", geocode, "microdata", size=joined), messages
 
 
-def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[Attribute]) -> list[str]:
+def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[AttributeColumn]) -> list[str]:
     """Write the values of records that no public file may show to values.txt, and warn of them."""
     blank = {one.column: one.blank for one in attributes if one.blank}
     if blank:
@@ -422,7 +425,7 @@ def _values_to_fill_in(folder: ImportFolder, attributes: Sequence[Attribute]) ->
     return [f"Warning: column {c!r}: {counted(len(t), 'value')} to fill in, see values.txt" for c, t in blank.items()]
 
 
-def _origins(stated: Statement, read: _Read, *, with_households: bool) -> dict[str, tuple[str, str]]:
+def _origins(stated: TableStatement, read: _Read, *, with_households: bool) -> dict[str, tuple[str, str]]:
     """Of each public input its source, and where it is from."""
     records = ("records", f"{stated.label}, by spinewise import")
     given = None if stated.schema is None else ("public", Path(stated.schema).name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from features.imports.tables.attributes import Attribute
+from features.imports.tables.attributes import AttributeColumn
 from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.spec.value_ranges import collapse_numbers
 
@@ -16,7 +16,7 @@ _MOST_PUBLISHED = 300
 
 
 @dataclass(frozen=True)
-class Universe:
+class RecordsOf:
     """Persons, or households.
 
     Attributes:
@@ -31,13 +31,13 @@ class Universe:
         by_pairs: whether pairs of attributes are measured, which a run chooses, since all together have too many cells.
     """
 
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[AttributeColumn, ...]
     file: str
     geocode: str
     form: str
     count: str | None = None
     left_out: tuple[str, ...] = ()
-    size: Attribute | None = None
+    size: AttributeColumn | None = None
     expect: tuple[int, int] | None = None
     by_pairs: bool = False
 
@@ -140,8 +140,8 @@ def table_spec(
     levels: Sequence[str],
     named: Mapping[str, str],
     origins: Mapping[str, tuple[str, str]],
-    persons: Universe,
-    households: Universe | None,
+    persons: RecordsOf,
+    households: RecordsOf | None,
 ) -> str:
     """The text of release.toml, which is written beside areas.parquet.
 
@@ -178,14 +178,14 @@ def table_spec(
     )
 
 
-def _of_households(households: Universe, levels: Sequence[str], origins: Mapping[str, tuple[str, str]]) -> list[str]:
+def _of_households(households: RecordsOf, levels: Sequence[str], origins: Mapping[str, tuple[str, str]]) -> list[str]:
     prefix = "companions.households."
     public = origins[f"{prefix}schema"][0] == "public"
     joined = [] if households.size is None else _join(households.size)
     return [filled(_HOUSEHOLDS, universe=_universe(prefix, households, levels, public=public), join=joined)]
 
 
-def _join(size: Attribute) -> list[str]:
+def _join(size: AttributeColumn) -> list[str]:
     """Persons joined with households by their size."""
     most = [
         assigned(
@@ -199,7 +199,7 @@ def _join(size: Attribute) -> list[str]:
     return filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
 
 
-def _universe(prefix: str, universe: Universe, levels: Sequence[str], *, public: bool) -> list[str]:
+def _universe(prefix: str, universe: RecordsOf, levels: Sequence[str], *, public: bool) -> list[str]:
     lines = [commented(_VALUES_GIVEN if public else _VALUES), f"[{prefix}schema.attributes]"]
     for attribute in universe.attributes:
         if attribute.about:
@@ -219,7 +219,7 @@ def _universe(prefix: str, universe: Universe, levels: Sequence[str], *, public:
     return [*lines, "", *_input(prefix, universe), ""]
 
 
-def _queries(prefix: str, universe: Universe) -> list[str]:
+def _queries(prefix: str, universe: RecordsOf) -> list[str]:
     """What is measured."""
     names = [attribute.name for attribute in universe.attributes]
     return [
@@ -228,7 +228,7 @@ def _queries(prefix: str, universe: Universe) -> list[str]:
     ]
 
 
-def _tables(prefix: str, universe: Universe) -> list[str]:
+def _tables(prefix: str, universe: RecordsOf) -> list[str]:
     """What is published."""
     names, n_cells = [attribute.name for attribute in universe.attributes], _n_cells(universe)
     lines = [
@@ -243,7 +243,7 @@ def _tables(prefix: str, universe: Universe) -> list[str]:
     return lines
 
 
-def _n_cells(universe: Universe) -> int:
+def _n_cells(universe: RecordsOf) -> int:
     return math.prod(len(attribute.values) for attribute in universe.attributes)
 
 
@@ -257,7 +257,7 @@ def _query_shares(names: Sequence[str], n_cells: int) -> dict[str, Fraction]:
     return {"total": Fraction(1, 4), **dict.fromkeys(names, each), "detailed": Fraction(1, 2)}
 
 
-def _input(prefix: str, universe: Universe) -> list[str]:
+def _input(prefix: str, universe: RecordsOf) -> list[str]:
     about = {"microdata": "a row a record", "long": "a row a cell, with its count"}
     lines = [
         f"[{prefix}input]",

@@ -17,7 +17,7 @@ _FORM = re.compile(r"\s*(?P<column>\"[^\"]+\"|.+?)\s*(?P<sign>==|!=|\s(?:not\s+)
 
 
 @dataclass(frozen=True)
-class Condition:
+class RowCondition:
     """Rows are kept whose column has one of the values, or none of them.
 
     Attributes:
@@ -33,7 +33,7 @@ class Condition:
         return (text in self.values) is self.kept
 
 
-def parse_only(text: str) -> tuple[Condition, ...]:
+def parse_only(text: str) -> tuple[RowCondition, ...]:
     """The conditions joined by `and`.
 
     Raises:
@@ -42,7 +42,7 @@ def parse_only(text: str) -> tuple[Condition, ...]:
     return tuple(_condition(text, part) for part in re.split(r"\s+and\s+(?=[^=!]*(?:==|!=|\sin\s))", text))
 
 
-def _condition(text: str, part: str) -> Condition:
+def _condition(text: str, part: str) -> RowCondition:
     match = _FORM.fullmatch(part)
     if match is None:
         raise InputError(
@@ -53,7 +53,7 @@ def _condition(text: str, part: str) -> Condition:
     values = [match["values"]] if sign in ("==", "!=") else _listed(match["values"])
     if sign != "==" and sign != "!=" and not all(values):
         raise InputError(f"--only {text!r}: an empty value stands in the list")
-    return Condition(_unquoted(match["column"]), tuple(map(_unquoted, values)), sign in ("==", "in"))
+    return RowCondition(_unquoted(match["column"]), tuple(map(_unquoted, values)), sign in ("==", "in"))
 
 
 def _listed(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def _unquoted(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Statement:
+class TableStatement:
     """The reading of a table, each field the text of the option of its name; None or empty where it is not stated."""
 
     source: str
@@ -100,7 +100,7 @@ class Statement:
     #: Parsed parts. `counted_by`: column -> the name of a stock list of its values, if one is stated; `places`: column
     #: of codes or names of areas -> the column with their names, if it is another; `gone`: what means that there is no
     #: value, the empty text among it.
-    conditions: tuple[Condition, ...] = field(init=False)
+    conditions: tuple[RowCondition, ...] = field(init=False)
     prefixes: Mapping[str, int] = field(init=False)
     places: Mapping[str, str | None] = field(init=False)
     counted_by: Mapping[str, str | None] = field(init=False)
@@ -213,7 +213,7 @@ class Statement:
         return "\n".join(lines) + "\n"
 
 
-_KINDS: Final = {one.name: str(one.type) for one in fields(Statement) if one.init}
+_KINDS: Final = {one.name: str(one.type) for one in fields(TableStatement) if one.init}
 #: The parts that a recipe states: not the source, and not what proves the reading, which are another year's.
 PARTS: Final = tuple(name for name in _KINDS if name not in ("source", "expect_records", "expect_areas", "unproved"))
 

@@ -60,7 +60,7 @@ class Coded:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RecordTable:
     """Columns of a table.
 
     Attributes:
@@ -106,12 +106,12 @@ class Table:
         shown = first_few([text or "nothing" for text in texts]) if any(texts) else "nothing"
         return f"{self.place(row)}, column {column!r}: found {shown}"
 
-    def only(self, kept: BoolArray) -> Table:
+    def only(self, kept: BoolArray) -> RecordTable:
         """Some of the rows."""
         if kept.all():
             return self
         columns = {name: Coded(one.codes[kept], one.texts).present() for name, one in self.columns.items()}
-        return Table(self.opened, columns, self.rows[kept], self.names)
+        return RecordTable(self.opened, columns, self.rows[kept], self.names)
 
 
 def normal(text: str) -> str:
@@ -125,7 +125,7 @@ def column_names_of(opened: Opened) -> tuple[str, ...]:
         return column_names(opened.path, text=opened.text)
 
 
-def read_table(opened: Opened, columns: Iterable[str], option: str = "the statement") -> Table:
+def read_table(opened: Opened, columns: Iterable[str], option: str = "the statement") -> RecordTable:
     """The columns of a file, their texts stripped and in NFC.
 
     Raises:
@@ -150,7 +150,7 @@ def read_table(opened: Opened, columns: Iterable[str], option: str = "the statem
                 own = [place.setdefault(normal(text), len(place)) for text in (*distinct.texts, "")]
                 codes[name].append(np.array(own, dtype=np.int32)[distinct.index])
     read = {name: Coded(np.concatenate(codes.pop(name)), list(places[name])).present() for name in wanted}
-    return Table(opened, read, np.arange(len(read[wanted[0]].codes)), names)
+    return RecordTable(opened, read, np.arange(len(read[wanted[0]].codes)), names)
 
 
 def keys_of(columns: Sequence[Coded]) -> IntArray:

@@ -39,7 +39,7 @@ from postprocess.errors import InfeasibleError
 from postprocess.linear.information import BLIND
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, join
-from postprocess.members import Counted, Implied
+from postprocess.members import Implied, MemberSums
 from postprocess.problem import Constraints, GroupBounds, Problem
 
 #: Groups of persons that joins may tell apart; the sets of them are looked at one by one.
@@ -345,7 +345,7 @@ def fitted(
 LEAST_VARIANCE = 0.01
 
 
-def counted_of(composition: Composition) -> Counted | None:
+def counted_of(composition: Composition) -> MemberSums | None:
     """Of the joins' answers for which members are to be expected; None where there is none."""
     rows, least, excess = [], [], []
     others = composition.others
@@ -362,7 +362,7 @@ def counted_of(composition: Composition) -> Counted | None:
     sums, members, beyond = (np.array(each)[independent] for each in (rows, least, excess))
     every = np.arange(len(sums))
     expected, limited = every[:0] if others else every, every[others | (beyond > 0).any(axis=1)]
-    return Counted(
+    return MemberSums(
         persons=composition.persons,
         sums=sums,
         households=composition.households,
@@ -374,7 +374,7 @@ def counted_of(composition: Composition) -> Counted | None:
     )
 
 
-def implied_by(counted: Counted, problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Implied:
+def implied_by(counted: MemberSums, problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Implied:
     """The sums from the persons' upward pass of a level.
 
     Args:

@@ -111,7 +111,7 @@ class ListedMechanism(Mechanism):
 # -- one of the values -------------------------------------------------------------------------------------------------
 
 
-class Choice(ListedMechanism):
+class ListedChoice(ListedMechanism):
     """The true value with probability p, and each other value with the same probability q = (1 - p) / (k - 1).
 
     The ratio is p / q. Source: Warner 1965 for two values; Wang, Blocki, Li and Jha 2017 ("direct encoding").
@@ -166,7 +166,7 @@ class Choice(ListedMechanism):
 
 
 @dataclass(frozen=True)
-class RandomisedResponse(Choice):
+class RandomisedResponse(ListedChoice):
     """Yes (1) or no (0): the truth with probability p, the other answer otherwise.
 
     Attributes:
@@ -187,7 +187,7 @@ class RandomisedResponse(Choice):
 
 
 @dataclass(frozen=True)
-class DirectEncoding(Choice):
+class DirectEncoding(ListedChoice):
     """One of k values: the true one with probability p, each other one with (1 - p) / (k - 1).
 
     Attributes:

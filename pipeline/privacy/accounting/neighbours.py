@@ -37,7 +37,7 @@ _SHOWN_VALUES, _SHOWN_GROUPS = 6, 4
 
 
 @dataclass(frozen=True)
-class Change:
+class RecordChange:
     """A kind of change that keeps the invariants.
 
     Attributes:
@@ -66,23 +66,23 @@ def vacuous(universe: Universe) -> str:
     return ""
 
 
-def record_change(universe: Universe) -> Change | None:
+def record_change(universe: Universe) -> RecordChange | None:
     """The smallest change of records that keeps the invariants; None where no one record and no swap of two does."""
     if not universe.invariants:
-        return Change(1)
+        return RecordChange(1)
     if universe.neighbours == "add-remove":
         return None
     view = _View(universe)
     if view.lowest < view.n_levels - 1 or view.some_class_of_two(view.fixed(0)):
-        return Change(1, view.same(view.lowest, view.fixed(0)))
+        return RecordChange(1, view.same(view.lowest, view.fixed(0)))
     swaps = [attribute_changes(universe, name)[-1:] for name in universe.schema.names]
     swaps += [place_changes(universe, level.level)[-1:] for level in universe.strategy.levels[:-1]]
     if any(change.records == SWAP for changes in swaps for change in changes):
-        return Change(SWAP, "no record can change alone without changing an invariant")
+        return RecordChange(SWAP, "no record can change alone without changing an invariant")
     return None
 
 
-def attribute_changes(universe: Universe, name: str) -> tuple[Change, ...]:
+def attribute_changes(universe: Universe, name: str) -> tuple[RecordChange, ...]:
     """Changes of one attribute alone that keep the invariants: of one record's value, and by a swap if that adds some.
 
     Empty where there is none: then nothing is promised about the attribute.
@@ -94,25 +94,25 @@ def attribute_changes(universe: Universe, name: str) -> tuple[Change, ...]:
     together = _together(possible)
     changes = []
     if (together & (values[:, None] == values[None, :]))[~np.eye(len(values), dtype=np.bool_)].any():
-        changes.append(Change(1, view.groups_in_words(number, values)))
+        changes.append(RecordChange(1, view.groups_in_words(number, values)))
     if universe.neighbours == "change-one":
         changes += view.swaps(number, values, possible, together)[:1]
     return tuple(changes)
 
 
-def place_changes(universe: Universe, level: str) -> tuple[Change, ...]:
+def place_changes(universe: Universe, level: str) -> tuple[RecordChange, ...]:
     """The same for the place of a record within its geounit of `level`, which is not the lowest."""
     view = _View(universe)
     number = view.numbers[level]
     if view.lowest <= number:
-        return (Change(1),)
+        return (RecordChange(1),)
     below = view.fixed(number + 1)
     if universe.neighbours == "change-one" and view.some_class_of_two(below):
-        return (Change(SWAP, view.same(-1, below)),)
+        return (RecordChange(SWAP, view.same(-1, below)),)
     return ()
 
 
-def change_in_words(universe: Universe, change: Change) -> str:
+def change_in_words(universe: Universe, change: RecordChange) -> str:
     """What neighbours differ in: "changing one record within the same state"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
@@ -176,7 +176,7 @@ class _View:
         values: NDArray[np.int64],
         possible: NDArray[np.bool_],
         together: NDArray[np.bool_],
-    ) -> list[Change]:
+    ) -> list[RecordChange]:
         """Swaps of an attribute's values that one record cannot change alone, for the invariants that forbid it.
 
         Args:
@@ -204,7 +204,7 @@ class _View:
             twice = np.flatnonzero(np.bincount(known) >= 2).tolist()
             places = lowest < self.n_levels - 1 and (together & pairs).any()
             if places or any((_together(possible[:, known == one], 2) & pairs).any() for one in twice):
-                found.append(Change(SWAP, self.same(lowest, queries, without=attribute)))
+                found.append(RecordChange(SWAP, self.same(lowest, queries, without=attribute)))
         return found
 
     def same(self, level: int, queries: Sequence[Query], *, without: int = -1) -> str:

@@ -117,7 +117,7 @@ def statement_of(
     )
 
 
-class Comparison(_Model):
+class EpsilonComparison(_Model):
     """The epsilon of a record by other ways of counting, at the same delta.
 
     Attributes:
@@ -149,4 +149,4 @@ class PrivacyAccount(_Model):
     attributes: tuple[Statement, ...]
     places: tuple[Statement, ...]
     groups: tuple[Statement, ...]
-    comparison: Comparison | None
+    comparison: EpsilonComparison | None

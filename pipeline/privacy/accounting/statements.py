@@ -38,7 +38,7 @@ from pipeline.privacy.accounting.local import local_account
 from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.neighbours import (
     SWAP,
-    Change,
+    RecordChange,
     attribute_changes,
     change_in_words,
     place_changes,
@@ -46,8 +46,14 @@ from pipeline.privacy.accounting.neighbours import (
     vacuous,
 )
 from pipeline.privacy.accounting.pld import one_number_epsilon, pld_epsilon
-from pipeline.privacy.accounting.statement_models import About, Comparison, PrivacyAccount, Statement, statement_of
-from pipeline.privacy.accounting.uses import Measurement, choices_of, earlier_of, measurements_of
+from pipeline.privacy.accounting.statement_models import (
+    About,
+    EpsilonComparison,
+    PrivacyAccount,
+    Statement,
+    statement_of,
+)
+from pipeline.privacy.accounting.uses import MeasuredUse, choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
 
 if TYPE_CHECKING:
@@ -78,7 +84,7 @@ class _Spending:
     record: _Spent
     attributes: Mapping[str, _Spent]
     places: Mapping[str, _Spent]
-    measured: tuple[Measurement, ...] | None
+    measured: tuple[MeasuredUse, ...] | None
 
 
 def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAccount:
@@ -159,7 +165,7 @@ def _of_record(universe: Universe, account: _Account, spent: _Spent) -> Statemen
     return account.statement("record", "", spent, f"the effect of {change_in_words(universe, change)}", change.records)
 
 
-def _attribute_words(name: str, change: Change) -> str:
+def _attribute_words(name: str, change: RecordChange) -> str:
     limits = f" ({change.limits})" if change.limits else ""
     if change.records == SWAP:
         of = f" of {change.limits}" if change.limits else ""
@@ -170,7 +176,7 @@ def _attribute_words(name: str, change: Change) -> str:
     return f"what can be learnt about one record's {name} by someone who knows the rest of the record{limits}"
 
 
-def _place_words(lowest: str, level: str, change: Change) -> str:
+def _place_words(lowest: str, level: str, change: RecordChange) -> str:
     if change.records == SWAP:
         of = f" of {change.limits}" if change.limits else ""
         return (
@@ -312,14 +318,14 @@ class _Account:
             return sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
 
-    def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
+    def comparison(self, uses: Sequence[Use], moved: int) -> EpsilonComparison | None:
         """By other ways of counting; None where losses are not counted."""
         if not self.losses:
             return None
         rhos = [use.rho(moved) for use in uses]
         rho = sum(rhos, Fraction(0))
         epsilon = one_number_epsilon([(use, moved) for use in uses], self.delta)
-        return Comparison(
+        return EpsilonComparison(
             basic=epsilon_text(basic_epsilon(rhos, self.delta)),
             advanced=epsilon_text(advanced_epsilon(rhos, self.delta)),
             moments=epsilon_text(moments_epsilon(rho, self.delta)),

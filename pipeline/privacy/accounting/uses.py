@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasuredUse:
     """One query at one level; or one private choice there, or what was chosen by it.
 
     Attributes:
@@ -32,25 +32,25 @@ class Measurement:
     use: Use
 
 
-def measurements_of(universe: Universe) -> tuple[Measurement, ...]:
+def measurements_of(universe: Universe) -> tuple[MeasuredUse, ...]:
     """Every draw, with the noise that it has where no geounit stands for others."""
     measurements = []
     for draw in universe.draws():
         (noise,) = (draw.asked.noise,) if draw.asked else draw.drawn
         attributes = _attributes(universe, draw.query)
-        measurements.append(Measurement(draw.level, draw.query.name, attributes, draw.query.n_asked, noise))
+        measurements.append(MeasuredUse(draw.level, draw.query.name, attributes, draw.query.n_asked, noise))
     return tuple(measurements)
 
 
-def choices_of(universe: Universe) -> tuple[Measurement, ...]:
+def choices_of(universe: Universe) -> tuple[MeasuredUse, ...]:
     """Every private choice, and after each the noise on what was chosen."""
     measurements = []
     for selection in universe.selections:
         select, finest = selection.select, selection.versions[-1]
-        measurements.append(Measurement(selection.level, select.stream_name, frozenset(), 1, select.mechanism))
+        measurements.append(MeasuredUse(selection.level, select.stream_name, frozenset(), 1, select.mechanism))
         attributes = _attributes(universe, finest)
         measurements.append(
-            Measurement(selection.level, select.measured_name, attributes, finest.size, selection.noise)
+            MeasuredUse(selection.level, select.measured_name, attributes, finest.size, selection.noise)
         )
     return tuple(measurements)
 

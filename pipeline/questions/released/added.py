@@ -13,7 +13,7 @@ from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
 from pipeline.questions.released.cells import NoSumOfCellsError, sums_of_answer
-from pipeline.questions.resolved import Axis
+from pipeline.questions.resolved import QuestionAxis
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
@@ -85,11 +85,11 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
         )
 
 
-def _groups(axis: Axis) -> list[list[object]]:
+def _groups(axis: QuestionAxis) -> list[list[object]]:
     return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
 
 
-def _values(axis: Axis, mask: NDArray[np.bool_]) -> list[str]:
+def _values(axis: QuestionAxis, mask: NDArray[np.bool_]) -> list[str]:
     return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
 
 

@@ -13,7 +13,7 @@ from pipeline.published import PublishedRelease
 from pipeline.questions.domain import Domain
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
-from pipeline.questions.resolved import Axis, Resolved, records_of_unit
+from pipeline.questions.resolved import QuestionAxis, Resolved, records_of_unit
 from pipeline.questions.text import QuestionError, parse
 from postprocess.marginal import Marginal
 
@@ -129,7 +129,7 @@ def _question_in(asked: Resolved, release: PublishedRelease) -> Resolved:
     raise InputError(f"{release.run.root}: its attributes or their values are not those that the question was asked of")
 
 
-def _groups(axis: Axis | None, n_values: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _groups(axis: QuestionAxis | None, n_values: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The groups of an attribute's values, and which of them are asked for."""
     if axis is None:
         return np.zeros(n_values, dtype=np.int64), np.ones(1, dtype=bool)

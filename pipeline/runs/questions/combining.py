@@ -29,7 +29,7 @@ from pipeline.questions.released.combined import (
     summary_bytes,
     summary_of,
 )
-from pipeline.questions.sensitivity import Measured
+from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.tables import read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
@@ -100,7 +100,7 @@ def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelea
     if plan.question.level and [*measured.geocodes] != release.spine.level(sums.level).geocodes.tolist():
         raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
     counts, (part,) = measured.numbers["count"], plan.parts
-    assert isinstance(part, Measured)
+    assert isinstance(part, MeasuredPart)
     found = estimated_together(release, sums, counts, part.noise.variance)
     histogram = release.histogram(release.universes[0], release.spine.level(sums.level))
     return Combined(

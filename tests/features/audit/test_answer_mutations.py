@@ -14,7 +14,7 @@ from auditor.ledger import read_ledger
 from auditor.program import audit_with
 from auditor.reading.findings import FormError
 from features.audit.questions_asked import (
-    Question,
+    TriedQuestion,
     asked,
     installed_questions,
     opened,
@@ -67,7 +67,7 @@ QUICK = ("an answer without noise", "streams that do not depend on the records",
 def test_each_fault_in_an_answer_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     """By the audit of the installation, too, which asks the question itself: of a version."""
     assert mutant.question is not None
-    question, folder = Question(*mutant.question), tmp_path / "asked"
+    question, folder = TriedQuestion(*mutant.question), tmp_path / "asked"
     folder.mkdir()
     sampler_for.cache_clear()
     with pytest.MonkeyPatch.context() as patch, own_settings(folder):
@@ -96,9 +96,9 @@ def test_sound_answers_pass(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         with own_settings(folder):
-            opened(folder, Question(*question), 1)
-            people = people_of(1, Question(*question))
-            root = ASKING.answered(asked(folder, Question(*question), people, folder / "key", ASKING))
+            opened(folder, TriedQuestion(*question), 1)
+            people = people_of(1, TriedQuestion(*question))
+            root = ASKING.answered(asked(folder, TriedQuestion(*question), people, folder / "key", ASKING))
             assert [name for name, finds in CATCHERS.items() if finds(root, folder)] == []
 
 

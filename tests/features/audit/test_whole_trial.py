@@ -19,13 +19,13 @@ from features.audit.finished import independent_findings
 from features.audit.questions_asked import (
     ASKED,
     WAYS,
-    Question,
+    TriedQuestion,
     installed_questions,
     question_findings,
     question_problems,
     questions,
 )
-from features.audit.whole_trial import KINDS, Kind, kind_findings, own_settings
+from features.audit.whole_trial import KINDS, TrialKind, kind_findings, own_settings
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.questions.text import STATISTICS, parse
@@ -33,7 +33,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.slots import Slots
 
 
-def finding_on(kind: Kind) -> Finding:
+def finding_on(kind: TrialKind) -> Finding:
     (finding,) = kind_findings((kind,))
     assert finding.subject == kind.subject
     return finding
@@ -41,7 +41,7 @@ def finding_on(kind: Kind) -> Finding:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.subject for kind in KINDS])
-def test_a_wrong_number_or_charge_is_found(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_number_or_charge_is_found(kind: TrialKind, monkeypatch: pytest.MonkeyPatch) -> None:
     """One measured number of the last release that is one too many; and a ledger that has less than was drawn."""
 
     def spoilt(root: Path, key: Path | None, ledger: str | None) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def test_a_kind_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert (finding.passed, finding.detail) == (True, "not tested: years is not installed")
 
 
-SUM = Question("sum wages by county", "zcdp", "change-one")
+SUM = TriedQuestion("sum wages by county", "zcdp", "change-one")
 
 
 def test_every_statistic_is_asked_under_both_budgets() -> None:
@@ -96,7 +96,7 @@ def test_a_statistic_without_a_question_stops_the_audit(monkeypatch: pytest.Monk
         list(questions(quick=True))
 
 
-def problems(folder: Path, question: Question) -> list[str]:
+def problems(folder: Path, question: TriedQuestion) -> list[str]:
     with own_settings(folder):
         asks = installed_questions()
         if asks is None:

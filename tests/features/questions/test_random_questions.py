@@ -13,7 +13,7 @@ from pipeline.errors import SpinewiseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.quantiles import Ranked
-from pipeline.questions.sensitivity import Measured, reach
+from pipeline.questions.sensitivity import MeasuredPart, reach
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
@@ -64,9 +64,9 @@ def random_question(rng: random.Random) -> str:
     return text
 
 
-def cost_of(part: Measured | Ranked) -> Fraction:
+def cost_of(part: MeasuredPart | Ranked) -> Fraction:
     """By what a changed record does at most, and the definition of zCDP."""
-    if isinstance(part, Measured):
+    if isinstance(part, MeasuredPart):
         return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * part.scale)
     q = part.part.quantile
     squared = max(q.denominator**2, 2 * max(q.numerator, q.denominator - q.numerator) ** 2)

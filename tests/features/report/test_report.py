@@ -27,7 +27,7 @@ from pipeline.cost.memory import memory_of
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Numerals
-from pipeline.reading.question import Question
+from pipeline.reading.question import WantedNumbers
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.layout import RunDirectory
@@ -224,7 +224,7 @@ def codes(release: Release, areas: list[Area]) -> list[str]:
     return [str(reader_of(release).spine.levels[level].geocodes[row]) for level, row in areas]
 
 
-def ends_of_page(release: Release, areas: list[Area], query: Question, over: Any) -> np.ndarray:
+def ends_of_page(release: Release, areas: list[Area], query: WantedNumbers, over: Any) -> np.ndarray:
     """The ends `(2, size)` of the numbers of areas together: of one geounit the reader's, else around the number.
 
     The page has no unbiased estimates, around which the reader's are.

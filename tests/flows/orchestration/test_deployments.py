@@ -19,7 +19,7 @@ from releases.web import answering
 
 from flows.orchestration import probe
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
-from flows.orchestration.deployments import Plan, check_cron, job_template, queue_of
+from flows.orchestration.deployments import DeploymentPlan, check_cron, job_template, queue_of
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings, load_settings
 
@@ -37,7 +37,7 @@ def test_a_schedule_that_cannot_be_understood_is_told() -> None:
 
 
 def test_a_deployment_says_of_its_environment_how_often_runs_are_retried_and_nothing_else() -> None:
-    plan = Plan("x", {}, "q", retries=3, retry_delay=1.5, timeout=60)
+    plan = DeploymentPlan("x", {}, "q", retries=3, retry_delay=1.5, timeout=60)
     assert plan.variables() == {"retries": "3", "retry_delay": "1.5", "timeout": "60"}
     template = job_template(["/srv/a", "/srv/a"], ["/srv/out"])
     text = json.dumps(template)

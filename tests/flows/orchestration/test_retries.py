@@ -22,7 +22,7 @@ import flows.orchestration.retries
 from flows.orchestration.artifacts import ReleaseArtifacts
 from flows.orchestration.retries import on_crash, on_failure, tries_before
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
-from pipeline.execution.progress import Together
+from pipeline.execution.progress import Listeners
 from pipeline.execution.retries import may_be_retried
 from pipeline.execution.settings import Settings, load_settings
 from pipeline.execution.steps import perform_here
@@ -206,7 +206,7 @@ def released(spec: Path, out: Path) -> Path:
     """A run that tells the pages; its directory."""
     checked = request_of(spec, out)
     artifacts = ReleaseArtifacts(checked)
-    root = run_release(checked, Together(artifacts), artifacts.noting(perform_here))
+    root = run_release(checked, Listeners(artifacts), artifacts.noting(perform_here))
     artifacts.finished(checked.run)
     artifacts.close()
     return root

@@ -25,7 +25,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.run import ReleaseRun, Source
+from pipeline.run import DrawSource, ReleaseRun
 
 
 def of_steps(root: Path) -> dict[str, bytes]:
@@ -50,7 +50,7 @@ def cut(drawn_town: Path, tmp_path_factory: pytest.TempPathFactory) -> Cut:
         estimation = estimation_of(job, job.universes[0])
         assert isinstance(estimation, SubtreeEstimation)
         assert len(estimation.cut.parts) > 1
-        ReleaseRun(job, Source()).perform()
+        ReleaseRun(job, DrawSource()).perform()
         told = job.notes
         # Done with, the parts are gone.
         left = [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
@@ -73,7 +73,7 @@ def test_other_parts_workers_and_rounds_of_draws_do_not_show(
     monkeypatch.setattr(by_subtree, "HELD", held)
     monkeypatch.setattr(draws, "MOST_AT_CUT", at_cut)
     with computed_again(drawn_town, tmp_path / "town", 1, part, workers) as job:
-        ReleaseRun(job, Source()).perform()
+        ReleaseRun(job, DrawSource()).perform()
     assert of_steps(tmp_path / "town") == of_steps(drawn_town)
 
 
@@ -161,7 +161,7 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
                     raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            ReleaseRun(replace(job, progress=Killed()), Source()).perform()
+            ReleaseRun(replace(job, progress=Killed()), DrawSource()).perform()
         folder = job.run.main.checkpoints / "batches"
         left = sorted(folder.glob("estimate-below-tract*/block-*.npz"))
         assert left
@@ -176,7 +176,7 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
                 worked_on.extend(function.__name__ for _ in tasks)
                 return super().run(function, tasks, done)
 
-        ReleaseRun(replace(job, workers=Counted(1)), Source()).perform()
+        ReleaseRun(replace(job, workers=Counted(1)), DrawSource()).perform()
         cut = estimation_of(job, job.universes[0]).cut
         assert cut is not None
         assert worked_on.count("estimate_top") < 2 * len(cut.parts)

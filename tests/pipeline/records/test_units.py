@@ -20,7 +20,7 @@ from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
 from pipeline.records.unit_checks import find_person_numbers
-from pipeline.records.units import LeftOut, tabulate_units
+from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.spec.input_section import InputSpec
 
 SPINE = spine_from_prefixes(("11", "12", "21"), {"city": 1, "block": 2})
@@ -42,7 +42,9 @@ def visits(rng: random.Random, patients: int, most: int) -> list[Visit]:
     ]
 
 
-def counted(path: Path, rows: Sequence[Visit], at_most: int, secret: str = "key") -> tuple[NDArray[np.int64], LeftOut]:
+def counted(
+    path: Path, rows: Sequence[Visit], at_most: int, secret: str = "key"
+) -> tuple[NDArray[np.int64], LeftOutRecords]:
     patients, blocks, reasons = (list(column) for column in zip(*rows, strict=True))
     pq.write_table(pa.table({"patient": patients, "block": blocks, "reason": reasons}), path, row_group_size=7)
     source = InputSpec.model_validate({"file": path, "form": "microdata", "geocode": "block"}).source()

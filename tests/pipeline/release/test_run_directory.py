@@ -14,7 +14,7 @@ import pytest
 from releases.small import QUICK, run, write_town
 
 from features.imports.tables.importer import import_table
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.run_directory import open_run, record_input, recorded_identity, recorded_input
@@ -171,7 +171,7 @@ def test_git_takes_nothing_confidential(tmp_path: Path) -> None:
     frame = pd.DataFrame({"county": ["a", "b"] * 30, "sex": ["f", "f", "m"] * 19 + ["rare"] * 3})
     frame.assign(town=frame["county"] + "1").to_excel(tmp_path / "p.xlsx", index=False)
     stated = {"geography": "county,town", "attributes": "sex", "expect_records": 60, "expect_areas": 2}
-    import_table(Statement(str(tmp_path / "p.xlsx"), records=True, **stated), tmp_path / "in")  # type: ignore[arg-type]
+    import_table(TableStatement(str(tmp_path / "p.xlsx"), records=True, **stated), tmp_path / "in")  # type: ignore[arg-type]
     assert "rare" in (tmp_path / "in" / "values.txt").read_text()
     (tmp_path / "p.xlsx").unlink()
     shutil.rmtree(tmp_path / "town")

@@ -13,7 +13,7 @@ from releases.small import request_of, run
 
 from auditor.check.release import examine
 from features.imports.tables.importer import import_table
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
@@ -68,7 +68,7 @@ def imported(folder: Path, *hermit: tuple[str, str, str]) -> Path:
     folder.mkdir()
     rows = [("1", f"1{n % 3}", "ab"[n % 2]) for n in range(60)]
     pd.DataFrame([*rows, *hermit], columns=["county", "town", "kind"]).to_csv(folder / "persons.csv", index=False)
-    stated = Statement(
+    stated = TableStatement(
         str(folder / "persons.csv"), geography="county,town", records=True, attributes="kind", name="towns",
         expect_records=60 + len(hermit), expect_areas=3 + len(hermit),
     )  # fmt: skip

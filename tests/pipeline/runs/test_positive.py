@@ -29,7 +29,7 @@ from pipeline.privacy.noise.streams import Stream
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.verify import verify_release
-from postprocess.sums.upward import Known
+from postprocess.sums.upward import KnownSums
 
 ATTRIBUTES = {"age": AGES, "sex": ("f", "m"), "race": RACES}
 
@@ -109,7 +109,7 @@ def test_on_sums_the_estimates_are_those_of_all_cells(tmp_path: Path, monkeypatc
     spec = write_positive(tmp_path, TOPDOWN, ('"sex * race" = "1/4"', 'sex = "1/4"'))
     of_cells = run(spec, tmp_path / "a")
     monkeypatch.setattr(pipeline.estimation.by_sums, "MOST_CELLS_AT_ONCE", 50)
-    monkeypatch.setattr(pipeline.estimation.by_sums, "Known", partial(Known, most=40))
+    monkeypatch.setattr(pipeline.estimation.by_sums, "Known", partial(KnownSums, most=40))
     on_sums = run(spec, tmp_path / "b")
     assert verify_release(RunDirectory(on_sums), 1, Silent()) == []
     for level in ("county", "block"):

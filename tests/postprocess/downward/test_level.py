@@ -24,7 +24,7 @@ from postprocess.bounds.feasibility import check_feasible
 from postprocess.downward import assembly, tasks
 from postprocess.downward import level as downward
 from postprocess.downward import tasks as level_task
-from postprocess.downward.completion import Sums, determined, fitted
+from postprocess.downward.completion import FittedSums, determined, fitted
 from postprocess.downward.origin import Clipped, only_below
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
@@ -33,7 +33,7 @@ from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again
 from postprocess.marginal import Marginal, detail_of
-from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+from postprocess.problem import Constraints, GroupBounds, MeasuredAnswers, Problem
 
 
 def release(problem: Problem) -> tuple[list[np.ndarray], SolverReport]:
@@ -137,7 +137,7 @@ def test_a_wrong_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None
     with monkeypatch.context() as patch:
         right = active_set.solve_together
 
-        def wrong_area(family: Family) -> active_set.Together:
+        def wrong_area(family: Family) -> active_set.JointSolutions:
             found = right(family)
             found.x[-1] += 0.01
             return found
@@ -312,7 +312,7 @@ def measured_problem(
     """The queries of each level, answered without an error."""
     truth = level_sums(spine, leaves)
     measured = tuple(
-        tuple(Measured(query, query.answer(counts), variance) for query in own)
+        tuple(MeasuredAnswers(query, query.answer(counts), variance) for query in own)
         for own, counts in zip(queries, truth, strict=True)
     )
     none = Constraints(np.zeros(leaves.shape[1], dtype=bool), tuple(() for _ in queries))
@@ -332,7 +332,7 @@ def test_detail_that_is_proportional_is_released_exactly() -> None:
     assert even[2].tolist() == [0, 850, 1150, 0]
 
 
-def family(seed: int, n_children: int = 3) -> tuple[np.ndarray, list[Sums]]:
+def family(seed: int, n_children: int = 3) -> tuple[np.ndarray, list[FittedSums]]:
     """Tables 3 x 2 x 2 of children, and sums of theirs that cross: first by second, second by third, first."""
     rng = np.random.default_rng(seed)
     leaves = rng.integers(1, 40, (n_children, 12))
@@ -342,10 +342,10 @@ def family(seed: int, n_children: int = 3) -> tuple[np.ndarray, list[Sums]]:
         marginal("c", [0, 0, 0], [0, 0], [0, 1]),
     ]
     given = np.ones(n_children, dtype=bool)
-    return leaves, [Sums(query, query.answer(leaves).astype(float), given) for query in queries]
+    return leaves, [FittedSums(query, query.answer(leaves).astype(float), given) for query in queries]
 
 
-def most_entropy(leaves: np.ndarray, sums: list[Sums]) -> np.ndarray:
+def most_entropy(leaves: np.ndarray, sums: list[FittedSums]) -> np.ndarray:
     """Of all tables with these sums and this parent the one of most entropy, by a conic solver."""
     x = cp.Variable(leaves.shape)
     limits = [cp.sum(x, axis=0) == leaves.sum(axis=0)]

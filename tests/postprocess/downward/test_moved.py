@@ -15,13 +15,13 @@ from postprocess.downward.compared import LEAST_COMPARED, TOLD, SmallNumbers, Sq
 from postprocess.downward.moved import HELD, Distances, MovedErrors, taken
 from postprocess.downward.simulated_margins import LARGE
 from postprocess.marginal import Marginal
-from postprocess.problem import Measured
+from postprocess.problem import MeasuredAnswers
 from postprocess.statistics import NORMAL_QUANTILE
 
 AREAS, ANSWERS, CELLS, NOISE = 1500, 10, 16, 4.0
 DETAIL = Marginal("detail", (np.arange(ANSWERS), np.arange(CELLS)))
 GROUP = Marginal("group", (np.arange(ANSWERS), np.zeros(CELLS, dtype=np.int64)))
-MEASURED = Measured(DETAIL, np.zeros((0, DETAIL.size), dtype=np.int64), NOISE**2)
+MEASURED = MeasuredAnswers(DETAIL, np.zeros((0, DETAIL.size), dtype=np.int64), NOISE**2)
 
 
 def released(noisy: np.ndarray) -> np.ndarray:
@@ -124,14 +124,14 @@ def test_what_is_taken_by_hand() -> None:
     total = Marginal("total", (np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64)))
     released = sp.csr_array(np.array([[5, 2, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0]]))
     values = np.zeros((0, 1), dtype=np.int64)
-    of_detail = Measured(detail, values, 4.0)
+    of_detail = MeasuredAnswers(detail, values, 4.0)
     np.testing.assert_allclose(taken(group, [of_detail], released)[0], [1 / 3 * 1 / 3, 2 / 3 * 2 / 3])
     np.testing.assert_array_equal(taken(group, [of_detail], released)[1], [1.0, 1.0])
     # The group measured too: precisions 1/12 and 1/2 of all, 1/8 and 1/2, 1/4 and 1/2 of what is positive.
-    found = taken(group, [of_detail, Measured(group, values, 2.0)], released)[0]
+    found = taken(group, [of_detail, MeasuredAnswers(group, values, 2.0)], released)[0]
     np.testing.assert_allclose(found, [(1 - 14 / 15) * 1 / 3, (1 - 7 / 9) * 2 / 3])
     # The total is nearly exact: what others leave over is not seen in it.
-    found = taken(group, [of_detail, Measured(total, values, 1e-9)], released)[0]
+    found = taken(group, [of_detail, MeasuredAnswers(total, values, 1e-9)], released)[0]
     np.testing.assert_allclose(found, [1 / 3, 2 / 3], rtol=1e-6)
 
 

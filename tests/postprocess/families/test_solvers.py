@@ -26,7 +26,7 @@ from oracles.families import (
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families import equalities, projected, reference_solvers, solve, stack, wide
-from postprocess.families.active_set import Exact, Guess
+from postprocess.families.active_set import ExactSolution, Guess
 from postprocess.families.family import Family, GroupRange, Solution, violation
 from postprocess.families.precisions import Dense
 from postprocess.families.projected import solve_by_projection
@@ -182,7 +182,7 @@ def unsolved(*_: Any, **__: Any) -> None:
     """Stands in for a method that does not find the solution."""
 
 
-def only_near(family: Family, near: FloatArray | None = None) -> Exact | None:
+def only_near(family: Family, near: FloatArray | None = None) -> ExactSolution | None:
     """Rounds from all cells free go in a circle; those from near the solution do not."""
     return None if near is None else solve_by_projection(family, near)
 

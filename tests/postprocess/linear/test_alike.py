@@ -16,7 +16,7 @@ from postprocess.linear.downward import variances_of
 from postprocess.linear.information import information
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Constraints, Measured, Problem
+from postprocess.problem import Constraints, MeasuredAnswers, Problem
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -55,7 +55,7 @@ def years_of_age(districts: int) -> Problem:
     queries.append(Marginal("detailed", (np.arange(91),)))
     measured = tuple(
         tuple(
-            Measured(q, q.answer(counts) + np.rint(rng.normal(0, 3, (len(counts), q.size))).astype(int), 9.0)
+            MeasuredAnswers(q, q.answer(counts) + np.rint(rng.normal(0, 3, (len(counts), q.size))).astype(int), 9.0)
             for q in queries
         )
         for counts in truth

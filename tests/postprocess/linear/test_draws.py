@@ -17,8 +17,8 @@ from postprocess.linear.downward import unbiased_estimates
 from postprocess.linear.draws import (
     STEPS,
     UNKNOWN,
-    Drawn,
     DrawnLevel,
+    DrawnRows,
     at_top,
     draw,
     drawn_levels,
@@ -27,7 +27,7 @@ from postprocess.linear.draws import (
 )
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of
-from postprocess.problem import Constraints, Measured, Problem
+from postprocess.problem import Constraints, MeasuredAnswers, Problem
 
 Fault = Callable[[tuple[DrawnLevel, ...]], tuple[DrawnLevel, ...]]
 
@@ -54,7 +54,7 @@ class Linear:
     def numbers(self) -> int:
         return sum(level.numbers * len(level.classes) for level in self.levels)
 
-    def of(self, standard: np.ndarray) -> list[list[Drawn]]:
+    def of(self, standard: np.ndarray) -> list[list[DrawnRows]]:
         """One draw from all its normal numbers, level by level; what is taken is what is there."""
         rest = dict(self._split(standard))
         taken = {level: np.zeros(len(part), dtype=bool) for level, part in rest.items()}
@@ -87,7 +87,7 @@ class Linear:
         return mean, np.stack([found(unit) - mean for unit in np.eye(self.numbers)], axis=1)
 
 
-def joined(basis: Basis, marginal: Marginal, parts: list[Drawn]) -> np.ndarray:
+def joined(basis: Basis, marginal: Marginal, parts: list[DrawnRows]) -> np.ndarray:
     """Answers of all geounits of a level, `(n, size)`."""
     return np.concatenate([part.answers(basis, marginal) for part in parts])
 
@@ -187,10 +187,10 @@ def measured_counties(spine: Spine, truth: np.ndarray, rng: np.random.Generator)
     above = np.zeros((len(spine.levels[0]), 4), dtype=np.int64)
     np.add.at(above, spine.levels[1].parents, truth)
 
-    def noisy(marginal: Marginal, counts: np.ndarray, variance: float) -> Measured:
+    def noisy(marginal: Marginal, counts: np.ndarray, variance: float) -> MeasuredAnswers:
         exact = marginal.answer(counts)
         noise = np.rint(rng.normal(0, (variance - 1 / 12) ** 0.5, exact.shape)).astype(np.int64)
-        return Measured(marginal, exact + noise, variance)
+        return MeasuredAnswers(marginal, exact + noise, variance)
 
     levels = (
         (noisy(total, above, 9.0), noisy(detail, above, 30.0)),

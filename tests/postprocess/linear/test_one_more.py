@@ -14,7 +14,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.linear.one_more import linear_answers, with_one_more
 from postprocess.marginal import Marginal
-from postprocess.problem import Measured, Problem
+from postprocess.problem import MeasuredAnswers, Problem
 from postprocess.statistics import NORMAL_QUANTILE
 
 #: Of the first attribute, with three values: groups, and which of them are asked for.
@@ -37,7 +37,7 @@ def one_more(seed: int, problem: Problem, truth: list[np.ndarray], variance: flo
     rng, level, query = np.random.default_rng(seed), seed % problem.spine.n_levels, question(seed)
     noise = np.rint(rng.normal(0, variance**0.5, (len(truth[level]), query.size))).astype(np.int64)
     values = np.where(answered(query), query.answer(truth[level]) + noise, 0)
-    return with_one_more(problem, level, Measured(query, values, variance)), level, query
+    return with_one_more(problem, level, MeasuredAnswers(query, values, variance)), level, query
 
 
 @pytest.mark.parametrize("bypass", [False, True])
@@ -58,7 +58,7 @@ def test_equals_dense_least_squares(seed: int, bypass: bool) -> None:
         np.testing.assert_allclose(found.variances[i][asked], variances, rtol=1e-6, atol=1e-8)
 
 
-def with_last(problem: Problem, level: int, last: Measured) -> Problem:
+def with_last(problem: Problem, level: int, last: MeasuredAnswers) -> Problem:
     """The problem with another last measurement of a level."""
     measured = list(problem.measured)
     measured[level] = (*measured[level][:-1], last)
@@ -98,7 +98,9 @@ def errors() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     for number in range(250):
         drawn = with_noise(problem, truth, number)
         values = np.where(asked, true + noise_of(noise, true.shape, bytes([number, 99])), 0)
-        combined = linear_answers(with_one_more(drawn, level, Measured(query, values, noise.variance)), level, query)
+        combined = linear_answers(
+            with_one_more(drawn, level, MeasuredAnswers(query, values, noise.variance)), level, query
+        )
         found.append((combined.values - true)[:, asked].ravel())
         both = combined.variances[:, asked].ravel()
         if not number:

@@ -24,7 +24,7 @@ from postprocess.sums import downward, solution
 from postprocess.sums.downward import downward_sums
 from postprocess.sums.solution import ALLOWED, Parts, distance, solve_on_sums
 from postprocess.sums.space import answers_of
-from postprocess.sums.upward import Known, unfit
+from postprocess.sums.upward import KnownSums, unfit
 from postprocess.sums.weights import SumWeights
 
 
@@ -49,7 +49,7 @@ def dense(problem: Problem) -> list[list[tuple[FloatArray, FloatArray]]]:
     return out
 
 
-def on_cells(known: Known, level: int, row: int) -> tuple[FloatArray, FloatArray]:
+def on_cells(known: KnownSums, level: int, row: int) -> tuple[FloatArray, FloatArray]:
     """The same of what is known on sums."""
     own, n_cells = known.levels[level], known.problem.n_cells
     w = known.space.sums(np.arange(n_cells)).T @ known.space.q
@@ -64,7 +64,7 @@ def on_cells(known: Known, level: int, row: int) -> tuple[FloatArray, FloatArray
 def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
     """Every level, with groups of which the values are more than the pieces; one wrong weight shows."""
     problem = world(seed)
-    known, expected = Known(problem, most=MOST), dense(problem)
+    known, expected = KnownSums(problem, most=MOST), dense(problem)
     assert known.first == 2
     for level, of_level in enumerate(expected):
         for row, (precision, term) in enumerate(of_level):
@@ -73,7 +73,7 @@ def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
             assert np.allclose(found[1], term, atol=1e-5 * np.abs(term).max())
     wrong = replace(problem.measured[1][1], variance=1.1 * problem.measured[1][1].variance)
     measured = (problem.measured[0], (problem.measured[1][0], wrong, problem.measured[1][2]), *problem.measured[2:])
-    other = on_cells(Known(replace(problem, measured=measured), most=MOST), 0, 0)
+    other = on_cells(KnownSums(replace(problem, measured=measured), most=MOST), 0, 0)
     assert not np.allclose(other[0], expected[0][0][0], atol=1e-6 * np.abs(expected[0][0][0]).max())
 
 
@@ -81,7 +81,7 @@ def test_what_is_known_is_that_of_dense_algebra(seed: int) -> None:
 def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(seed: int) -> None:
     """All families are solved again by another solver; below the first level as the parent's cells are."""
     problem = world(seed + 1)
-    known = Known(problem, most=MOST)
+    known = KnownSums(problem, most=MOST)
     counts: list[sp.csr_array] = []
     for level in range(4):
         everyone = np.ones(COUNTS[max(level - 1, 0)], dtype=bool)
@@ -260,10 +260,10 @@ def test_what_is_not_solved_to_this_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(downward, "distance", lambda *_: 2e-5)
     problem = world(1)
     with pytest.raises(SolverError, match=r"l0 00: a cell may be 2e-05 persons from the exact solution; allowed"):
-        downward_sums(Known(problem, most=MOST), 0, None, np.zeros(1, dtype=bool))
+        downward_sums(KnownSums(problem, most=MOST), 0, None, np.zeros(1, dtype=bool))
     monkeypatch.setattr(downward, "MOST_IN_MATRICES", 10)
     with pytest.raises(SolverError, match=r"l0 00: \d+ numbers were not solved to 1e-05 persons in the steps"):
-        downward_sums(Known(replace(problem, passes=()), most=MOST), 0, None, np.zeros(1, dtype=bool))
+        downward_sums(KnownSums(replace(problem, passes=()), most=MOST), 0, None, np.zeros(1, dtype=bool))
 
 
 def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_rounds_that_go_round_in_a_circle_end(monkeypatch: pytest.MonkeyPatch) -
 
 def test_topdown_uses_own_answers_alone() -> None:
     problem = replace(world(1), estimator="topdown")
-    levels = Known(problem, most=MOST).levels
+    levels = KnownSums(problem, most=MOST).levels
     for level in range(2):
         assert not levels[level].joint.any()
         assert [one.marginal.key for one in levels[level].measured] == [m.marginal.key for m in problem.measured[level]]

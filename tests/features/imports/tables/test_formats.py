@@ -19,7 +19,7 @@ from releases.imported import open_problems
 
 from features.imports.tables.description import describe_table
 from features.imports.tables.importer import import_table
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.tabulate import tabulate
@@ -46,7 +46,7 @@ def imported(out: Path, source: object, **more: Any) -> ReleaseSpec:
         "geography": "Kreis,Gemeinde", "records": True, "attributes": "Geschlecht", "expect_records": N,
         "expect_areas": 6,
     }  # fmt: skip
-    spec = import_table(Statement(str(source), **(stated | more)), out).spec
+    spec = import_table(TableStatement(str(source), **(stated | more)), out).spec
     assert open_problems(None, spec) == []
     return load_spec(spec)
 
@@ -352,7 +352,7 @@ def test_layouts_of_offices_are_read_right(write: Callable[..., tuple[Path, dict
     codes = sorted(people()["Gemeinde"].unique())
     path, stated = write(tmp_path, [[code, *row] for code, row in zip(codes, expected(), strict=True)])
     stated |= {"records": False, "attributes": None}
-    assert describe_table(Statement(str(path)))[-1].startswith("spinewise import table ")
+    assert describe_table(TableStatement(str(path)))[-1].startswith("spinewise import table ")
     for off, says in ((1, "1 fewer than --expect-records"), (-1, "1 more than --expect-records")):
         with pytest.raises(SpinewiseError, match=says):
             imported(tmp_path / "out", path, **stated, expect_records=N + off)

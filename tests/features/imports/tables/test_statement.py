@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from features.imports.folder import Imported
 from features.imports.tables.importer import import_table
-from features.imports.tables.statement import Statement
+from features.imports.tables.statement import TableStatement
 from features.registry import part_of
 from flows.checks.validation import validate
 from flows.cli import app
@@ -49,7 +49,7 @@ def imported(folder: Path, table: pd.DataFrame, **stated: Any) -> Imported:
     path = folder / f"table{len(list(folder.iterdir()))}.csv"
     table.to_csv(path, index=False)
     stated = {"expect_records": 80, "expect_areas": 4} | stated
-    done = import_table(Statement(str(path), **stated), path.with_suffix(""))
+    done = import_table(TableStatement(str(path), **stated), path.with_suffix(""))
     assert open_problems(None, done.spec) == []
     return done
 
@@ -312,7 +312,7 @@ def by_list(folder: Path, text: str, name: str = "in", n_areas: int = 3, **chang
     pd.DataFrame(content | changed).to_csv(folder / "persons.csv", index=False)
     areas = pd.DataFrame({"county": ["01", "01", "02", "02"], "town": ["0101", "0102", "0201", "0202"]})
     areas.to_csv(folder / "areas.csv", index=False)
-    stated = Statement(
+    stated = TableStatement(
         str(folder / "persons.csv"), geography="county,town", records=True, areas=str(folder / "areas.csv"),
         schema=str(folder / "values.toml"), expect_records=4, expect_areas=n_areas,
     )  # fmt: skip
@@ -390,7 +390,7 @@ def people(n: int = 600) -> pd.DataFrame:
 def imported_homes(folder: Path, table: pd.DataFrame, name: str = "all", **more: Any) -> ReleaseSpec:
     table.to_csv(folder / f"{name}.csv", index=False)
     stated = STATED | {"expect_records": len(table), "expect_areas": 12} | more
-    spec = import_table(Statement(str(folder / f"{name}.csv"), **stated), folder / name).spec
+    spec = import_table(TableStatement(str(folder / f"{name}.csv"), **stated), folder / name).spec
     assert open_problems(None, spec) == []
     return load_spec(spec)
 
@@ -548,8 +548,8 @@ _STOPPED: dict[str, tuple[str, Mapping[str, Any], int, int, str]] = {
 }  # fmt: skip
 
 
-def _stated(folder: Path, file: str, statement: Mapping[str, Any], n: int | None, m: int | None) -> Statement:
-    return Statement(str(folder / file), **statement, expect_records=n, expect_areas=m)
+def _stated(folder: Path, file: str, statement: Mapping[str, Any], n: int | None, m: int | None) -> TableStatement:
+    return TableStatement(str(folder / file), **statement, expect_records=n, expect_areas=m)
 
 
 def _people(out: Path) -> int:
@@ -682,7 +682,7 @@ def test_everybody_or_nothing(numbers: range, tmp_path: Path) -> None:
             stated["only"] = (str(rng.choice(["sex != t", "sex in f, m", "level == town and sex != t"])),)
         out = tmp_path / f"out{number}"
         try:
-            import_table(Statement(str(path), **stated, expect_records=people, expect_areas=towns), out)
+            import_table(TableStatement(str(path), **stated, expect_records=people, expect_areas=towns), out)
         except SpinewiseError:
             assert not out.exists()
             continue

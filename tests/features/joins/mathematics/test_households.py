@@ -24,7 +24,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.members import BETWEEN, Counted, Implied
+from postprocess.members import BETWEEN, Implied, MemberSums
 
 
 @settings(deadline=None, max_examples=20)
@@ -331,7 +331,7 @@ def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
 LEAST, EXPECTED, MOST = np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.5]), np.array([1, 2, 3, 9])
 
 
-def counted(persons: Marginal, *, others: bool = False, inside: int = 0) -> Counted:
+def counted(persons: Marginal, *, others: bool = False, inside: int = 0) -> MemberSums:
     """Of a join of sizes with one answer of a query on persons."""
     rows = np.arange(persons.size) == inside
     sizes = Marginal("size", (np.arange(4),))
