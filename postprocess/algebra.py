@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
 
 #: Numbers of matrices that are looked up, or worked on, at a time.
@@ -64,7 +64,7 @@ def diagonals(rows: FloatArray, blocks: FloatArray) -> FloatArray:
     return out
 
 
-def summed(folded: FloatArray, keep: NDArray[np.bool_]) -> FloatArray:
+def summed(folded: FloatArray, keep: BoolArray) -> FloatArray:
     """Folded histograms `(n, a, n_1, ...)` summed over the symmetric attributes outside `keep`; lengths of 1 stay."""
     axes = tuple(2 + int(j) for j in np.flatnonzero(~keep))
     return folded.sum(axis=axes, keepdims=True) if axes else folded
@@ -114,13 +114,13 @@ class Basis:
         return 1 << len(self.symmetric)
 
     @cached_property
-    def subsets(self) -> NDArray[np.bool_]:
+    def subsets(self) -> BoolArray:
         """Row b: which symmetric attributes are in subset b, `(n_blocks, s)`; row 0 is the empty set."""
         places = np.arange(len(self.symmetric) - 1, -1, -1)
         return (np.arange(self.n_blocks)[:, None] >> places[None, :]) % 2 == 1
 
     @cached_property
-    def _contains(self) -> NDArray[np.bool_]:
+    def _contains(self) -> BoolArray:
         """`(n_blocks, n_blocks)`: row b, column k: subset k is part of subset b."""
         return np.asarray((~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2))
 
@@ -179,7 +179,7 @@ class Basis:
             matrix = np.asarray(np.kron(matrix, indicator), dtype=float)
         return matrix
 
-    def kept(self, marginal: Marginal) -> NDArray[np.bool_]:
+    def kept(self, marginal: Marginal) -> BoolArray:
         """Which symmetric attributes the marginal keeps whole, `(s,)`."""
         return np.array([marginal.sizes[j] > 1 or self.shape[j] == 1 for j in self.symmetric], dtype=bool)
 
@@ -188,15 +188,15 @@ class Basis:
         kept = self.kept(marginal)
         return np.where(self._within(kept), float(self._outside(kept)), 0.0)
 
-    def _within(self, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _within(self, keep: BoolArray) -> BoolArray:
         """Which blocks are of subsets of the symmetric attributes in `keep`, `(n_blocks,)`."""
         return np.asarray(~(self.subsets & ~keep[None, :]).any(axis=1))
 
-    def _outside(self, keep: NDArray[np.bool_]) -> int:
+    def _outside(self, keep: BoolArray) -> int:
         """Combinations of the symmetric attributes outside `keep`."""
         return math.prod(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if not kept)
 
-    def kept_shape(self, keep: NDArray[np.bool_]) -> tuple[int, ...]:
+    def kept_shape(self, keep: BoolArray) -> tuple[int, ...]:
         """Values of each symmetric attribute, 1 of those outside `keep`."""
         return tuple(n if kept else 1 for n, kept in zip(self.symmetric_shape, keep, strict=True))
 
@@ -266,7 +266,7 @@ class Basis:
         """The matrices `(n, k, k)` on k of the cells, from blocks `(n, n_blocks, a, a)`."""
         return self.dense(self.pattern_table(blocks), cells)
 
-    def summed_to(self, keep: NDArray[np.bool_]) -> tuple[Basis, IntArray]:
+    def summed_to(self, keep: BoolArray) -> tuple[Basis, IntArray]:
         """The basis left when the symmetric attributes outside `keep` are summed out, and its blocks' numbers here.
 
         Summing a vector V z over an attribute leaves the blocks without it: the same V_B act on the sums of z.
@@ -302,7 +302,7 @@ class Basis:
         order = self.answer_order(marginal)
         return matrices[:, order[:, None], order[None, :]]
 
-    def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
+    def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: BoolArray) -> FloatArray:
         """A'y for answers `(n, size)`, summed over the symmetric attributes outside `keep`: `(n, a, kept sizes)`.
 
         Summed-out axes have length 1. With `keep` all True this is A'y on all cells.
@@ -310,7 +310,7 @@ class Basis:
         projected = self.projected(marginal, answers, keep)
         return np.broadcast_to(projected, (*projected.shape[:2], *self.kept_shape(keep)))
 
-    def projected(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
+    def projected(self, marginal: Marginal, answers: NDArray[np.generic], keep: BoolArray) -> FloatArray:
         """As `back_project`, where axes on which nothing varies have length 1 too."""
         n = len(answers)
         shaped = answers.reshape(n, *marginal.sizes)

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.arrays import BoolArray, IntArray
+
 #: A share is right within so many points, in so much of the areas of at least so many people.
 POINTS, SHARE, PEOPLE = 5, 0.95, 500
 #: People of a class, and the number of classes; the last has all larger areas.
 WIDTH, CLASSES = 50, 21
 
 
-def fits(published: NDArray[np.int64], truth: NDArray[np.generic]) -> NDArray[np.bool_]:
+def fits(published: IntArray, truth: NDArray[np.generic]) -> BoolArray:
     """`(n,)`: whether the share of the truly largest group is within the points, of numbers `(n, k)`."""
     true = np.asarray(truth, dtype=np.float64)
     group = true.argmax(axis=1)[:, None]
@@ -63,7 +65,7 @@ class TargetSums:
     def __init__(self) -> None:
         self.areas, self.fit = np.zeros(CLASSES), np.zeros(CLASSES)
 
-    def add(self, people: NDArray[np.int64], fit: NDArray[np.generic], weight: float = 1.0) -> None:
+    def add(self, people: IntArray, fit: NDArray[np.generic], weight: float = 1.0) -> None:
         """Add areas with so many people `(n,)`, and for each whether it fits, or with what probability."""
         inhabited = people > 0
         numbers = np.minimum(people[inhabited] // WIDTH, CLASSES - 1)

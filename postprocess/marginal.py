@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import owners
+from postprocess.arrays import BoolArray, IntArray, owners
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -32,8 +32,8 @@ class Marginal:
     """
 
     name: str
-    groups: tuple[NDArray[np.int64], ...]
-    answered: tuple[NDArray[np.bool_], ...] = ()
+    groups: tuple[IntArray, ...]
+    answered: tuple[BoolArray, ...] = ()
 
     @cached_property
     def grouping(self) -> MarginalKey:
@@ -46,7 +46,7 @@ class Marginal:
         return (*self.grouping, *(part.tobytes() for part in self.answered))
 
     @cached_property
-    def asked(self) -> NDArray[np.bool_]:
+    def asked(self) -> BoolArray:
         """Which answers were measured, `(size,)`."""
         out = np.ones(1, dtype=np.bool_)
         for part in self.answered:
@@ -73,26 +73,26 @@ class Marginal:
         return math.prod(self.sizes)
 
     @cached_property
-    def cell_answer(self) -> NDArray[np.int64]:
+    def cell_answer(self) -> IntArray:
         """The answer that each cell falls in, `(n_cells,)`."""
         index = np.zeros(1, dtype=np.int64)
         for group, size in zip(self.groups, self.sizes, strict=True):
             index = (index[:, None] * size + group[None, :]).ravel()
         return index
 
-    def answers_in(self, coarse: Marginal) -> NDArray[np.int64]:
+    def answers_in(self, coarse: Marginal) -> IntArray:
         """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
         out = np.zeros(self.size, dtype=np.int64)
         out[self.cell_answer] = coarse.cell_answer
         return out
 
-    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
+    def answer_csr(self, counts: sp.csr_array) -> IntArray:
         """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
         out = np.zeros((counts.shape[0], self.size), dtype=np.int64)
         self.add_answers(counts, out)
         return out
 
-    def add_answers(self, counts: sp.csr_array, out: NDArray[np.int64]) -> None:
+    def add_answers(self, counts: sp.csr_array, out: IntArray) -> None:
         """Add the answers for the sparse histograms `(n_rows, n_cells)` to `out`, contiguous `(n_rows, size)`."""
         rows = owners(counts.indptr)
         np.add.at(out.reshape(-1), rows * self.size + self.cell_answer[counts.indices], counts.data)
@@ -106,7 +106,7 @@ class Marginal:
         return out
 
 
-def refines(fine: Marginal, coarse: Marginal, possible: NDArray[np.bool_] | None = None) -> bool:
+def refines(fine: Marginal, coarse: Marginal, possible: BoolArray | None = None) -> bool:
     """Whether each answer of `fine` lies within one answer of `coarse`.
 
     Args:
@@ -135,7 +135,7 @@ def answers_within(fine: Marginal, coarse: Marginal) -> int:
     return math.prod(int(part) for part in parts)
 
 
-def each_in_one(fine: NDArray[np.int64], coarse: NDArray[np.int64]) -> bool:
+def each_in_one(fine: IntArray, coarse: IntArray) -> bool:
     """Whether what has one number in `fine` has one in `coarse`; both are of the same things, in one order."""
     return np.unique(np.stack([fine, coarse]), axis=1).shape[1] == len(np.unique(fine))
 

@@ -13,7 +13,6 @@ from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
@@ -226,7 +225,7 @@ def _signed_low_end(p: FloatArray, h: FloatArray, below: FloatArray, more: Float
 # -- order statistics -----------------------------------------------------------------------------------------------
 
 
-def quantile_of(values: NDArray[np.float64], percent: int) -> float | None:
+def quantile_of(values: FloatArray, percent: int) -> float | None:
     """The least of the values `(n,)` that `percent` % of them do not exceed, NaN left out; None where none is left."""
     known = np.sort(values[~np.isnan(values)])
     return float(known[_rank(len(known), percent) - 1]) if len(known) else None

@@ -39,6 +39,7 @@ from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, Counted, average_sizes
 
 #: Suffixes of the columns of an answer.
@@ -70,7 +71,7 @@ class Means:
     geocodes: NDArray[np.str_]
     labels: tuple[str, ...]
     sums: Averages
-    counts: NDArray[np.int64] | None
+    counts: IntArray | None
     means: Averages | None
 
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
@@ -357,5 +358,5 @@ def _known(of: Averages, row: int, number: int) -> ShownNumber:
     return ShownNumber(*(_number(column, row, number) for column in (of.values, of.lows, of.highs)))
 
 
-def _number(column: NDArray[np.float64] | None, row: int, number: int) -> float | None:
+def _number(column: FloatArray | None, row: int, number: int) -> float | None:
     return None if column is None or np.isnan(column[row, number]) else float(column[row, number])

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from auditor.answers.audit import audit_answer
@@ -41,6 +40,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.text import STATISTICS
 from pipeline.spec.slots import installed_slots
+from postprocess.arrays import IntArray
 
 _SPEC: Final = """
 name = "asked"
@@ -333,7 +333,7 @@ def _unnoticed(root: Path, key: Path, folder: Path) -> Iterator[str]:
             yield f"the noise of half the sensitivity of the {name} is not noticed"
 
 
-def _shifted(sound: Answer, copy: Path, name: str, shift: NDArray[np.int64]) -> Path:
+def _shifted(sound: Answer, copy: Path, name: str, shift: IntArray) -> Path:
     """The answer with other numbers of a part, and the hashes that it then needs."""
     shutil.copytree(sound.root, copy)
     names, keys = sound.keys()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, TableFact
+from postprocess.arrays import IntArray
 
 if TYPE_CHECKING:
     from pipeline.model.labels import Labels
@@ -115,7 +116,7 @@ class Cumulated(TableFact):
         folder = files.public / "cumulative" / file_name("table", table.name)
         return folder / f"{file_name('level', level)}.parquet"
 
-    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
+    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, IntArray]]:
         """See `TableFact.answers_in_file`: the cuts, and for each answer its column or -1."""
         columns = self.split(table, np.arange(table.query.size)[None])[0]
         for value in range(1, columns.shape[1]):

@@ -14,7 +14,6 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from pipeline.estimation.knowledge import IntervalRule
@@ -28,6 +27,7 @@ from pipeline.pages.facts import ReleaseFacts
 from pipeline.publishing.files import product_files
 from pipeline.publishing.tables import MarginSource
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, read_table_parts, write_table
+from postprocess.arrays import IntArray
 
 
 def _files(of: ReleaseScope) -> Iterator[ProductFile]:
@@ -139,7 +139,7 @@ def _cumulated(
         start = rows.stop
 
 
-def _answers(counts: NDArray[np.int64], value: int) -> NDArray[np.int64]:
+def _answers(counts: IntArray, value: int) -> IntArray:
     """The answers of the cut at a value, from cumulative counts `(n, before, values, after)`."""
     own = counts[:, :, [value]]
     if value < counts.shape[2] - 1:

@@ -13,6 +13,7 @@ from features.joins.mathematics.membership import NO_MOST
 from geography.spine import Level
 from pipeline.confidential.measure import AnswerPairs, LinkChecks
 from pipeline.model.query import Query
+from postprocess.arrays import IntArray
 from postprocess.problem import Constraints
 
 
@@ -37,7 +38,7 @@ class JoinChecks(LinkChecks):
 
 
 def broken_join(
-    join: Join, answers: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], level: str, geocodes: NDArray[np.str_]
+    join: Join, answers: Iterable[tuple[IntArray, IntArray]], level: str, geocodes: NDArray[np.str_]
 ) -> str:
     """A sentence with confidential counts if the records break the join, else "".
 

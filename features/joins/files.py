@@ -28,6 +28,7 @@ from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, quantile_of
 
 #: Columns of the file; the interval's follow the last.
@@ -49,8 +50,8 @@ class HouseholdSizes:
     companion: str
     level: str
     geocodes: NDArray[np.str_]
-    persons: NDArray[np.int64]
-    households: NDArray[np.int64]
+    persons: IntArray
+    households: IntArray
     averages: Averages
 
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
@@ -308,5 +309,5 @@ def _areas(sizes: HouseholdSizes) -> Iterator[AreaSize]:
         yield AreaSize(code, int(sizes.persons[row]), int(sizes.households[row]), *ends)
 
 
-def _known(column: NDArray[np.float64] | None, row: int) -> float | None:
+def _known(column: FloatArray | None, row: int) -> float | None:
     return None if column is None or np.isnan(column[row]) else float(column[row])

@@ -38,6 +38,7 @@ from pipeline.spec.fields import NamedTable, TableName
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.public import encode
 from pipeline.spec.slots import FeatureKeys
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.marginal import refines
 
 if TYPE_CHECKING:
@@ -158,11 +159,11 @@ class JoinKinds:
     """
 
     joins: tuple[Join, ...]
-    answers: NDArray[np.int64]
-    empty: NDArray[np.bool_]
+    answers: IntArray
+    empty: BoolArray
 
     @classmethod
-    def of(cls, joins: Sequence[Join], empty: NDArray[np.bool_], no_household: NDArray[np.bool_]) -> JoinKinds:
+    def of(cls, joins: Sequence[Join], empty: BoolArray, no_household: BoolArray) -> JoinKinds:
         """Those that some possible cell of households falls in.
 
         Args:
@@ -216,7 +217,7 @@ class JoinKinds:
             least = np.minimum(least, most)
         return tuple(found[kind] for kind in sorted(found))
 
-    def _inside(self, finest: Query) -> NDArray[np.bool_]:
+    def _inside(self, finest: Query) -> BoolArray:
         """`(finest.size,)`: the answers of which some join says something."""
         inside = np.zeros(finest.size, dtype=np.bool_)
         for join in self.joins:
@@ -249,14 +250,14 @@ class JoinKinds:
         join = next(join for join in self.joins if term in join.households.terms)
         return tuple(map(str, join.households.labels_of(term)))
 
-    def _in_box(self, box: Mapping[str, set[str]]) -> NDArray[np.bool_]:
+    def _in_box(self, box: Mapping[str, set[str]]) -> BoolArray:
         inside = np.ones(len(self.answers), dtype=np.bool_)
         for term, labels in box.items():
             inside &= np.isin(self.labels[term], sorted(labels))
         return inside
 
 
-def _summed(values: NDArray[np.int64], part: NDArray[np.intp], n: int) -> NDArray[np.int64]:
+def _summed(values: IntArray, part: NDArray[np.intp], n: int) -> IntArray:
     """Columns `(rows, m)` added up within each part, `(rows, n)`."""
     out = np.zeros((len(values), n), dtype=np.int64)
     np.add.at(out.T, part, values.T)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.joins.mathematics.membership import NO_MOST, Membership
 from pipeline.model.link import Link, LinkedTable, links_of_kind
@@ -17,6 +16,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import NumberColumn
 from pipeline.model.texts.message import marked
 from pipeline.release.layout import file_name
+from postprocess.arrays import BoolArray
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
@@ -140,7 +140,7 @@ class Residents:
     """
 
     companion: str
-    cells: NDArray[np.bool_]
+    cells: BoolArray
     least: int
     most: int
 
@@ -257,7 +257,7 @@ def size_sources(links: Iterable[Link], level: str) -> tuple[SizeSource, ...]:
     return tuple(source for source in found if source is not None)
 
 
-def _published(universe: Universe, cells: NDArray[np.bool_], level: str) -> tuple[Table, int] | None:
+def _published(universe: Universe, cells: BoolArray, level: str) -> tuple[Table, int] | None:
     """The first table of a level that has these cells as one answer, and its number; impossible cells do not count."""
     for table in universe.tables:
         if level in table.levels:
@@ -267,7 +267,7 @@ def _published(universe: Universe, cells: NDArray[np.bool_], level: str) -> tupl
     return None
 
 
-def answer_with(query: Query, cells: NDArray[np.bool_], empty: NDArray[np.bool_]) -> int | None:
+def answer_with(query: Query, cells: BoolArray, empty: BoolArray) -> int | None:
     """The number of the answer that counts just these cells, apart from empty ones; None where there is none."""
     answers = np.unique(query.cell_answer[cells & ~empty])
     if len(answers) != 1:

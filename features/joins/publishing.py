@@ -32,6 +32,7 @@ from pipeline.release.histograms import LabelColumns, geounit_batches, label_fie
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table_parts, rows_at_once, write_table
 from pipeline.storage.files import ParquetSink, RowGroups, parquet_sink, rows_per_group
+from postprocess.arrays import IntArray
 from postprocess.errors import SolverError
 from postprocess.statistics import Counted, average_sizes
 
@@ -64,7 +65,7 @@ class AssignedHouseholds:
 
     records: JoinedRecords
     column: str
-    assigned: Iterable[tuple[int, NDArray[np.int64]]]
+    assigned: Iterable[tuple[int, IntArray]]
 
 
 def write_joined_microdata(
@@ -120,7 +121,7 @@ def write_joined_microdata(
     return people.written
 
 
-def rows_of_leaves(records: JoinedRecords, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+def rows_of_leaves(records: JoinedRecords, first: int, stop: int) -> tuple[IntArray, NDArray[np.integer]]:
     """Leaf and cell of each record of the leaves from `first` to before `stop`, `(n,)`, as the file has them."""
     leaves, cells = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for start, batch in geounit_batches(records.counts[first:stop], stop - first, records.schema):
@@ -140,7 +141,7 @@ class _JoinedSink:
         self._nullable = nullable
         self.written = 0
 
-    def add(self, leaves: NDArray[np.int64], cells: NDArray[np.integer], *numbers: NDArray[np.int64]) -> None:
+    def add(self, leaves: IntArray, cells: NDArray[np.integer], *numbers: IntArray) -> None:
         """Write rows; `numbers` are one array a column."""
         self.written += len(leaves)
         for group in self._groups.add(leaves, cells, *numbers):
@@ -151,7 +152,7 @@ class _JoinedSink:
         for group in self._groups.rest():
             self._write(*group)
 
-    def _write(self, leaves: NDArray[np.int64], cells: NDArray[np.integer], *numbers: NDArray[np.int64]) -> None:
+    def _write(self, leaves: IntArray, cells: NDArray[np.integer], *numbers: IntArray) -> None:
         arrays = [pa.array(column, mask=column == 0 if self._nullable else None) for column in numbers]
         self._sink.write(*self._labels.arrays(leaves, cells), *arrays)
 
@@ -282,7 +283,7 @@ class HouseholdTally:
         self._households = households
         self._parts: list[list[sp.csr_array]] = [[] for _ in tables]
 
-    def counting(self, assigned: Iterator[tuple[int, NDArray[np.int64]]]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def counting(self, assigned: Iterator[tuple[int, IntArray]]) -> Iterator[tuple[int, IntArray]]:
         """The same spans of leaves as they come, each counted on its way; see `AssignedHouseholds.assigned`."""
         first = 0
         for n_leaves, numbers in assigned:
@@ -291,7 +292,7 @@ class HouseholdTally:
             yield n_leaves, numbers
             first += n_leaves
 
-    def _add(self, first: int, stop: int, numbers: NDArray[np.int64]) -> None:
+    def _add(self, first: int, stop: int, numbers: IntArray) -> None:
         leaves, cells = rows_of_leaves(self._persons, first, stop)
         home_leaves, home_cells = rows_of_leaves(self._households, first, stop)
         inside = numbers >= 0

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from features.joins.files import HouseholdSizes, read_household_sizes, sizes_file
 from features.joins.link import Households, SizeSource
@@ -16,6 +15,7 @@ from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import check_geocodes
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.statistics import Averages, Counted, average_sizes
 
 
@@ -66,7 +66,7 @@ class SizesOfHouseholds:
         people, homes = (np.concatenate([getattr(row, name) for row in rows]) for name in ("persons", "households"))
         return _frame(HouseholdSizes(self.companion, "", np.array(list(named)), people, homes, together), "area")
 
-    def _area(self, source: SizeSource, households: Reader, inside: NDArray[np.bool_]) -> HouseholdSizes:
+    def _area(self, source: SizeSource, households: Reader, inside: BoolArray) -> HouseholdSizes:
         """Of one area: the published numbers where it is a geounit that has some, else by linear margins."""
         geounit = self._persons.geounit_of(inside)
         if geounit is not None and self._link.average_size(geounit[0]) is not None:
@@ -98,7 +98,7 @@ class SizesOfHouseholds:
         )
 
 
-def _counted_in(numbers: Reader, counted: tuple[Table, int], inside: NDArray[np.bool_]) -> Counted:
+def _counted_in(numbers: Reader, counted: tuple[Table, int], inside: BoolArray) -> Counted:
     """One answer of a table's query for the leaves `(n_leaves,)` together, with its linear interval."""
     table, answer = counted
     query = table.query
@@ -107,7 +107,7 @@ def _counted_in(numbers: Reader, counted: tuple[Table, int], inside: NDArray[np.
     return Counted(count, np.maximum(count - reach, 0), count + reach)
 
 
-def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] | None:
+def _joined(parts: Sequence[FloatArray | None]) -> FloatArray | None:
     known = [np.full(1, np.nan) if part is None else part for part in parts]
     return None if all(part is None for part in parts) else np.concatenate(known)
 

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, model_validator
 
 from features.joins.link import Join
@@ -18,6 +17,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.spec.fields import FilledTable, Mean, Misfit, Section, Table, Values, describe
 from pipeline.spec.problems import Problems, dotted, unknown
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Members of one household that a spec can state.
 MOST_MEMBERS = 1_000_000
@@ -181,7 +181,7 @@ class StatedJoin:
 
     key: str
     join: Join
-    people: NDArray[np.bool_]
+    people: BoolArray
 
 
 class JoinForms:
@@ -362,9 +362,9 @@ class JoinForms:
         self,
         persons: Query,
         households: Query,
-        inside: NDArray[np.bool_],
-        limits: NDArray[np.int64],
-        expected: NDArray[np.float64],
+        inside: BoolArray,
+        limits: IntArray,
+        expected: FloatArray,
     ) -> Join:
         """Args: `limits` are least and most, `(2, persons.size, households.size)`; `expected` can be broadcast."""
         section = self.section
@@ -446,7 +446,7 @@ def _labels(term: str, schema: Schema) -> tuple[str, ...]:
     return schema.attribute(term).values if recode is None else recode.labels
 
 
-def _answers_with(query: Query, values: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
+def _answers_with(query: Query, values: Mapping[str, Sequence[str]]) -> BoolArray:
     """`(query.size,)`: whether an answer has one of the values of each term."""
     fits = np.ones(query.size, dtype=np.bool_)
     for term, labels in values.items():

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
@@ -40,6 +39,7 @@ from pipeline.records.units import UnitRecords, read_units, taken_to_ends
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import record_input, recorded_input
 from pipeline.storage.files import write_bytes
+from postprocess.arrays import IntArray
 
 #: Separates the streams of questions from those of releases, whose context begins with a fingerprint.
 _DOMAIN = "spinewise question 2"
@@ -109,7 +109,7 @@ def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64],
 
 
 def units_counted(
-    question: Resolved, found: UnitRecords, leaves: NDArray[np.int64], at_most: int, keyed: KeyedHash
+    question: Resolved, found: UnitRecords, leaves: IntArray, at_most: int, keyed: KeyedHash
 ) -> UnitsCounted:
     """What is counted of units with several records, one for each record. Confidential.
 
@@ -190,7 +190,7 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
     The noise on number i of a part, or the choice of it, is that at position i of a stream of its own.
     """
     geocodes, question, plan = work.geocodes, work.question, work.plan
-    numbers: list[NDArray[np.int64]] = []
+    numbers: list[IntArray] = []
     if question.rank is not None:
         choice, around = plan.parts
         assert isinstance(choice, Ranked)
@@ -212,15 +212,13 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
 
 def noise_of(
     work: QuestionWork, key: MasterKey, fingerprint: str, one: MeasuredPart, shape: tuple[int, ...]
-) -> NDArray[np.int64]:
+) -> IntArray:
     """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
     stream = _stream(work, key, fingerprint, one.part.name)
     return sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)
 
 
-def chosen(
-    work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def chosen(work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: IntArray) -> IntArray:
     """The number of the step that is chosen for each group, `(n_groups,)`; the stream is bound as that of noise."""
     steps = np.empty(len(histogram), dtype=np.int64)
     stream = _stream(work, key, fingerprint, one.part.name)

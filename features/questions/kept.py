@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from features.questions.work import QuestionWork
 from pipeline.storage.files import write_json, write_parquet
+from postprocess.arrays import IntArray
 
 __all__ = ["AREAS", "COUNTS", "NOT_COUNTED", "QUESTION", "UNITS", "UnitsCounted", "keep_counts", "keep_question"]
 
@@ -56,9 +56,9 @@ class UnitsCounted:
         counted: `(n,)` leaf * n_cells + cell of `Resolved.schema` as which it is counted, or `NOT_COUNTED`.
     """
 
-    units: NDArray[np.int64]
-    records: NDArray[np.int64]
-    counted: NDArray[np.int64]
+    units: IntArray
+    records: IntArray
+    counted: IntArray
 
 
 def keep_counts(
@@ -83,6 +83,6 @@ def keep_counts(
         write_parquet(restricted / UNITS, _table(columns), staging, {"kind": "units of a question"}, private=True)
 
 
-def _table(columns: dict[str, NDArray[np.int64]]) -> pa.Table:
+def _table(columns: dict[str, IntArray]) -> pa.Table:
     fields = [pa.field(name, pa.int64(), nullable=False) for name in columns]
     return pa.table([pa.array(values) for values in columns.values()], pa.schema(fields))

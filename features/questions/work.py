@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.record_source import RecordSource
 from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.resolved import Resolved
 from pipeline.release.layout import RunDirectory
+from postprocess.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class QuestionWork:
         return [""] if level is None else list(map(str, self.spine.level(level).geocodes))
 
     @property
-    def places(self) -> NDArray[np.int64]:
+    def places(self) -> IntArray:
         """The number of the place of each leaf, `(n_leaves,)`."""
         if (level := self.question.level) is None:
             return np.zeros(self.spine.n_leaves, dtype=np.int64)

@@ -25,6 +25,7 @@ from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, write_parquet
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray
 from postprocess.shares.shared import Shared
 
 
@@ -48,7 +49,7 @@ SHARES: Final = Product(
 )
 
 
-def read_shares(share: PublicShare, spine: Spine) -> NDArray[np.float64]:
+def read_shares(share: PublicShare, spine: Spine) -> FloatArray:
     """The public numbers of the geounits of the file's level, `(n_geounits, n_columns)`: distinct columns, in order.
 
     Raises:
@@ -64,7 +65,7 @@ def _share_columns(share: PublicShare) -> pa.Schema:
 
 
 def write_shares(
-    target: Path, staging: Path, share: PublicShare, geocodes: NDArray[np.str_], numbers: NDArray[np.float64]
+    target: Path, staging: Path, share: PublicShare, geocodes: NDArray[np.str_], numbers: FloatArray
 ) -> None:
     """Write the numbers of each geounit of the file's level."""
     labels, places = share.query.answer_labels(), share.distinct_columns
@@ -81,7 +82,7 @@ def write_shares(
     write_parquet(target, pa.table(columns, schema=_share_columns(share)), staging, header)
 
 
-def read_public_shares(path: Readable, share: PublicShare, geocodes: NDArray[np.str_]) -> NDArray[np.float64]:
+def read_public_shares(path: Readable, share: PublicShare, geocodes: NDArray[np.str_]) -> FloatArray:
     """The numbers written by `write_shares`; ReleaseError where they are of others."""
     columns, whose = _share_columns(share), f"the shares {share.name!r}"
     numbers = read_numbers_of_level(path, columns, whose, share.level, geocodes).astype(np.float64)
@@ -105,7 +106,7 @@ def stated_shares(job: Job, universe: Universe, shares: Sequence[PublicShare]) -
 
 
 def shares_by_level(
-    shares: Sequence[PublicShare], numbers: Sequence[NDArray[np.float64]], spine: Spine
+    shares: Sequence[PublicShare], numbers: Sequence[FloatArray], spine: Spine
 ) -> tuple[tuple[Shared, ...], ...]:
     """Per level of the spine, the shares that are used there.
 
@@ -130,7 +131,7 @@ def shares_by_level(
 
 
 #: Of each universe, of each of its public shares: the numbers, `(n_geounits, n_columns)`.
-ShareNumbers = Mapping[str, Sequence[NDArray[np.float64]]]
+ShareNumbers = Mapping[str, Sequence[FloatArray]]
 
 
 class SharesInput(PublicInput[ShareNumbers]):
@@ -148,7 +149,7 @@ class SharesInput(PublicInput[ShareNumbers]):
 
     def read(self, scope: InputScope) -> ShareNumbers:
         """See `read_shares`."""
-        found: dict[str, list[NDArray[np.float64]]] = {universe.name: [] for universe in scope.universes}
+        found: dict[str, list[FloatArray]] = {universe.name: [] for universe in scope.universes}
         for universe in scope.universes:
             for share in shares_of(universe):
                 with scope.noted():

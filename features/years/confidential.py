@@ -37,7 +37,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.measurements import open_measurement
 from pipeline.storage.files import sha256_file, write_json
-from postprocess.arrays import IntArray
+from postprocess.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,16 +58,16 @@ class CarriedPeriods:
     level: str
     geocodes: NDArray[np.str_]
 
-    def answers(self, query: Query, start: int, stop: int) -> NDArray[np.int64]:
+    def answers(self, query: Query, start: int, stop: int) -> IntArray:
         """See `Carried.answers`: true answers of the periods before, multiplied, less what is known of their sum."""
-        total: NDArray[np.int64] = np.zeros((stop - start, query.size), dtype=np.int64)
+        total: IntArray = np.zeros((stop - start, query.size), dtype=np.int64)
         counts = []
         for weight, one, truth in zip(self.row, self.before, self.truths, strict=False):
             total += weight * query.answer_csr(truth[start:stop])
             counts.append(self._counts(one, query, start, stop))
         return total - known(self.row[: len(counts)], counts) if counts else total
 
-    def _counts(self, one: InSeries, query: Query, start: int, stop: int) -> NDArray[np.float64]:
+    def _counts(self, one: InSeries, query: Query, start: int, stop: int) -> FloatArray:
         """The counts of a release before with their noise."""
         path = one.unchanged(one.run.main.measurement(self.level, query.name))
         with open_measurement(path, len(self.geocodes)) as file:
@@ -80,7 +80,7 @@ class CarriedPeriods:
 class SeriesRecords(TrueRecords):
     """True records of one period of a series, see `pipeline.confidential.parts.ConfidentialPart`."""
 
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
         """See `check_universe`; and that the releases before are as they were when they were measured."""
         _check_before(job, universe)
         return super().check(job, universe, facilities)

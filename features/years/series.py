@@ -11,9 +11,6 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import ClassVar, Final, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from features.years.design import STATED_SPELLS, Design
 from geography.errors import InputError
 from pipeline.model.mixed import MixedNoise, Unmixed
@@ -21,6 +18,7 @@ from pipeline.model.series import Counted, Loss, SeriesPeriod
 from pipeline.model.source import OwnNoise, Wanted
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import MOVED, Neighbours, NoiseSpec
+from postprocess.arrays import IntArray
 
 Step = Literal["year", "quarter", "month", "day"]
 #: Of each step the form of its periods, as SDMX writes them in TIME_PERIOD.
@@ -279,7 +277,7 @@ class MixedPeriods(Periods):
         """See `Source.on_counts`."""
         return MixedNoise(drawn, self.row, counts_variance(self.series.terms.design, self.series.number))
 
-    def to_counts(self, level: str, sizes: NDArray[np.int64] | None) -> Unmixed:  # noqa: ARG002
+    def to_counts(self, level: str, sizes: IntArray | None) -> Unmixed:  # noqa: ARG002
         """See `Source.to_counts`."""
         return Unmixed(self.row[-1])
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.spine import Level
 from pipeline.confidential.measure import true_histogram
@@ -28,6 +27,7 @@ from pipeline.release.area_sizes import TENFOLD, size_labels
 from pipeline.release.spine import read_public_names
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
 from pipeline.storage.files import write_bytes, write_json
+from postprocess.arrays import IntArray
 from postprocess.differences import DifferenceSums, largest, outside
 from postprocess.largest_group import PEOPLE, POINTS, SHARE, Target, TargetSums, fits
 from postprocess.statistics import quantile_class
@@ -89,7 +89,7 @@ class _Class:
         self.sums = DifferenceSums(size)
         self.errors = np.zeros(0, dtype=np.int64)
 
-    def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+    def add(self, part: ReleasedTable, truth: IntArray) -> None:
         """Add some areas, with their true numbers."""
         self.areas += len(truth)
         self.sums.add(part.counts, truth)
@@ -105,7 +105,7 @@ class _Class:
         self.sums.merge(other.sums)
         self._count(other.errors)
 
-    def _count(self, counts: NDArray[np.int64]) -> None:
+    def _count(self, counts: IntArray) -> None:
         longest = max(len(counts), len(self.errors))
         self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
 
@@ -138,7 +138,7 @@ class TableErrors:
     _target: TargetSums = field(default_factory=TargetSums)
     _cells: int = 0
 
-    def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+    def add(self, part: ReleasedTable, truth: IntArray) -> None:
         """Compare some rows of the table with the true answers `(n, size)` of the same areas."""
         people = np.abs(truth.sum(axis=1))
         self._cells = truth.shape[1]
@@ -150,7 +150,7 @@ class TableErrors:
         if self._cells > 1:
             self._target.add(people, fits(part.counts, truth))
 
-    def _add_largest(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+    def _add_largest(self, part: ReleasedTable, truth: IntArray) -> None:
         for row, column in largest(np.abs(part.counts - truth), LISTED):
             margin = None if part.margins is None else float(part.margins[row, column])
             self.largest.append(

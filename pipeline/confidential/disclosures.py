@@ -7,16 +7,16 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Bound, Universe
 from pipeline.privacy.ledger.disclosures import Exact, Subject, inputs_of
+from postprocess.arrays import IntArray
 
 
-def exact_disclosures(universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]) -> tuple[Exact, ...]:
+def exact_disclosures(universe: Universe, spine: Spine, facilities: Sequence[IntArray]) -> tuple[Exact, ...]:
     """The invariants, structural zeros and bounds of a universe.
 
     What is hashed decides which of two disclosures of one name are the same numbers: of an invariant the groups of
@@ -56,7 +56,7 @@ def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str
     )
 
 
-def _bounds(universe: Universe, spine: Spine, bound: Bound, facilities: NDArray[np.int64]) -> Exact:
+def _bounds(universe: Universe, spine: Spine, bound: Bound, facilities: IntArray) -> Exact:
     stated = [bound.level, bound.lower, bound.upper, sorted(bound.columns)]
     counted = hashlib.sha256(np.ascontiguousarray(facilities, dtype="<i8").tobytes()).hexdigest()
     content: list[object] = [

@@ -43,6 +43,7 @@ from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import is_of_others
 from pipeline.release.selected import Selected, answered, write_selected
+from postprocess.arrays import IntArray
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
@@ -109,7 +110,7 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
 
 
 #: Of a query on either of two linked universes, answers `(n, size)` of the records, some geounits after the others.
-AnswerPairs = Callable[[Query, Query], Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]]
+AnswerPairs = Callable[[Query, Query], Iterable[tuple[IntArray, IntArray]]]
 
 
 class LinkChecks(ABC):
@@ -149,7 +150,7 @@ ChecksOf = Callable[[Link], LinkChecks | None]
 
 
 def check_universe(
-    job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]], checks_of: ChecksOf
+    job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]], checks_of: ChecksOf
 ) -> list[str]:
     """Refuse, before anything is spent, impossible records and constraints that no release could keep.
 
@@ -171,7 +172,7 @@ def check_universe(
     links = [(link, other, checks) for link, other, checks in found if checks is not None]
     own, leaves = facilities[universe.name], job.spine.levels[-1]
     at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
-    invariants: dict[tuple[str, str], NDArray[np.int64]] = {}
+    invariants: dict[tuple[str, str], IntArray] = {}
     broken: dict[int, str] = {}
     of_links: list[str] = []
     for level in job.spine.levels:  # one histogram after the other: those of a country are large
@@ -235,7 +236,7 @@ def _check_same_records(job: Job, universe: Universe, counts: sp.csr_array) -> N
             )
 
 
-def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> Constraints:
+def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> Constraints:
     """What a universe keeps, carried up the spine; its invariants are confidential until they are published."""
     invariants = {
         (level, query.name): query.answer_csr(true_histogram(job, universe, level))
@@ -245,9 +246,7 @@ def _carried_of(job: Job, universe: Universe, facilities: Mapping[str, Sequence[
     return carried_constraints(job.spine, declared_constraints(universe, job.spine, bounds, invariants))
 
 
-def _answer_pairs(
-    of: sp.csr_array, by: sp.csr_array, own: Query, other: Query
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _answer_pairs(of: sp.csr_array, by: sp.csr_array, own: Query, other: Query) -> Iterator[tuple[IntArray, IntArray]]:
     """See `AnswerPairs`; `of` and `by` are confidential histograms of a level, `(n_geounits, n_cells)`."""
     step = max(1, ANSWERS_AT_ONCE // max(own.size, other.size))
     for start in range(0, of.shape[0], step):
@@ -265,7 +264,7 @@ class Carried:
     """
 
     times: int
-    answers: Callable[[Query, int, int], NDArray[np.int64]]
+    answers: Callable[[Query, int, int], IntArray]
 
 
 def measure_level(
@@ -326,7 +325,7 @@ class _Answers:
     kinds: NDArray[np.signedinteger] | None = None
     carried: Carried | None = None
 
-    def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
+    def of(self, counts: sp.csr_array, start: int) -> IntArray:
         """`(n_measured, size)` answers for the histograms of the geounits from `start` on, by whole numbers only.
 
         True answers of those that are not measured never leave this function.
@@ -347,13 +346,11 @@ class _Answers:
             answers[rows] += self._noise(kind, start, shape)[rows]
         return answers[kinds >= 0]
 
-    def _noise(self, kind: int, start: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    def _noise(self, kind: int, start: int, shape: tuple[int, int]) -> IntArray:
         """The noise at the positions of the geounits from `start` on, as if all were of one kind."""
         return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
 
-    def write(
-        self, writer: MeasurementWriter, geocodes: NDArray[np.str_], start: int, answers: NDArray[np.int64]
-    ) -> None:
+    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], start: int, answers: IntArray) -> None:
         """Append what `of` gives for the geounits from `start` on, whose codes are given."""
         if self.kinds is None:
             writer.write(geocodes, answers)

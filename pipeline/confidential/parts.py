@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from geography.spine import Spine
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
@@ -22,6 +19,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.problems import MistakeLog
 from pipeline.release.layout import RunDirectory
+from postprocess.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class ConfidentialPart(ABC):
         """
 
     @abstractmethod
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
         """Refuse what no release could keep; what is odd, in confidential sentences. Errors as `check_universe`."""
 
     @abstractmethod
@@ -94,7 +92,7 @@ class TrueRecords(ConfidentialPart):
         """See `ConfidentialPart.tabulate`."""
         return tabulate_universe(job, key, universe)
 
-    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
+    def check(self, job: Job, universe: Universe, facilities: Mapping[str, Sequence[IntArray]]) -> list[str]:
         """See `ConfidentialPart.check`."""
         return check_universe(job, universe, facilities, link_checks)
 

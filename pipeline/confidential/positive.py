@@ -13,7 +13,6 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pipeline.confidential.measure import ANSWERS_AT_ONCE, true_histogram
 from pipeline.execution.job import Job
@@ -24,6 +23,7 @@ from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.histograms import read_histogram
 from pipeline.release.measurements import header_of
 from pipeline.release.positive import PositiveRows, PositiveWriter
+from postprocess.arrays import IntArray
 from postprocess.positive import PositivePlaces
 
 
@@ -64,12 +64,12 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
     job.progress.advance(len(geounits))
 
 
-def _lots(ends: NDArray[np.int64]) -> list[int]:
+def _lots(ends: IntArray) -> list[int]:
     """The first geounit of each lot that is in memory at a time, and their number; given how many answers end there."""
     return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(ends // ANSWERS_AT_ONCE))), len(ends)]
 
 
-def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> NDArray[np.int64]:
+def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> IntArray:
     """The confidential answers of a query at some places of histograms `(n, n_cells)`, `(n_places,)` int64."""
     rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
     found, place = np.unique(rows * query.size + query.cell_answer[counts.indices], return_inverse=True)

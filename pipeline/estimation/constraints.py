@@ -23,6 +23,7 @@ from pipeline.execution.steps import Notes
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.published_files import UniverseFiles
+from postprocess.arrays import IntArray
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.marginal import Marginal
@@ -57,7 +58,7 @@ class BoundedByFacilities(Knowledge):
         return replace(problem, rounding=(*problem.rounding, *bounded.values()))
 
 
-def published_facilities(folder: UniverseFiles, universe: Universe, spine: Spine) -> Iterator[NDArray[np.int64]]:
+def published_facilities(folder: UniverseFiles, universe: Universe, spine: Spine) -> Iterator[IntArray]:
     """The published facilities of each bound of a universe, `(n_geounits, n_columns)`, each read when it is asked for.
 
     Raises:
@@ -69,7 +70,7 @@ def published_facilities(folder: UniverseFiles, universe: Universe, spine: Spine
         )
 
 
-def facility_bounds(universe: Universe, facilities: Iterable[NDArray[np.int64]]) -> Iterator[FacilityBounds]:
+def facility_bounds(universe: Universe, facilities: Iterable[IntArray]) -> Iterator[FacilityBounds]:
     """The bounds of a universe, one after the other: those of a country's blocks are half a gigabyte each.
 
     Args:
@@ -88,7 +89,7 @@ def declared_constraints(
     universe: Universe,
     spine: Spine,
     bounds: Iterable[FacilityBounds],
-    invariants: Mapping[tuple[str, str], NDArray[np.int64]],
+    invariants: Mapping[tuple[str, str], IntArray],
 ) -> Constraints:
     """Everything that the spec requires estimates and release to keep, each constraint at its own level.
 
@@ -163,7 +164,7 @@ def check_total(universe: Universe, total: int) -> None:
 
 
 def broken_bounds(
-    universe: Universe, level: Level, facilities: Sequence[NDArray[np.int64]], counts: sp.csr_array
+    universe: Universe, level: Level, facilities: Sequence[IntArray], counts: sp.csr_array
 ) -> dict[int, str]:
     """A sentence for each bound at a level that the records break, by its number; with confidential counts.
 
@@ -183,9 +184,7 @@ def broken_bounds(
     return {number: sentence for number, sentence in sentences.items() if sentence}
 
 
-def broken_bound(
-    bound: Bound, facilities: NDArray[np.int64], answers: NDArray[np.int64], geocodes: NDArray[np.str_]
-) -> str:
+def broken_bound(bound: Bound, facilities: IntArray, answers: IntArray, geocodes: NDArray[np.str_]) -> str:
     """A sentence with confidential counts if the records break the bound, else "".
 
     Args:

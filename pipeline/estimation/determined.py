@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_long, measured_within
@@ -22,6 +21,7 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import SchemaSection, TableSection, UniverseSections
+from postprocess.arrays import IntArray
 from postprocess.linear.expected import answer_variances
 from postprocess.marginal import refines
 
@@ -38,7 +38,7 @@ class Determined:
 
     universe: Universe
     spine: Spine
-    facilities: Sequence[NDArray[np.int64]]
+    facilities: Sequence[IntArray]
     estimator: str
     complete: str = "proportional"
 
@@ -79,7 +79,7 @@ def published_tables(
     spec: ReleaseSpec,
     universes: Sequence[Universe],
     spine: Spine,
-    facilities: Mapping[str, Sequence[NDArray[np.int64]]],
+    facilities: Mapping[str, Sequence[IntArray]],
 ) -> tuple[ReleaseSpec, tuple[Universe, ...], tuple[str, ...]]:
     """The spec and its universes without tables of which nothing is determined, and a sentence for each of them.
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.constraints import published_facilities
@@ -86,16 +85,16 @@ class Expectation:
     estimator: str
     basis: Basis
     classes: tuple[LevelClasses, ...]
-    sizes: NDArray[np.int64] | None = None
+    sizes: IntArray | None = None
 
     @classmethod
     def of(
         cls,
         universe: Universe,
         spine: Spine,
-        facilities: Iterable[NDArray[np.int64]],
+        facilities: Iterable[IntArray],
         estimator: str,
-        invariants: Mapping[Place, NDArray[np.int64]] | None = None,
+        invariants: Mapping[Place, IntArray] | None = None,
     ) -> Expectation:
         """The expectation of a universe.
 
@@ -175,9 +174,7 @@ class Expectation:
         classes = self.classes[level]
         return answer_variances(self.basis, classes, planned[level], marginal)[classes.downward]
 
-    def area_variances(
-        self, planned: Sequence[LevelCovariances], leaves: NDArray[np.bool_], marginal: Marginal
-    ) -> FloatArray:
+    def area_variances(self, planned: Sequence[LevelCovariances], leaves: BoolArray, marginal: Marginal) -> FloatArray:
         """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
         return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
 

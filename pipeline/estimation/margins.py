@@ -33,7 +33,7 @@ from pipeline.model.source import CountErrors
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.arrays import Arrays
+from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.reported_errors import n_owners
 from postprocess.downward.reported_intervals import ReportedIntervals
@@ -50,7 +50,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
 from postprocess.downward.simulation import Stretch
 from postprocess.downward.sized_errors import ENOUGH
@@ -253,7 +252,7 @@ class PublicNoise:
     noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
     kinds: tuple[NDArray[np.signedinteger] | None, ...]
 
-    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> IntArray:
         """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
 
         It depends on the position in the level, and not on how many geounits are requested at a time.
@@ -487,7 +486,7 @@ class Margins:
         return self._begun.pop(key)()
 
     @cached_property
-    def _totals(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _totals(self) -> tuple[IntArray, IntArray]:
         """What is stored of each leaf, and its size."""
         return stored_in_leaves(self.estimation.job, self.estimation.universe)
 
@@ -496,7 +495,7 @@ class Margins:
         offsets = self.estimation.job.spine.leaf_offsets(level)
         return int(np.count_nonzero(np.add.reduceat(self._totals[1], offsets[:-1])))
 
-    def stored_of(self, level: int, rows: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def stored_of(self, level: int, rows: slice) -> tuple[IntArray, IntArray]:
         """What is stored of the leaves of each of a level's `rows` together, `(n, size)`, and their sizes, `(n,)`."""
         offsets = self.estimation.job.spine.leaf_offsets(level)[rows.start : rows.stop + 1]
         stored, sizes = (
@@ -524,12 +523,12 @@ class _OfRuns(IntervalRule):
     margins: Margins
     intervals: Intervals
 
-    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`."""
         variances, own = self.margins.variances_of(self.intervals.table.level, rows)
         return self.intervals.ends(self.margins.estimation.basis, variances, counts, own)
 
-    def large(self, counts: NDArray[np.int64], rows: slice) -> NDArray[np.bool_]:
+    def large(self, counts: IntArray, rows: slice) -> BoolArray:
         """See `IntervalRule.large`."""
         variances, own = self.margins.variances_of(self.intervals.table.level, rows)
         return self.intervals.large(self.margins.estimation.basis, variances, counts, own)
@@ -543,7 +542,7 @@ class _OfReports(IntervalRule):
     intervals: ReportedIntervals
     errors: CountErrors
 
-    def ends(self, counts: NDArray[np.int64], rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`: with what the stored numbers of each geounit say alone."""
         table = self.intervals.table
         variances, own = self.margins.variances_of(table.level, rows)

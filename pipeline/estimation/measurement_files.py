@@ -11,7 +11,7 @@ from pipeline.errors import ReleaseError
 from pipeline.model.source import ToCounts
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
 from pipeline.storage.readable import Readable
-from postprocess.arrays import wide_enough
+from postprocess.arrays import FloatArray, wide_enough
 from postprocess.marginal import Marginal
 from postprocess.problem import MeasuredAnswers
 
@@ -79,7 +79,7 @@ class MeasurementSource:
         return out
 
     def _spread(
-        self, values: NDArray[np.signedinteger], variances: NDArray[np.float64], kinds: NDArray[np.signedinteger]
+        self, values: NDArray[np.signedinteger], variances: FloatArray, kinds: NDArray[np.signedinteger]
     ) -> NDArray[np.signedinteger]:
         """The values of all geounits, `(n, size)`, zeros where one above is measured instead."""
         measured = kinds >= 0
@@ -109,7 +109,7 @@ def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | N
 
 def read_compact(
     file: MeasurementFile, start: int, geocodes: NDArray[np.str_]
-) -> tuple[NDArray[np.signedinteger], NDArray[np.float64], bool]:
+) -> tuple[NDArray[np.signedinteger], FloatArray, bool]:
     """As many rows of a file from `start` on as there are geocodes.
 
     Returns:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
@@ -113,9 +112,9 @@ def _completed(universe: Universe) -> tuple[Marginal, ...]:
 def unmeasured_problem(
     universe: Universe,
     spine: Spine,
-    facilities: Iterable[NDArray[np.int64]],
+    facilities: Iterable[IntArray],
     estimator: str,
-    invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None = None,
+    invariants: Mapping[tuple[str, str], IntArray] | None = None,
 ) -> Problem:
     """The problem of a release without answers: what is measured, what is known, and where.
 
@@ -157,9 +156,7 @@ def unmeasured_problem(
     )
 
 
-def _constraints_without_values(
-    universe: Universe, spine: Spine, facilities: Iterable[NDArray[np.int64]]
-) -> Constraints:
+def _constraints_without_values(universe: Universe, spine: Spine, facilities: Iterable[IntArray]) -> Constraints:
     """What is known before a run: the zeros, the bounds, and that invariants will be."""
     bounded = facility_bounds(universe, facilities)
     carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
@@ -177,7 +174,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
 
 
 def measurements_in(
-    folder: UniverseFiles, universe: Universe, spine: Spine, sizes: NDArray[np.int64] | None
+    folder: UniverseFiles, universe: Universe, spine: Spine, sizes: IntArray | None
 ) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The same of a universe's folder, with the sizes that `Source.sizes` gives."""
     return tuple(
@@ -195,19 +192,17 @@ def measurements_in(
     )
 
 
-def sizes_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
+def sizes_of(job: Job, universe: Universe) -> IntArray | None:
     """See `Source.sizes`: by the published invariants."""
     return universe.source.sizes(lambda: invariants_of(job.folder(universe), universe, job.spine))
 
 
-def sizes_in(
-    universe: Universe, invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None
-) -> NDArray[np.int64] | None:
+def sizes_in(universe: Universe, invariants: Mapping[tuple[str, str], IntArray] | None) -> IntArray | None:
     """The same from the values of invariants; None where there are none."""
     return None if invariants is None else universe.source.sizes(lambda: invariants)
 
 
-def stored_in_leaves(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def stored_in_leaves(job: Job, universe: Universe) -> tuple[IntArray, IntArray]:
     """The stored numbers of the one query of the leaves, `(n_leaves, size)`, and the sizes, `(n_leaves,)`."""
     sizes = sizes_of(job, universe)
     assert sizes is not None, "numbers of records are known of sources that need them alone"
@@ -221,12 +216,12 @@ def draws_of(job: Job, universe: Universe) -> list[list[Draw]]:
     return by_level(universe.draws(job.spine, sizes_of(job, universe)), job.spine.level_names)
 
 
-def invariants_of(folder: UniverseFiles, universe: Universe, spine: Spine) -> dict[tuple[str, str], NDArray[np.int64]]:
+def invariants_of(folder: UniverseFiles, universe: Universe, spine: Spine) -> dict[tuple[str, str], IntArray]:
     """(level, query) -> the published answers of each invariant; errors as `exact_answers`."""
     return {(name, query.name): exact_answers(folder, spine.level(name), query) for name, query in universe.invariants}
 
 
-def exact_answers(folder: UniverseFiles, level: Level, query: Query) -> NDArray[np.int64]:
+def exact_answers(folder: UniverseFiles, level: Level, query: Query) -> IntArray:
     """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
     path = folder.readable(folder.invariant(level.name, query.name))
     with open_measurement(path, len(level)) as file:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline.errors import InputError
 from pipeline.estimation.computed import Computed
 from pipeline.execution.job import Job
@@ -14,6 +11,7 @@ from pipeline.execution.progress import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease
 from pipeline.questions.released.cells import SumsOfCells
+from postprocess.arrays import IntArray
 from postprocess.downward.subtrees import cut_of
 from postprocess.linear.one_more import LinearAnswers, linear_answers, with_one_more
 from postprocess.problem import MeasuredAnswers
@@ -39,7 +37,7 @@ class JoinedEstimates:
 
 
 def estimated_together(
-    release: PublishedRelease, sums: SumsOfCells, values: NDArray[np.int64], variance: float
+    release: PublishedRelease, sums: SumsOfCells, values: IntArray, variance: float
 ) -> JoinedEstimates:
     """The estimates of the release alone, and with the answer as one measurement more.
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.estimation.knowledge import Results
 from pipeline.estimation.part import PartTask
@@ -25,7 +24,7 @@ from postprocess.shares.estimates import adjusted
 
 #: Estimates and variances of one query's answers at one level, `(n, size)` both; variances are infinite where nothing
 #: is measured.
-Answers = tuple[NDArray[np.float64], NDArray[np.float64]]
+Answers = tuple[FloatArray, FloatArray]
 #: Numbers of a piece, all queries together; a family is never split.
 PIECE_NUMBERS = 2_000_000
 #: Decimals of estimates and standard errors, so that the last bits of a computation do not show.

@@ -9,7 +9,6 @@ import math
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
@@ -18,7 +17,7 @@ from pipeline.estimation.unbiased import unbiased_leaves
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups, HalfWidths
 from pipeline.release.published_files import UniverseFiles
-from postprocess.arrays import Weights
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.downward.compared import Squares
 from postprocess.downward.simulated_margins import is_large
 from postprocess.linear.areas import fixed_in_area
@@ -46,7 +45,7 @@ class LinearVariances(HalfWidths):
     def _covariances(self) -> tuple[LevelCovariances, ...]:
         return self._expectation.planned()
 
-    def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+    def of_level(self, level: int, groups: Groups) -> FloatArray:
         """Half-widths `(n_geounits, size)` of the answers for every geounit of a level.
 
         NaN where an interval should be around unbiased estimates, which are too many to be computed.
@@ -56,18 +55,18 @@ class LinearVariances(HalfWidths):
             widths[widths > 0] = np.nan
         return widths
 
-    def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+    def of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
         """Half-widths `(size,)` of the answers for some leaves together."""
         return half_widths(np.sqrt(self.area_variances(leaves, groups)))
 
-    def estimate_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+    def estimate_of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
         """Unbiased estimates `(size,)` of the answers for some leaves together; NaN where they are not computed."""
         marginal = _marginal(groups)
         if self._unbiased is None:
             return np.full(marginal.size, np.nan)
         return marginal.answer(self._unbiased[leaves].sum(axis=0)[None])[0]
 
-    def estimate_of_level(self, level: int, groups: Groups, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    def estimate_of_level(self, level: int, groups: Groups, counts: IntArray) -> FloatArray:
         """Unbiased estimates `(n_geounits, size)` of the answers for every geounit of a level.
 
         NaN where intervals are around released numbers; which are not follows from the rule of published intervals.
@@ -98,7 +97,7 @@ class LinearVariances(HalfWidths):
         return is_compared(plan.universe, plan.estimator, _marginal(groups), level)
 
     @cached_property
-    def _unbiased(self) -> NDArray[np.float64] | None:
+    def _unbiased(self) -> FloatArray | None:
         """Of every leaf `(n_leaves, n_cells)`; None where their variances are not those of this provider."""
         plan = self._expectation
         universe, n_numbers = plan.universe, plan.spine.n_leaves * math.prod(plan.universe.schema.shape)
@@ -106,12 +105,12 @@ class LinearVariances(HalfWidths):
             return None
         return unbiased_leaves(universe, self._files, plan.spine)
 
-    def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
+    def exact_of_level(self, level: int, groups: Groups) -> BoolArray:
         """`(n_geounits, size)`: which answers zeros and invariants fix, see `pipeline.reading.margins`."""
         exact, classes = self._expectation.exact(level, _marginal(groups))
         return exact[classes]
 
-    def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
+    def exact_of_area(self, leaves: BoolArray, groups: Groups) -> BoolArray:
         """The same `(size,)` for some leaves together."""
         plan = self._expectation
         return fixed_in_area(plan.spine, plan.basis, plan.classes, leaves, _marginal(groups))
@@ -123,17 +122,17 @@ class LinearVariances(HalfWidths):
         found = of_level(classes, self._covariances[level])
         return Moments(*(one[classes.downward] for one in moments(plan.basis, found, left, right)))
 
-    def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
+    def moments_of_leaves(self, leaves: FloatArray, left: Weights, right: Weights) -> Moments:
         """The same `(1, k)` of a weighted sum over leaves."""
         plan = self._expectation
         found = of_leaves(plan.spine, plan.classes, self._covariances, leaves)
         return Moments(*moments(plan.basis, found, left, right))
 
-    def level_variances(self, level: int, groups: Groups) -> NDArray[np.float64]:
+    def level_variances(self, level: int, groups: Groups) -> FloatArray:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level; NaN where not determined."""
         return self._expectation.variances(self._covariances, level, _marginal(groups))
 
-    def area_variances(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+    def area_variances(self, leaves: BoolArray, groups: Groups) -> FloatArray:
         """Variances `(size,)` of the answers for some leaves together; NaN where not determined."""
         return self._expectation.area_variances(self._covariances, leaves, _marginal(groups))
 

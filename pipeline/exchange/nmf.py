@@ -32,6 +32,7 @@ from pipeline.storage.files import texts
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import local_name
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray, IntArray
 
 _SCHEMA: Final = pa.schema(
     [
@@ -71,7 +72,7 @@ def write_nmf(target: Path, measurements: Sequence[tuple[Readable, Query]]) -> N
                     writer.write_table(pa.table(columns, schema=_SCHEMA))
 
 
-def _lists(values: NDArray[np.int64]) -> pa.ListArray:
+def _lists(values: IntArray) -> pa.ListArray:
     n, size = values.shape
     offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
     return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(values).reshape(-1)))
@@ -97,12 +98,12 @@ class Wanted:
         """Whether the answers are exact (an invariant), not noisy."""
         return self.header.mechanism == "exact"
 
-    def variances(self) -> NDArray[np.float64]:
+    def variances(self) -> FloatArray:
         """The variance of each geounit's answers, `(n,)`."""
         kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
         return np.array(self.header.variances)[kinds]
 
-    def nominal(self) -> NDArray[np.float64]:
+    def nominal(self) -> FloatArray:
         """The same by the scale alone, sigma^2 or 2 b^2, as a file made elsewhere may state it."""
         scales = np.array([float(scale) for scale in (self.header.scale, *(s for s, _ in self.header.others))])
         kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
@@ -169,7 +170,7 @@ class LevelMeasurements:
         path: Path,
         first: int,
         table: pa.Table,
-        rows: NDArray[np.int64],
+        rows: IntArray,
         name: str,
         key: tuple[tuple[str, ...], bool],
     ) -> None:
@@ -224,7 +225,7 @@ class LevelMeasurements:
             self._check_variances(path, subject, expected, near, table.column("variance").to_numpy())
 
     def _check_variances(
-        self, path: Path, subject: str, expected: Wanted, near: NDArray[np.int64], variances: NDArray[np.float64]
+        self, path: Path, subject: str, expected: Wanted, near: IntArray, variances: FloatArray
     ) -> None:
         exact, nominal = expected.variances()[near], expected.nominal()[near]
         mismatch = ~(
@@ -238,7 +239,7 @@ class LevelMeasurements:
                 f"by the spec's budget and shares it is {exact[row]:g}: state the budget that the noise was drawn with"
             )
 
-    def answers(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
+    def answers(self) -> Iterator[tuple[Wanted, IntArray]]:
         """Each measurement with its values `(n, size)`; InputError where a geounit is missing or occurs twice."""
         for key, expected in self._wanted.items():
             kind = "the exact answers (variance 0)" if expected.exact else "the noisy answers"

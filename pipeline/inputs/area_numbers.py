@@ -22,6 +22,7 @@ from pipeline.records.columns import CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import RecordsFile
+from postprocess.arrays import FloatArray, IntArray
 
 #: Largest number: more than square metres of any country, and far from where digits are lost in sums.
 LARGEST_NUMBER = 1e15
@@ -35,16 +36,14 @@ _PROBLEMS = {
 }
 
 
-def read_numbers(
-    name: str, column: pa.Array, geocodes: pa.Array, first_row: int, log: MistakeLog
-) -> NDArray[np.float64]:
+def read_numbers(name: str, column: pa.Array, geocodes: pa.Array, first_row: int, log: MistakeLog) -> FloatArray:
     """The number of each row of a column, `(n_rows,)`, negative where it is noted in `log` as wrong, with its geocode.
 
     Numbers are from 0 to LARGEST_NUMBER. NaN is a missing number; infinity is not a number.
     """
     distinct = Distinct.of(column)
     of_value = np.array([parse_number(value) for value in distinct.values.to_pylist()], dtype=np.float64)
-    numbers: NDArray[np.float64] = np.append(of_value, _MISSING)[distinct.index]
+    numbers: FloatArray = np.append(of_value, _MISSING)[distinct.index]
     if numbers.size and numbers.min() < 0:
         for problem, description in _PROBLEMS.items():
             rows = np.flatnonzero(numbers == problem)
@@ -91,7 +90,7 @@ MOST_BOUNDED: Final = 10**15
 _Read = Callable[[str, pa.RecordBatch, int, MistakeLog], NDArray[N]]
 
 
-def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
+def read_facilities(bound: Bound, spine: Spine) -> IntArray:
     """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
 
     Columns are in the order of the answers' numbers.
@@ -104,7 +103,7 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     names = [bound.columns[answer] for answer in sorted(bound.columns)]
     file = open_public(bound.file, [bound.geocode, *names], f"the file of the {where}")
 
-    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
+    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> IntArray:
         return CountReader(name).read(chunk.column(name), first_row, log)
 
     upto = spine.down_to(bound.level)
@@ -119,7 +118,7 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     return facilities
 
 
-def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine) -> NDArray[np.float64]:
+def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str], upto: Spine) -> FloatArray:
     """The public numbers of the geounits of the lowest level of a spine, `(n_geounits, n_columns)`.
 
     Args:
@@ -137,7 +136,7 @@ def read_area_numbers(where: str, path: Path, geocode: str, names: Sequence[str]
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
-    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> NDArray[np.float64]:
+    def read(name: str, chunk: pa.RecordBatch, first_row: int, log: MistakeLog) -> FloatArray:
         return read_numbers(name, chunk.column(name), chunk.column(geocode), first_row, log)
 
     numbers = np.zeros((upto.n_leaves, len(names)))

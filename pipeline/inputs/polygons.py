@@ -26,6 +26,7 @@ from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.local_name import is_file, local_name
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray
 
 #: Steps of the grid across the longer side of a map.
 GRID = 4000
@@ -37,7 +38,7 @@ _DECIMALS = 6
 _UNZIPPED_BYTES, _UNZIPPED_RATIO = 16 << 20, 60
 
 #: A closed line of points `(n, 2)`, longitude and latitude in degrees.
-Ring = NDArray[np.float64]
+Ring = FloatArray
 
 
 @dataclass(frozen=True, eq=False)

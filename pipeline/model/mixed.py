@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.privacy.budget import NoiseSpec
+from postprocess.arrays import FloatArray
 
 __all__ = ["MIXED", "MixedNoise", "Unmixed"]
 
@@ -68,6 +69,6 @@ class Unmixed:
 
     times: int
 
-    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:  # noqa: ARG002
+    def __call__(self, stored: NDArray[np.signedinteger], first: int) -> FloatArray:  # noqa: ARG002
         """Counts `(n, size)` with noise."""
         return stored / np.float64(self.times)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.schema import Schema
+from postprocess.arrays import IntArray
 from postprocess.marginal import Marginal
 
 
@@ -67,7 +68,7 @@ class Query(Marginal):
                     f"({by_attribute[attribute]!r} and {term!r}); once is allowed"
                 )
             by_attribute[attribute] = term
-        groups: list[NDArray[np.int64]] = []
+        groups: list[IntArray] = []
         labels: list[tuple[str, ...]] = []
         for attr in schema.attributes:
             factor = by_attribute.get(attr.name)

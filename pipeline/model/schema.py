@@ -14,9 +14,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
+from postprocess.arrays import IntArray
 
 #: Names that queries give a meaning of their own.
 RESERVED_NAMES = frozenset({"total", "detailed"})
@@ -241,7 +241,7 @@ class Recode:
         """The groups' labels, in order."""
         return tuple(label for label, _ in self.groups)
 
-    def group_of_value(self, attribute: Attribute) -> NDArray[np.int64]:
+    def group_of_value(self, attribute: Attribute) -> IntArray:
         """Group number of each value, `(n_values,)`; SpecError unless every value is in exactly one group."""
         group_of: dict[str, int] = {}
         for number, (label, values) in enumerate(self.groups):
@@ -318,7 +318,7 @@ class Schema:
         """The recode of that name; None where there is none."""
         return next((r for r in self.recodes if r.name == name), None)
 
-    def cell_codes(self) -> NDArray[np.int64]:
+    def cell_codes(self) -> IntArray:
         """The value number of each attribute in each cell, `(n_cells, n_attributes)`."""
         return np.stack(np.unravel_index(np.arange(self.n_cells), self.shape), axis=1).astype(np.int64)
 

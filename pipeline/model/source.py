@@ -20,6 +20,7 @@ from pipeline.model.query import Query
 from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
 from pipeline.privacy.budget import NoiseSpec
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 #: measurements that were made elsewhere; an audit of the noise; a plan; an export of noisy counts.
 Wanted = Literal["question", "sum", "elsewhere", "audit", "plan", "noisy counts"]
 #: (level, query) -> published exact answers `(n_geounits, size)`; read when it is called.
-ReadExact = Callable[[], Mapping[tuple[str, str], NDArray[np.int64]]]
+ReadExact = Callable[[], Mapping[tuple[str, str], IntArray]]
 #: Stored numbers `(n_leaves, size)` of the leaves' one query, and the sizes `(n_leaves,)`; read when it is called.
-ReadStored = Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]
+ReadStored = Callable[[], tuple[IntArray, IntArray]]
 
 #: Makes unbiased counts `(n, size)` of stored numbers, given these of the geounits from a number on, and that number.
-ToCounts = Callable[[NDArray[np.signedinteger], int], NDArray[np.float64]]
+ToCounts = Callable[[NDArray[np.signedinteger], int], FloatArray]
 #: Noisy counts `(n, n_cells)` of a simulated run, from public seeds, whatever the batches: given the number of the run,
 #: the number of the first leaf, and the true counts of the leaves from there on.
-SimulatedCounts = Callable[[int, int, NDArray[np.int64]], NDArray[np.float64]]
+SimulatedCounts = Callable[[int, int, IntArray], FloatArray]
 
 #: What metadata call a measurement's file and its variances.
 NOISY = marked("{query}: noisy answers as they were published")
@@ -92,22 +93,20 @@ class CountErrors(ABC):
     @abstractmethod
     def __call__(
         self,
-        answers: NDArray[np.int64],
-        cells: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        reports: NDArray[np.int64],
-        standard: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        answers: IntArray,
+        cells: IntArray,
+        counts: IntArray,
+        reports: IntArray,
+        standard: FloatArray,
+    ) -> FloatArray:
         """By what factor standard errors differ from the stated ones, `standard`."""
 
     @abstractmethod
-    def variances(
-        self, answers: NDArray[np.int64], cells: NDArray[np.int64], persons: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def variances(self, answers: IntArray, cells: IntArray, persons: IntArray) -> FloatArray:
         """The stated variances of an area's own counts, persons squared."""
 
     @abstractmethod
-    def alone(self, stored: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    def alone(self, stored: IntArray, sizes: IntArray) -> FloatArray:
         """Unbiased counts `(n, n_cells)` of areas by their own stored numbers alone; they add up to the sizes."""
 
 
@@ -151,12 +150,12 @@ class Source(ABC):
 
     # What is measured, with which noise.
 
-    def sizes(self, read: ReadExact) -> NDArray[np.int64] | None:  # noqa: ARG002
+    def sizes(self, read: ReadExact) -> IntArray | None:  # noqa: ARG002
         """`(n_leaves,)`: how many records stand behind each leaf, where the noise depends on it; else None."""
         return None
 
     @abstractmethod
-    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: NDArray[np.int64] | None) -> tuple[Draw, ...]:
+    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
         """All of a universe, top level first; see `Universe.draws`."""
 
     def on_counts(self, drawn: NoiseSpec) -> NoiseSpec | MixedNoise:
@@ -167,7 +166,7 @@ class Source(ABC):
         """A query as it is measured: some cells may be measured only as the rest of all others."""
         return query
 
-    def to_counts(self, level: str, sizes: NDArray[np.int64] | None) -> ToCounts | None:  # noqa: ARG002
+    def to_counts(self, level: str, sizes: IntArray | None) -> ToCounts | None:  # noqa: ARG002
         """What makes counts of a level's stored numbers; None where these are counts with noise."""
         return None
 
@@ -242,7 +241,7 @@ class OwnNoise(Source):
         self,
         universe: DrawnUniverse,
         spine: Spine | None,
-        sizes: NDArray[np.int64] | None,  # noqa: ARG002
+        sizes: IntArray | None,  # noqa: ARG002
     ) -> tuple[Draw, ...]:
         """See `Source.draws`."""
         return budgeted(universe, spine, self.on_counts)

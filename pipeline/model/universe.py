@@ -17,9 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.model.draw import Draw
@@ -33,6 +30,7 @@ from pipeline.model.source import OWN_NOISE, Source
 from pipeline.model.strategy import AddedAnswer, Earlier, Strategy
 from pipeline.model.together import Together
 from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from postprocess.arrays import BoolArray, IntArray
 
 
 class PublicFact:
@@ -103,7 +101,7 @@ class TableFact(ABC):
         """The file at a level, in the form of a table; `files` is the `UniverseDirectory` of the universe."""
 
     @abstractmethod
-    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, NDArray[np.int64]]]:
+    def answers_in_file(self, table: Table) -> Iterator[tuple[Query, IntArray]]:
         """The queries whose answers it has, and for each answer the number of its column; -1 where it has none."""
 
 
@@ -182,7 +180,7 @@ class Universe:
     delta: Fraction
     neighbours: Neighbours
     invariants: tuple[tuple[str, Query], ...]
-    structural_zeros: NDArray[np.bool_]
+    structural_zeros: BoolArray
     bounds: tuple[Bound, ...]
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
@@ -261,7 +259,7 @@ class Universe:
         """What the strategy's level shares are shares of: `unit_budget` without that of selections, exact."""
         return self.unit_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
 
-    def draws(self, spine: Spine | None = None, sizes: NDArray[np.int64] | None = None) -> tuple[Draw, ...]:
+    def draws(self, spine: Spine | None = None, sizes: IntArray | None = None) -> tuple[Draw, ...]:
         """All that is published of its records with noise, top level first: by the public spec and spine alone.
 
         Args:

@@ -15,9 +15,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from geography.spine import Spine
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.names import read_names
@@ -52,12 +49,13 @@ from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.public import encode
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file
+from postprocess.arrays import IntArray
 
 if TYPE_CHECKING:
     from pipeline.execution.job import Job
 
 #: Of each universe, of each of its bounds: the number of facilities of each answer, `(n_geounits, n_columns)`.
-FacilityCounts = Mapping[str, Sequence[NDArray[np.int64]]]
+FacilityCounts = Mapping[str, Sequence[IntArray]]
 #: Of each level that has some: the outlines of its geounits.
 LevelAreas = Mapping[str, Sequence[Area]]
 
@@ -200,7 +198,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
 
     def read(self, scope: InputScope) -> FacilityCounts:
         """See `pipeline.inputs.area_numbers.read_facilities`."""
-        found: dict[str, list[NDArray[np.int64]]] = {universe.name: [] for universe in scope.universes}
+        found: dict[str, list[IntArray]] = {universe.name: [] for universe in scope.universes}
         for universe in scope.universes:
             for bound in universe.bounds:
                 with scope.noted():

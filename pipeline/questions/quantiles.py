@@ -39,13 +39,13 @@ from fractions import Fraction
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.select import affordable_epsilon
+from postprocess.arrays import IntArray
 
 __all__ = [
     "CALLED",
@@ -218,7 +218,7 @@ def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
 
 
-def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
+def losses(histogram: IntArray, one: Ranked) -> IntArray:
     """Of each candidate in each group, `(n_groups, n_candidates)`, for the records by candidate, of the same shape.
 
     Raises:
@@ -235,7 +235,7 @@ def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
     lacking[:, :1] = 0
     spare = target - q.denominator * upto + (q.denominator - q.numerator) * few
     spare[:, -1:] = 0
-    found: NDArray[np.int64] = np.maximum(np.maximum(lacking, spare), 0) * one.times
+    found: IntArray = np.maximum(np.maximum(lacking, spare), 0) * one.times
     return found
 
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, Attribute, Recode
@@ -18,6 +17,7 @@ from pipeline.questions.domain import Domain
 from pipeline.questions.quantiles import CLIP, RANKS
 from pipeline.questions.resolved import RECORDS, QuestionAxis, Resolved
 from pipeline.questions.text import Asked, Condition, QuestionError, Word
+from postprocess.arrays import BoolArray, IntArray
 
 __all__ = ["Band", "band_of", "resolve"]
 
@@ -143,9 +143,9 @@ class _Seen:
     """An attribute that the question looks at."""
 
     attribute: Attribute
-    keep: NDArray[np.bool_]
+    keep: BoolArray
     term: str = ""
-    group: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     labels: tuple[str, ...] = ()
 
     def axis(self) -> QuestionAxis:
@@ -219,7 +219,7 @@ class _Look:
         raise self.domain.unknown(word, what, levels=levels)
 
 
-def _chosen(condition: Condition, names: Sequence[str]) -> NDArray[np.bool_]:
+def _chosen(condition: Condition, names: Sequence[str]) -> BoolArray:
     for word in condition.values:
         if word.text not in names:
             raise word.refused(f"the values of {condition.name.text!r} are {_some(names)}")
@@ -236,7 +236,7 @@ def _beyond(condition: Condition, amount: AmountAttribute) -> str:
     return {(">", amount.high): "above", ("<", amount.low): "below"}.get((condition.operator, number), "")
 
 
-def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -> NDArray[np.bool_]:
+def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -> BoolArray:
     """Which values a comparison by order holds for."""
     word = condition.values[0]
     try:

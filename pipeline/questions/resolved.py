@@ -13,10 +13,10 @@ from typing import Final, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.questions.quantiles import RANKS, Rank, rank_of
+from postprocess.arrays import BoolArray, IntArray
 
 __all__ = ["EVERYWHERE", "RECORDS", "OfUnit", "Part", "QuestionAxis", "Resolved", "further_of", "records_of_unit"]
 
@@ -69,8 +69,8 @@ class QuestionAxis:
     """
 
     attribute: Attribute
-    keep: NDArray[np.bool_]
-    group: NDArray[np.int64]
+    keep: BoolArray
+    group: IntArray
     term: str = ""
     labels: tuple[str, ...] = ()
 
@@ -166,7 +166,7 @@ class Resolved:
         return rank_of(self.statistic, self.number, len(self.candidates), first)
 
     @cached_property
-    def candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> IntArray:
         """The numbers of the amount's values that the conditions leave, or of the ends, in order; none of a count."""
         if (of := self.ends or self.amount) is None:
             return np.zeros(0, dtype=np.int64)
@@ -202,15 +202,13 @@ class Resolved:
         sizes = [len(self.axes[n].labels) for n in self.order if self.axes[n].attribute is not self.by_records]
         return n_places * math.prod(sizes)
 
-    def weights(self, part: Part, value: NDArray[np.int64]) -> NDArray[np.int64]:
+    def weights(self, part: Part, value: IntArray) -> IntArray:
         """What records with these numbers of the amount's values add to a part's number, `(n,)`."""
         if part.name == "count" or self.amount is None:
             return np.ones(len(value), dtype=np.int64)
         return value + (self.amount.first - part.centre)
 
-    def answers(
-        self, counts: sp.csr_array[np.int64], places: NDArray[np.int64], n_places: int
-    ) -> dict[str, NDArray[np.int64]]:
+    def answers(self, counts: sp.csr_array[np.int64], places: IntArray, n_places: int) -> dict[str, IntArray]:
         """The true numbers of each part, `(n_places, size)` int64. Confidential where the counts are.
 
         Args:
@@ -226,16 +224,14 @@ class Resolved:
             answers[part.name] = numbers.reshape(n_places, self.size)
         return answers
 
-    def histograms(self, counts: sp.csr_array[np.int64], places: NDArray[np.int64], n_places: int) -> NDArray[np.int64]:
+    def histograms(self, counts: sp.csr_array[np.int64], places: IntArray, n_places: int) -> IntArray:
         """The true numbers of records by candidate, `(n_places * size, n_candidates)`; otherwise as `answers`."""
         at, value, records = self._counted(counts, places)
         found = np.zeros((n_places * self.size, len(self.candidates)), dtype=np.int64)
         np.add.at(found, (at, np.searchsorted(self.candidates, value)), records)
         return found
 
-    def _counted(
-        self, counts: sp.csr_array[np.int64], places: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _counted(self, counts: sp.csr_array[np.int64], places: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """Of each leaf and cell that counts: place and group, number of the amount's value, and how many records."""
         leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         counted, at, value = self.placed(leaf, counts.indices.astype(np.int64), places)
@@ -245,8 +241,8 @@ class Resolved:
         return at[counted], value[counted], counts.data[counted]
 
     def placed(
-        self, leaf: NDArray[np.int64], cell: NDArray[np.int64], places: NDArray[np.int64], *, records: bool = True
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        self, leaf: IntArray, cell: IntArray, places: IntArray, *, records: bool = True
+    ) -> tuple[BoolArray, IntArray, IntArray]:
         """Of leaves and cells of `schema`, `(n,)`: whether they count, place and group, number of the amount's value.
 
         Without `records` conditions on the number of a unit's records are left out.

@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.privacy.budget import NoiseSpec
@@ -25,6 +24,7 @@ from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.windows import interval
 from pipeline.release.layout import ANSWER_FILES
 from pipeline.storage.readable import Readable
+from postprocess.arrays import IntArray
 from postprocess.statistics import COVERAGE, Moments, ratio_interval
 
 __all__ = [
@@ -93,7 +93,7 @@ class Measurements:
 
     question: Resolved
     geocodes: Sequence[str]
-    numbers: Mapping[str, NDArray[np.int64]]
+    numbers: Mapping[str, IntArray]
 
     @cached_property
     def keys(self) -> list[tuple[str, ...]]:
@@ -137,7 +137,7 @@ def read_measurements(path: Readable, plan: QuestionPlan) -> Measurements:
             raise ValueError("its columns are not those of the question")
         geocodes = tuple(dict.fromkeys(row[0] for row in rows)) if question.level else ("",)
         shape = len(geocodes), question.size
-        numbers: dict[str, NDArray[np.int64]] = {
+        numbers: dict[str, IntArray] = {
             name: np.array([int(row[n_keys + i]) for row in rows], dtype=np.int64).reshape(shape)
             for i, name in enumerate(names)
         }

@@ -30,12 +30,12 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.questions.quantiles import Rank, Ranked, ranked
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import MeasuredPart, measured
+from postprocess.arrays import FloatArray, IntArray
 
 __all__ = [
     "FILTER",
@@ -107,7 +107,7 @@ def boundaries(step: int, candidates: int) -> list[int]:
     return [*(step - one for one in reversed(away)), step, *(step + one for one in away)]
 
 
-def counts_in_windows(histogram: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
+def counts_in_windows(histogram: IntArray, steps: IntArray) -> IntArray:
     """The true counts `(n_groups, n_windows)` around the chosen steps `(n_groups,)`. Confidential.
 
     Args:
@@ -118,11 +118,11 @@ def counts_in_windows(histogram: NDArray[np.int64], steps: NDArray[np.int64]) ->
     upto = np.concatenate([np.zeros((len(histogram), 1), dtype=np.int64), np.cumsum(histogram, axis=1)], axis=1)
     ends = np.clip(np.array([boundaries(int(step), n) for step in steps], dtype=np.int64) + 1, 0, n)
     at = np.concatenate([np.zeros((len(ends), 1), dtype=np.int64), ends, np.full((len(ends), 1), n)], axis=1)
-    counts: NDArray[np.int64] = np.diff(np.take_along_axis(upto, at, axis=1), axis=1)
+    counts: IntArray = np.diff(np.take_along_axis(upto, at, axis=1), axis=1)
     return counts
 
 
-def filtered(counts: NDArray[np.int64], framework: Framework) -> NDArray[np.int64]:
+def filtered(counts: IntArray, framework: Framework) -> IntArray:
     """What is measured of the windows: number i has filter[0] times window i, filter[1] times window i - 1 and so on.
 
     Args:
@@ -205,7 +205,7 @@ def _surplus(
     return tuple(found)
 
 
-def _inverted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverted(matrix: FloatArray) -> FloatArray:
     """The inverse of a small positive definite matrix, row by row, so that no library decides its last digit."""
     n = len(matrix)
     both = np.concatenate([matrix, np.eye(n)], axis=1)

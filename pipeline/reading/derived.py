@@ -16,7 +16,7 @@ from pipeline.reading.margins import ends_column
 from pipeline.reading.reader import Reader
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
-from postprocess.arrays import Weights
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.statistics import (
     Moments,
     difference_interval,
@@ -41,9 +41,9 @@ class AskedNumbers:
     """
 
     marginal: Query
-    answers: NDArray[np.int64]
+    answers: IntArray
     labels: tuple[str, ...]
-    allowed: tuple[NDArray[np.bool_], ...]
+    allowed: tuple[BoolArray, ...]
 
     @property
     def weights(self) -> Weights:
@@ -71,7 +71,7 @@ class Places:
     names: NDArray[np.str_]
     index: str
     level: int | None = None
-    inside: tuple[NDArray[np.bool_], ...] = ()
+    inside: tuple[BoolArray, ...] = ()
 
     @classmethod
     def at(cls, release: Reader, level: str) -> Places:
@@ -88,7 +88,7 @@ class Places:
         inside = tuple(release.leaves_of(codes, name) for name, codes in named.items())
         return cls(release, np.array(list(named)), "area", None, inside)
 
-    def counts(self, asked: AskedNumbers) -> NDArray[np.int64]:
+    def counts(self, asked: AskedNumbers) -> IntArray:
         """Released numbers `(n, k)`."""
         if self.level is not None:
             histogram = self.release.histogram(self.release.levels[self.level])
@@ -247,7 +247,7 @@ def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Mome
     joined = places.inside[0].astype(np.float64) + places.inside[1]
     found = places.release.half_widths.moments_of_leaves(joined, left, right)
 
-    def common(name: str) -> NDArray[np.float64]:
+    def common(name: str) -> FloatArray:
         alone = getattr(own, name)
         # What is exact varies with nothing.
         return np.where((alone == 0).any(axis=0), 0.0, 0.5 * (getattr(found, name)[0] - alone.sum(axis=0)))
@@ -255,7 +255,7 @@ def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Mome
     return own, Moments(common("left"), common("right"), common("both"))
 
 
-def _correlation(own: Moments, both: Moments, share: NDArray[np.float64]) -> NDArray[np.float64]:
+def _correlation(own: Moments, both: Moments, share: FloatArray) -> FloatArray:
     """Of the errors of two shares that are both about `share`, `(k,)`; 0 where one is exact."""
     errors = own.left - 2.0 * share * own.both + share**2 * own.right
     product = np.sqrt(np.maximum(errors[0] * errors[1], 0.0))
@@ -264,7 +264,7 @@ def _correlation(own: Moments, both: Moments, share: NDArray[np.float64]) -> NDA
 
 
 def _interleaved(
-    labels: Sequence[str], values: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+    labels: Sequence[str], values: FloatArray, low: FloatArray, high: FloatArray
 ) -> dict[str, NDArray[np.generic]]:
     columns: dict[str, NDArray[np.generic]] = {}
     for number, label in enumerate(labels):

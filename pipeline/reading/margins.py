@@ -13,25 +13,24 @@ from typing import cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.release.published_files import UniverseFiles
-from postprocess.arrays import Weights
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.statistics import Moments
 
 #: Imported when a margin of a sum is asked for, so that reading a table needs no solver.
 _PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
 
 #: For each attribute, the group that each of its values is summed into.
-Groups = Sequence[NDArray[np.int64]]
+Groups = Sequence[IntArray]
 #: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+Ends = tuple[FloatArray, FloatArray]
 
 
-def ends_column(values: NDArray[np.float64]) -> pd.arrays.IntegerArray:
+def ends_column(values: FloatArray) -> pd.arrays.IntegerArray:
     """Ends of intervals, or margins, which are whole persons, as a column of "Int64": missing where unknown (NaN).
 
     Raises:
@@ -52,29 +51,29 @@ class HalfWidths(ABC):
     """
 
     @abstractmethod
-    def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+    def of_level(self, level: int, groups: Groups) -> FloatArray:
         """`(n_geounits, size)`, of the answers that `groups` make, for every geounit of a level."""
 
     @abstractmethod
-    def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+    def of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
         """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
 
     @abstractmethod
-    def estimate_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+    def estimate_of_area(self, leaves: BoolArray, groups: Groups) -> FloatArray:
         """`(size,)`: unbiased estimates of the answers for the leaves `(n_leaves,)` together, from the measurements.
 
         Unlike a sum of released counts they have no bias from non-negativity. NaN where they are not computed.
         """
 
     @abstractmethod
-    def estimate_of_level(self, level: int, groups: Groups, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    def estimate_of_level(self, level: int, groups: Groups, counts: IntArray) -> FloatArray:
         """`(n_geounits, size)`: unbiased estimates for every geounit of a level, where intervals are around them.
 
         These are numbers that non-negativity moves far. NaN for all others. `counts` are the released answers.
         """
 
     @abstractmethod
-    def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
+    def exact_of_level(self, level: int, groups: Groups) -> BoolArray:
         """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
 
         These are invariants, impossible cells, groups without a facility, and what they force: sums of such, the same
@@ -82,7 +81,7 @@ class HalfWidths(ABC):
         """
 
     @abstractmethod
-    def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
+    def exact_of_area(self, leaves: BoolArray, groups: Groups) -> BoolArray:
         """`(size,)`, the same of the leaves `(n_leaves,)` together."""
 
     @abstractmethod
@@ -90,7 +89,7 @@ class HalfWidths(ABC):
         """Variances and covariances `(n_geounits, k)` of two weighted sums of cells, each with its partner."""
 
     @abstractmethod
-    def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
+    def moments_of_leaves(self, leaves: FloatArray, left: Weights, right: Weights) -> Moments:
         """The same `(1, k)` of a weighted sum over leaves, with weights `(n_leaves,)`."""
 
 
@@ -104,7 +103,7 @@ def provider() -> Provider:
     return cast("Provider", getattr(import_module(module), name))
 
 
-def columns_of(groups: Groups, table: Groups) -> NDArray[np.int64]:
+def columns_of(groups: Groups, table: Groups) -> IntArray:
     """For each answer that `groups` make, the answer of `table` that counts the same cells; -1 where none does."""
     column = np.zeros(1, dtype=np.int64)
     for asked, published in zip(groups, table, strict=True):

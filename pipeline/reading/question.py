@@ -20,6 +20,7 @@ from pipeline.reading.derived import AskedNumbers, Places
 from pipeline.reading.margins import Ends, ends_column
 from pipeline.reading.reader import Reader
 from pipeline.release.tables import INTERVAL_SUFFIXES, check_labels, margins_of
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Column with the sum of all numbers of a row, where there are several.
 SUM = "sum"
@@ -38,7 +39,7 @@ class WantedNumbers:
 
     release: Reader
     query: Query
-    allowed: tuple[NDArray[np.bool_], ...]
+    allowed: tuple[BoolArray, ...]
     conditions: tuple[str, ...] = field(default=())
 
     def where(self, **values: str | Sequence[str]) -> WantedNumbers:
@@ -259,7 +260,7 @@ class WantedNumbers:
             lows[:, ~there], highs[:, ~there] = ends[0][:, ~there], ends[1][:, ~there]
         return lows, highs
 
-    def _interval_over(self, inside: NDArray[np.bool_], query: Query, leaves: sp.csr_array) -> NDArray[np.float64]:
+    def _interval_over(self, inside: BoolArray, query: Query, leaves: sp.csr_array) -> FloatArray:
         """A query's answers and their intervals for the leaves `(n_leaves,)` together: `(3, size)`."""
         counts = query.answer_csr(leaves[inside]).sum(axis=0)
         geounit = self.release.geounit_of(inside)
@@ -270,7 +271,7 @@ class WantedNumbers:
         lows, highs = self._intervals_at(geounit[0], query)
         return np.stack([counts, lows[geounit[1]], highs[geounit[1]]])
 
-    def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
+    def _marginal(self) -> tuple[Query, IntArray, tuple[str, ...]]:
         """The query with one group more for what is left out, the numbers of the answers that stay, their labels.
 
         Raises:
@@ -302,7 +303,7 @@ class WantedNumbers:
         return f"{self.query.name}{limits}, of {self.release.name}; .at(level) with {levels}, or .over(areas)"
 
 
-def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDArray[np.bool_]]:
+def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, BoolArray]:
     """The attribute that a term is about, and which of its values are in the chosen ones."""
     recode = schema.recode(term)
     if recode is None and term not in schema.names:
@@ -321,7 +322,7 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDAr
     return schema.names.index(attribute.name), kept
 
 
-def _of_sums(counts: NDArray[np.int64], estimates: NDArray[np.float64], half_widths: NDArray[np.float64]) -> Ends:
+def _of_sums(counts: IntArray, estimates: FloatArray, half_widths: FloatArray) -> Ends:
     """The ends of intervals of sums over several leaves or many cells, of one shape.
 
     Counts cannot be negative, so those of small areas are too large on average and those of large ones too small; a sum
@@ -339,7 +340,7 @@ def _frame(
     names: NDArray[np.str_],
     index: str,
     labels: Sequence[str],
-    numbers: Sequence[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]],
+    numbers: Sequence[tuple[IntArray, FloatArray, FloatArray]],
 ) -> pd.DataFrame:
     """Counts, lows and highs, each `(n,)`, of each label and then, where there are several, of their sum."""
     columns: dict[str, Any] = {}
@@ -352,7 +353,7 @@ def _frame(
 
 
 def _exact_frame(
-    names: NDArray[np.str_], index: str, labels: Sequence[str], exact: NDArray[np.bool_], total: NDArray[np.bool_]
+    names: NDArray[np.str_], index: str, labels: Sequence[str], exact: BoolArray, total: BoolArray
 ) -> pd.DataFrame:
     frame = pd.DataFrame(exact, columns=list(labels), index=pd.Index(names.astype(object), name=index))
     return frame.assign(**{_sum_of(labels): total}) if len(labels) > 1 else frame

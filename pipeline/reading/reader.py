@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.codes import counted, first_few
 from geography.spine import Spine
@@ -31,6 +30,7 @@ from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provi
 from pipeline.release.draws import read_draws
 from pipeline.release.published_files import UniverseFiles
 from pipeline.release.tables import read_table
+from postprocess.arrays import BoolArray, IntArray
 
 #: Candidates that a message lists.
 _LISTED = 10
@@ -307,7 +307,7 @@ class Reader:
         """The margins of sums; computed from spec and spine when first needed."""
         return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
-    def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
+    def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, BoolArray]:
         """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
 
         Returns:
@@ -332,7 +332,7 @@ class Reader:
                         there |= new
         return (lows, highs), there
 
-    def _with_intervals(self, level: str) -> Iterator[tuple[Query, NDArray[np.int64], Path]]:
+    def _with_intervals(self, level: str) -> Iterator[tuple[Query, IntArray, Path]]:
         """Queries whose answers are published with intervals at a level: the file, and the column of each answer or -1.
 
         Tables come first, in their order.
@@ -373,7 +373,7 @@ class Reader:
         self.published_table(name, level)
         return read_draws(self.published.unchanged(self.files.draws(name, level)), table, geocodes, n_draws)
 
-    def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None:
+    def geounit_of(self, inside: BoolArray) -> tuple[str, int] | None:
         """The level and number of the geounit that has just these leaves `(n_leaves,)`, the highest; else None."""
         first, n_leaves = int(inside.argmax()), int(inside.sum())
         if not inside[first : first + n_leaves].all():
@@ -385,7 +385,7 @@ class Reader:
                 return level.name, row
         return None
 
-    def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:
+    def leaves_of(self, codes: Sequence[str], area: str) -> BoolArray:
         """`(n_leaves,)` which leaves are in an area, given as geocodes of leaves or of geounits of any level, or names.
 
         Raises:

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from pipeline.errors import InputError
+from postprocess.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +32,13 @@ class Pooled:
         low, high: the ends of the interval.
     """
 
-    estimate: NDArray[np.float64]
-    variance: NDArray[np.float64]
-    within: NDArray[np.float64]
-    between: NDArray[np.float64]
-    degrees: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    estimate: FloatArray
+    variance: FloatArray
+    within: FloatArray
+    between: FloatArray
+    degrees: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 def rubin(estimates: Sequence[ArrayLike], variances: Sequence[ArrayLike], share: float = 0.9) -> Pooled:

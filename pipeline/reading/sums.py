@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 
-def answer_weights(groups: Sequence[NDArray[np.int64]], answers: NDArray[np.int64]) -> tuple[NDArray[np.float64], ...]:
+def answer_weights(groups: Sequence[IntArray], answers: IntArray) -> tuple[FloatArray, ...]:
     """Zeros and ones that pick some answers, by their numbers, out of those that groups of values make."""
     sizes = tuple(int(group.max()) + 1 for group in groups)
     codes = np.unravel_index(answers, sizes)
@@ -17,6 +18,6 @@ def answer_weights(groups: Sequence[NDArray[np.int64]], answers: NDArray[np.int6
     )
 
 
-def together(allowed: Sequence[NDArray[np.bool_]], k: int) -> tuple[NDArray[np.float64], ...]:
+def together(allowed: Sequence[BoolArray], k: int) -> tuple[FloatArray, ...]:
     """Ones for all that is counted, k times."""
     return tuple(np.repeat(mask[None, :].astype(np.float64), k, axis=0) for mask in allowed)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
@@ -19,6 +18,7 @@ from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
 from pipeline.records.wide import expand_cells
+from postprocess.arrays import BoolArray, IntArray
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
 CHUNK_ROWS = 1_000_000
@@ -43,12 +43,12 @@ class CellChunk:
 
     first_row: int
     n_rows: int
-    keys: NDArray[np.int64]
-    persons: NDArray[np.int64] | None
-    rows: NDArray[np.int64] | None
+    keys: IntArray
+    persons: IntArray | None
+    rows: IntArray | None
     n_persons: int
     units: pa.Array | None = None
-    beside: tuple[NDArray[np.int64], ...] = ()
+    beside: tuple[IntArray, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ class _Expected:
         self._records = 0
         self._named = np.zeros(0 if spine is None else spine.n_leaves, dtype=np.bool_)
 
-    def add(self, leaves: NDArray[np.int64], n_records: int) -> None:
+    def add(self, leaves: IntArray, n_records: int) -> None:
         """Note the leaves of some rows that are counted, and their records."""
         if isinstance(self._expected, KnownContent) and self._named.size:
             self._records += n_records
@@ -221,7 +221,7 @@ def _counter(records: RecordSource, skip: Collection[str]) -> CountReader | Amou
     return CountReader(column) if records.form == "long" and column not in skip else None
 
 
-def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDArray[np.bool_]:
+def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> BoolArray:
     """The rows that are counted, `(n_rows,)`: those with one of the values in each of the columns."""
     counted = np.ones(chunk.num_rows, dtype=bool)
     for name, values in chosen.items():
@@ -230,9 +230,7 @@ def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDAr
     return counted
 
 
-def _with_unit(
-    units: pa.Array, column: str, counted: NDArray[np.bool_], first_row: int, log: MistakeLog
-) -> NDArray[np.bool_]:
+def _with_unit(units: pa.Array, column: str, counted: BoolArray, first_row: int, log: MistakeLog) -> BoolArray:
     """The rows that have a unit, `(n_rows,)`; those without that are counted are noted."""
     distinct = Distinct.of(units)
     named = distinct.spread(np.array([text != "" for text in distinct.texts], dtype=np.int64)) == 1
@@ -260,9 +258,7 @@ class _Repeats:
         self.where = "columns " + ", ".join(repr(name) for name in needed_columns(records, schema)[:-1])
         self.seen = SeenKeys()
 
-    def note(
-        self, leaves: NDArray[np.int64], places: Sequence[NDArray[np.int64]], usable: NDArray[np.bool_], first_row: int
-    ) -> None:
+    def note(self, leaves: IntArray, places: Sequence[IntArray], usable: BoolArray, first_row: int) -> None:
         keys = cell_keys(leaves, places, self.sizes, self.spine.n_leaves)
         if keys is None:
             raise RecordsError(
@@ -343,7 +339,7 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
     return RecordCells(log, chunks)
 
 
-def _repeated(leaves: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _repeated(leaves: IntArray, seen: BoolArray) -> IntArray:
     """The rows (from 0) of leaves that an earlier row has; marks the leaves in `seen` (n_leaves,)."""
     in_spine = np.flatnonzero(leaves >= 0)
     again = np.ones(in_spine.size, dtype=np.bool_)
@@ -353,9 +349,7 @@ def _repeated(leaves: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.
     return in_spine[again]
 
 
-def _sum_of_terms(
-    terms: Sequence[tuple[int, str]], columns: Mapping[str, NDArray[np.int64]], n_rows: int
-) -> NDArray[np.int64]:
+def _sum_of_terms(terms: Sequence[tuple[int, str]], columns: Mapping[str, IntArray], n_rows: int) -> IntArray:
     total = np.zeros(n_rows, dtype=np.int64)
     for sign, name in terms:
         total += sign * columns[name]
@@ -372,9 +366,9 @@ class SeenKeys:
     """
 
     def __init__(self) -> None:
-        self._runs: list[NDArray[np.int64]] = []
+        self._runs: list[IntArray] = []
 
-    def again(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def again(self, keys: IntArray) -> BoolArray:
         """Whether each of `keys` (n,) stood in an earlier row, of this chunk or of one before; takes note of them."""
         first = np.zeros(keys.size, dtype=np.bool_)
         distinct, at = np.unique(keys, return_index=True)
@@ -385,7 +379,7 @@ class SeenKeys:
         self._add(distinct[first[at]])
         return ~first
 
-    def _add(self, new: NDArray[np.int64]) -> None:
+    def _add(self, new: IntArray) -> None:
         """Keep sorted keys that were not there."""
         if not new.size:
             return
@@ -395,9 +389,7 @@ class SeenKeys:
             self._runs.append(np.sort(np.concatenate([before, last]), kind="stable"))
 
 
-def cell_keys(
-    leaves: NDArray[np.int64], codes: Sequence[NDArray[np.int64]], sizes: Sequence[int], n_leaves: int
-) -> NDArray[np.int64] | None:
+def cell_keys(leaves: IntArray, codes: Sequence[IntArray], sizes: Sequence[int], n_leaves: int) -> IntArray | None:
     """A number for each combination of a leaf and codes below `sizes`, `(n,)`; None where 64 bits do not hold them."""
     if max(n_leaves, 1) * math.prod(sizes) >= 2**63:
         return None

@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from pipeline.model.number_ranges import FileNumbers
 from pipeline.model.schema import AmountAttribute, Attribute, OfAmounts
 from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
+from postprocess.arrays import BoolArray, IntArray
 
 #: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
 LARGEST_COUNT = 10**10
@@ -51,7 +51,7 @@ class Distinct:
     """
 
     values: pa.Array
-    index: NDArray[np.int64]
+    index: IntArray
 
     @classmethod
     def of(cls, column: pa.Array) -> Distinct:
@@ -60,7 +60,7 @@ class Distinct:
         index = pc.fill_null(encoded.indices.cast(pa.int64()), len(encoded.dictionary))
         return cls(encoded.dictionary, index.to_numpy(zero_copy_only=False))
 
-    def spread(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def spread(self, numbers: IntArray) -> IntArray:
         """The number of each row, `(n_rows,)`, from the number of each value; MISSING where the row is null."""
         return np.append(numbers, MISSING)[self.index]
 
@@ -69,7 +69,7 @@ class Distinct:
         """The values as text, the way a CSV file shows them; null and NaN as the empty text."""
         return [_as_text(value) for value in self.values.to_pylist()]
 
-    def first_found(self, rows: NDArray[np.int64]) -> list[str]:
+    def first_found(self, rows: IntArray) -> list[str]:
         """The first distinct values in `rows` (from 0), at most SHOWN + 1, as text."""
         index, position = np.unique(self.index[rows], return_index=True)
         first = index[np.argsort(position)][: SHOWN + 1]
@@ -115,9 +115,7 @@ class AttributeReader:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
 
-    def read(
-        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], Distinct]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog, counted: BoolArray) -> tuple[IntArray, Distinct]:
         """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong; and what was read.
 
         Rows that are not `counted` are not examined; they have the number 0.
@@ -139,7 +137,7 @@ class AttributeReader:
             log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
         return read, distinct
 
-    def places(self, distinct: Distinct) -> NDArray[np.int64]:
+    def places(self, distinct: Distinct) -> IntArray:
         """The number of what stands in the file, `(n_rows,)` from 0 to `n_found`: several can mean the same value."""
         places = [self.numbers.place(text) for text in distinct.texts]
         return np.append(np.array(places, dtype=np.int64), self.numbers.place(""))[distinct.index]
@@ -157,8 +155,8 @@ class AmountReader(AttributeReader):
         return cls(amount, amount.name, AmountNumbers(amount), amount.first)
 
     def read_counted(
-        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        self, column: pa.Array, first_row: int, log: MistakeLog, counted: BoolArray
+    ) -> tuple[IntArray, BoolArray]:
         """Units of each row `(n_rows,)`, and which rows are right; the others are noted in `log`, or not `counted`."""
         numbers, _ = self.read(column, first_row, log, counted)
         return numbers + self.first, counted & (numbers >= 0)
@@ -170,7 +168,7 @@ class CountReader:
 
     column: str
 
-    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> IntArray:
         """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
         counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
@@ -187,8 +185,8 @@ class CountReader:
         column: pa.Array,
         first_row: int,
         log: MistakeLog,
-        counted: NDArray[np.bool_],
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        counted: BoolArray,
+    ) -> tuple[IntArray, BoolArray]:
         """As `read`, whichever rows are counted, and which of these are right."""
         counts = self.read(column, first_row, log)
         return counts, counted & (counts >= 0)

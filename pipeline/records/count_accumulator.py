@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+
+from postprocess.arrays import IntArray
 
 
 class CountAccumulator:
@@ -19,9 +20,9 @@ class CountAccumulator:
             raise OverflowError(f"{n_rows:,} x {n_columns:,} cells cannot be numbered in 64 bits")
         self.shape = (n_rows, n_columns)
         self.total = 0
-        self._runs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._runs: list[tuple[IntArray, IntArray]] = []
 
-    def add(self, keys: NDArray[np.int64], counts: NDArray[np.int64] | None = None) -> None:
+    def add(self, keys: IntArray, counts: IntArray | None = None) -> None:
         """Add `counts` (n,), by default one each, at `keys` (n,); keys may repeat."""
         if not keys.size:
             return
@@ -66,16 +67,16 @@ class CountAccumulator:
         return matrix
 
 
-def _starts(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def _starts(keys: IntArray) -> IntArray:
     """Where each distinct key begins in the sorted `keys`, which are not empty."""
     return np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
 
 
-def _count_equal(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _count_equal(keys: IntArray) -> tuple[IntArray, IntArray]:
     starts = _starts(keys)
     return keys[starts], np.diff(np.append(starts, keys.size))
 
 
-def _sum_equal(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sum_equal(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     starts = _starts(keys)
     return keys[starts], np.add.reduceat(counts, starts)

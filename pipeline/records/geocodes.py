@@ -15,6 +15,7 @@ from pipeline.errors import RecordsError
 from pipeline.model.memory_table import Source
 from pipeline.records.columns import LEFT_OUT, MISSING, OUTSIDE, Distinct
 from pipeline.records.problems import MistakeLog, quote
+from postprocess.arrays import IntArray
 
 
 class LeafReader:
@@ -29,7 +30,7 @@ class LeafReader:
         self.column = column
         self.path = path
 
-    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[IntArray, Distinct]:
         """Number of each row's leaf, `(n_rows,)`, and the geocodes.
 
         It is `LEFT_OUT` where the spine leaves the leaf out, and else negative where it is noted in `log` as wrong.
@@ -65,7 +66,7 @@ class LeafReader:
             log.add(where, "a missing geocode", first_row + missing + 1, (), self._allowed)
         return leaves, distinct
 
-    def _leaves_of_texts(self, values: pa.Array) -> NDArray[np.int64]:
+    def _leaves_of_texts(self, values: pa.Array) -> IntArray:
         codes = text_array(values)
         leaves = np.asarray(self.spine.find_leaves(codes), dtype=np.int64)
         found = np.where(leaves >= 0, leaves, np.where(codes == "", MISSING, OUTSIDE))
@@ -78,7 +79,7 @@ class LeafReader:
             found[unknown[there]] = LEFT_OUT
         return found
 
-    def _leaves_of_numbers(self, values: pa.Array) -> NDArray[np.int64]:
+    def _leaves_of_numbers(self, values: pa.Array) -> IntArray:
         numbers, leaf_of_number = self._numbered_leaves
         sought = pc.fill_null(values.cast(pa.int64(), safe=False), -1).to_numpy(zero_copy_only=False)
         place = np.minimum(np.searchsorted(numbers, sought), numbers.size - 1)
@@ -90,7 +91,7 @@ class LeafReader:
         return found
 
     @cached_property
-    def _numbered_leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _numbered_leaves(self) -> tuple[IntArray, IntArray]:
         """The leaves' geocodes as whole numbers in order, and the leaf of each; those that are left out with them."""
         codes, left_out = self.spine.leaf_level.geocodes, self.spine.left_out
         if left_out is not None and left_out.codes is not None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline.errors import RecordsError
 from pipeline.model.memory_table import Source
+from postprocess.arrays import IntArray
 
 #: How many row numbers, and how many distinct values, a message shows.
 SHOWN = 5
@@ -78,7 +76,7 @@ class MistakeLog:
         self,
         where: str,
         description: str,
-        rows: NDArray[np.int64],
+        rows: IntArray,
         values: Iterable[str],
         allowed: str | Callable[[], str],
     ) -> None:

@@ -28,6 +28,7 @@ from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.problems import list_allowed, quote
 from pipeline.storage.local_name import local_name
+from postprocess.arrays import BoolArray
 
 #: Bytes that are read at a time, and so the longest line.
 BLOCK_BYTES = 1 << 24
@@ -130,7 +131,7 @@ class StrictCsv(io.RawIOBase):
                 f'{what}; quotes (") stand around a whole field, on one line, and two of them for one inside',
             )
 
-    def _separated(self, array: NDArray[np.uint8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _separated(self, array: NDArray[np.uint8]) -> tuple[BoolArray, BoolArray]:
         """Which bytes `(n,)` may be a quote that opens a field, by the byte before, and which may close one."""
         separator = self._form.separator.encode()
         padded = np.r_[np.uint8(_NEWLINE), array, np.uint8(_NEWLINE)]

@@ -21,6 +21,7 @@ from pipeline.model.record_source import RecordSource
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import open_records
+from postprocess.arrays import IntArray
 
 _CHUNK_ROWS = 500_000
 _NUMBER = re.compile(r"\+?0*([0-9]+?)(\.0*)?")
@@ -81,7 +82,7 @@ class _Sample:
         self.mask = 0
         self.whole = True
 
-    def add(self, hashes: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    def add(self, hashes: NDArray[np.uint64], counts: IntArray) -> None:
         self.n_rows += int(counts.sum())
         sampled = (hashes & np.uint64(self.mask)) == 0
         for value, count in zip(hashes[sampled].tolist(), counts[sampled].tolist(), strict=True):

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import SpecError
@@ -17,6 +16,7 @@ from pipeline.model.schema import AmountAttribute, Schema
 from pipeline.privacy.units import KeyedHash, kept_records, within_ends
 from pipeline.records.cells import CHUNK_ROWS, open_cells
 from pipeline.records.count_accumulator import CountAccumulator
+from postprocess.arrays import IntArray
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class UnitRecords:
         beside: of each amount that was read beside, `(n,)` units of it.
     """
 
-    units: NDArray[np.int64]
+    units: IntArray
     names: list[str]
-    cells: NDArray[np.int64]
-    beside: tuple[NDArray[np.int64], ...] = ()
+    cells: IntArray
+    beside: tuple[IntArray, ...] = ()
 
 
 def read_units(records: RecordSource, schema: Schema, spine: Spine, *, chunk_rows: int = CHUNK_ROWS) -> UnitRecords:
     """The records with their units; errors as `tabulate.tabulate`."""
     opened = open_cells(records, schema, spine, chunk_rows=chunk_rows)
     keys, columns = [], []
-    beside: list[list[NDArray[np.int64]]] = [[] for _ in records.beside]
+    beside: list[list[IntArray]] = [[] for _ in records.beside]
     for chunk in opened.chunks():
         rows = np.arange(chunk.n_rows) if chunk.rows is None else chunk.rows
         keys.append(chunk.keys)
@@ -114,15 +114,13 @@ def tabulate_units(
     return counts.finish(), LeftOutRecords(int((~kept).sum()), int((of_unit > records.at_most).sum()), taken_down)
 
 
-def taken_to_ends(
-    units: NDArray[np.int64], amounts: NDArray[np.int64], amount: AmountAttribute
-) -> tuple[NDArray[np.int64], int]:
+def taken_to_ends(units: IntArray, amounts: IntArray, amount: AmountAttribute) -> tuple[IntArray, int]:
     """The amounts of each unit taken down to what it may have in all, and how many units that changes."""
     within = within_ends(units, amounts, amount.first, amount.last)
     return within, len(np.unique(units[within != amounts]))
 
 
-def _cells_of(schema: Schema, whole: Schema, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def _cells_of(schema: Schema, whole: Schema, keys: IntArray) -> IntArray:
     """Leaf and cell in `schema` of each leaf and cell in `whole`, which has its attributes and perhaps more."""
     if schema.names == whole.names:
         return keys

@@ -6,10 +6,10 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
+from postprocess.arrays import IntArray
 
 #: Smallest number of people of each class. From 500 on these are the classes in which the US Census Bureau has
 #: published errors of 2020 ("Data Metrics for 2020 Disclosure Avoidance", 25 March 2020: counties and places by
@@ -31,7 +31,7 @@ def size_labels(texts: Texts, sizes: Sequence[int] = TENFOLD) -> tuple[str, ...]
 SIZE_LABELS = size_labels(Texts(), SIZES)
 
 
-def size_classes(people: NDArray[np.int64]) -> NDArray[np.int64]:
+def size_classes(people: IntArray) -> IntArray:
     """`(n,)` number of the class in `SIZES` of areas with so many people `(n,)`, none below 0: sums are no people."""
     if (people < 0).any():
         raise ValueError("areas are classed by numbers of people, and some are below 0")

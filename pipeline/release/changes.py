@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.release.stated import Stated, read_stated
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.storage.files import canonical_json
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray
 from postprocess.differences import DifferenceSums, largest, outside
 
 #: Numbers of a table at a level that are named.
@@ -186,7 +186,7 @@ def _count(counted: _Counted, old: ReleasedTable, new: ReleasedTable) -> list[tu
 
 
 def _move(old: ReleasedTable, new: ReleasedTable, row: int, column: int, by: float) -> Move:
-    def end(values: NDArray[np.float64] | None) -> float | None:
+    def end(values: FloatArray | None) -> float | None:
         return None if values is None or np.isnan(values[row, column]) else float(values[row, column])
 
     return Move(

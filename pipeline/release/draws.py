@@ -31,6 +31,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +65,7 @@ class DrawsFile:
         self._geocodes = geocodes
         self._groups = RowGroups(rows_per_group(size + 2))
 
-    def add(self, number: int, answers: NDArray[np.float64], first: int = 0) -> None:
+    def add(self, number: int, answers: FloatArray, first: int = 0) -> None:
         """The answers `(n, size)` of the draw `number`, from 0, for the geounits from `first` on; all in order."""
         draw = np.full(len(answers), number + 1, dtype=np.int32)
         for part in self._groups.add(self._geocodes[first : first + len(answers)], draw, answers):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.model.universe import Table
 from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
+from postprocess.arrays import FloatArray
 
 #: What the name of a column of variances ends with.
 VARIANCE_SUFFIX = ":variance"
@@ -27,7 +28,7 @@ def write_estimates(
     level: str,
     geocodes: NDArray[np.str_],
     tables: Sequence[Table],
-    chunks: Iterable[tuple[slice, Sequence[NDArray[np.float64]]]],
+    chunks: Iterable[tuple[slice, Sequence[FloatArray]]],
 ) -> None:
     """Write the estimates of one level.
 

@@ -13,6 +13,7 @@ from pipeline.errors import ReleaseError
 from pipeline.model.universe import Bound
 from pipeline.storage.files import open_parquet, reading, write_parquet
 from pipeline.storage.readable import Readable
+from postprocess.arrays import IntArray
 
 #: Geocodes that are compared at a time.
 _AT_ONCE = 1 << 16
@@ -25,7 +26,7 @@ def _facility_columns(bound: Bound) -> pa.Schema:
 
 
 def write_facilities(
-    target: Path, staging: Path, bound: Bound, geocodes: NDArray[np.str_], facilities: NDArray[np.int64]
+    target: Path, staging: Path, bound: Bound, geocodes: NDArray[np.str_], facilities: IntArray
 ) -> None:
     """Write the number of facilities in each geounit, one column an answer."""
     columns = [pa.array(geocodes, pa.string()), *(pa.array(column) for column in facilities.T)]
@@ -39,7 +40,7 @@ def write_facilities(
     write_parquet(target, pa.table(columns, schema=_facility_columns(bound)), staging, header)
 
 
-def read_public_facilities(path: Readable, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
+def read_public_facilities(path: Readable, bound: Bound, geocodes: NDArray[np.str_]) -> IntArray:
     """The facilities written by `write_facilities`; ReleaseError where they are of others."""
     columns, whose = _facility_columns(bound), f"the bound {bound.name!r}"
     facilities = read_numbers_of_level(path, columns, whose, bound.level, geocodes).astype(np.int64, copy=False)

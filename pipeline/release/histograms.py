@@ -32,6 +32,7 @@ from pipeline.storage.files import (
 )
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.readable import Readable
+from postprocess.arrays import IntArray
 
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
@@ -116,7 +117,7 @@ def read_histogram(path: Readable, geocodes: NDArray[np.str_], schema: Schema, *
 
 def _row_groups(
     file: GuardedFile, path: Path, geocodes: NDArray[np.str_], schema: Schema
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Numbers of geounits and cells, and counts, of each row group, all `(n_rows,)`."""
     order = np.argsort(geocodes)
     for table in read_row_groups(file, path):
@@ -133,14 +134,12 @@ def _row_groups(
         yield geounits, cells, table.column("count").to_numpy()
 
 
-def _numbers(
-    number_of_label: NDArray[np.int64], column: pa.DictionaryArray, path: Path, name: str
-) -> NDArray[np.int64]:
+def _numbers(number_of_label: IntArray, column: pa.DictionaryArray, path: Path, name: str) -> IntArray:
     """Numbers of a dictionary column's rows, `(n_rows,)`; ReleaseError where a label in use has the number -1."""
     indices = column.indices.to_numpy()
     if len(indices) and not 0 <= indices.min() <= indices.max() < len(number_of_label):
         raise ReleaseError(f"{path} is damaged: column {name} has rows without a label")
-    numbers: NDArray[np.int64] = number_of_label[indices]
+    numbers: IntArray = number_of_label[indices]
     if (numbers < 0).any():
         label = column[int(np.flatnonzero(numbers < 0)[0])].as_py()
         raise ReleaseError(f"{path}, column {name}: {label!r} is not known")
@@ -168,7 +167,7 @@ class LabelColumns:
         self._codes = [np.ascontiguousarray(codes) for codes in schema.cell_codes().T.astype(np.int32)]
         self._values = [pa.array(attribute.values, type=pa.string()) for attribute in schema.attributes]
 
-    def arrays(self, geounits: NDArray[np.int64], cells: NDArray[Any]) -> list[pa.Array]:
+    def arrays(self, geounits: IntArray, cells: NDArray[Any]) -> list[pa.Array]:
         """Dictionary arrays: geocode, then each attribute.
 
         Args:

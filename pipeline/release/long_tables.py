@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Answers of a table beyond which it has this form. The production schema of 2020 has 2,016 cells.
 MOST_WIDE: Final = 2048
@@ -30,7 +31,7 @@ LONG_COLUMNS: Final = ("geocode", ANSWERS, COUNT, *LONG_ENDS)
 
 #: Name of a term, and its labels in the order of answers; the last term runs fastest.
 Terms = Sequence[tuple[str, tuple[str, ...]]]
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+Ends = tuple[FloatArray, FloatArray]
 
 
 def is_long(answers: int) -> bool:
@@ -55,7 +56,7 @@ def labels_of_terms(terms: Terms) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def long_rows(terms: Terms, geocodes: NDArray[np.str_], counts: NDArray[np.int64], ends: Ends | None) -> list[pa.Array]:
+def long_rows(terms: Terms, geocodes: NDArray[np.str_], counts: IntArray, ends: Ends | None) -> list[pa.Array]:
     """The columns of some geounits' rows.
 
     Args:
@@ -96,7 +97,7 @@ def long_rows(terms: Terms, geocodes: NDArray[np.str_], counts: NDArray[np.int64
     return columns
 
 
-def _most_of_zeros(zero: NDArray[np.bool_], ends: Ends) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _most_of_zeros(zero: BoolArray, ends: Ends) -> tuple[BoolArray, FloatArray]:
     """Which zeros have the interval that most zeros of their geounit have, `(n, size)`, and these, `(n, 2)`.
 
     Of intervals that are as many, the one with the lesser ends; an unknown one comes last.
@@ -121,7 +122,7 @@ def _most_of_zeros(zero: NDArray[np.bool_], ends: Ends) -> tuple[NDArray[np.bool
 
 def dense_rows(
     part: pa.Table, terms: Terms, path: Path, *, with_margins: bool
-) -> tuple[NDArray[np.str_], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int64], Ends | None]]:
+) -> tuple[NDArray[np.str_], IntArray, tuple[IntArray, IntArray, Ends | None]]:
     """A row group's geounits, where the rows of each begin, and answers (-1 for the zeros), counts and ends of rows.
 
     Returns:

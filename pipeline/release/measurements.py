@@ -39,6 +39,7 @@ from pipeline.storage.files import (
 )
 from pipeline.storage.guard import GuardedFile
 from pipeline.storage.readable import Readable
+from postprocess.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from pipeline.model.draw import Draw
@@ -151,8 +152,8 @@ class Measurement:
 
     header: MeasurementHeader
     geocodes: NDArray[np.str_]
-    values: NDArray[np.int64]
-    variances: NDArray[np.float64]
+    values: IntArray
+    variances: FloatArray
 
     @property
     def level(self) -> str:
@@ -196,7 +197,7 @@ class MeasurementWriter:
             writer._append(writer._groups.rest())
 
     def write(
-        self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.signedinteger] | None = None
+        self, geocodes: NDArray[np.str_], values: IntArray, kinds: NDArray[np.signedinteger] | None = None
     ) -> None:
         """Append geounits; the arrays are not retained.
 
@@ -278,12 +279,12 @@ class MeasurementFile:
                 values, variances = self._values(table)[own], table.column("variance").to_numpy()[own]
             yield Measurement(self.header, codes, values, variances)
 
-    def variances(self) -> NDArray[np.float64]:
+    def variances(self) -> FloatArray:
         """The variances of all geounits, `(n,)`."""
         with reading(self._path):
             return np.asarray(self._file.read(columns=["variance"]).column(0).to_numpy(), dtype=np.float64)
 
-    def _values(self, table: pa.Table) -> NDArray[np.int64]:
+    def _values(self, table: pa.Table) -> IntArray:
         """Values of a row group, `(rows, size)`; every row must have `size` of them and a variance of the header's."""
         size = self.header.size
         values = table.column("value").combine_chunks()
@@ -293,7 +294,7 @@ class MeasurementFile:
                 f"{self._path} is damaged: not every row has the {size} values and the variance "
                 f"{' or '.join(map(str, self.header.variances))} that its header states"
             )
-        numbers: NDArray[np.int64] = values.values.to_numpy().reshape(table.num_rows, size)
+        numbers: IntArray = values.values.to_numpy().reshape(table.num_rows, size)
         return numbers
 
 

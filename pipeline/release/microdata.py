@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.model.schema import Schema
 from pipeline.release.histograms import LabelColumns, geounit_batches, label_fields
 from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group
+from postprocess.arrays import IntArray
 
 
 def write_microdata(
@@ -62,7 +63,7 @@ def write_microdata(
     return written
 
 
-def _persons(counts: sp.csr_array, rows: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
+def _persons(counts: sp.csr_array, rows: int) -> Iterator[tuple[IntArray, NDArray[np.integer]]]:
     """Leaf (from 0) and cell of each person, `(n,)`, in pieces of at most `rows` persons."""
     # ends[k] persons are in the first k + 1 entries of the matrix, and starts the entries of a leaf.
     ends = np.cumsum(counts.data)

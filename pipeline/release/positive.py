@@ -30,6 +30,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.readable import Readable
+from postprocess.arrays import IntArray
 
 #: The kind in the header of such a file.
 KIND = "positive"
@@ -56,9 +57,9 @@ class PositiveRows:
     """
 
     geocodes: NDArray[np.str_]
-    starts: NDArray[np.int64]
-    answers: NDArray[np.int64]
-    values: NDArray[np.int64]
+    starts: IntArray
+    answers: IntArray
+    values: IntArray
 
     def __len__(self) -> int:
         return len(self.geocodes)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.model.texts.message import marked
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Margins are stated in tenths of a person, rounded up; UNKNOWN where the measurements say nothing, EXACT where the
 #: public problem fixes the number.
@@ -60,7 +61,7 @@ CLASSES = (
 )
 
 
-def tenths(margins: NDArray[np.float64], exact: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+def tenths(margins: FloatArray, exact: BoolArray | None = None) -> IntArray:
     """Margins in persons as tenths of a person, rounded up; UNKNOWN for NaN, EXACT where `exact` says so."""
     unknown = np.isnan(margins)
     # A margin that is a tenth but for the last bits of a floating-point number counts as that tenth.
@@ -69,7 +70,7 @@ def tenths(margins: NDArray[np.float64], exact: NDArray[np.bool_] | None = None)
     return rounded if exact is None else np.where(exact, EXACT, rounded)
 
 
-def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray[np.int8]:
+def classes_of(counts: IntArray, margins: IntArray) -> NDArray[np.int8]:
     """The number of each count's class in `CLASSES`.
 
     A number that is not exact counts as having a margin of one person at least: that simulated runs did not err is no
@@ -86,7 +87,7 @@ def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray
     return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, classes)).astype(np.int8)
 
 
-def classes_in(counts: NDArray[np.int64], margins: NDArray[np.float64]) -> NDArray[np.int8]:
+def classes_in(counts: IntArray, margins: FloatArray) -> NDArray[np.int8]:
     """The number of each count's class in `CLASSES`, from a published table alone.
 
     Args:

@@ -30,6 +30,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.readable import Readable
+from postprocess.arrays import BoolArray, IntArray
 
 _SCHEMA = pa.schema(
     [
@@ -52,11 +53,11 @@ class Selected:
     """
 
     geocodes: NDArray[np.str_]
-    chosen: NDArray[np.int64]
-    values: NDArray[np.int64]
+    chosen: IntArray
+    values: IntArray
 
 
-def answered(selection: Selection, chosen: NDArray[np.int64]) -> NDArray[np.bool_]:
+def answered(selection: Selection, chosen: IntArray) -> BoolArray:
     """`(n, size)`: which of the numbers are answers of the version chosen."""
     sizes = np.array([query.size for query in selection.versions])
     return np.arange(selection.size)[None, :] < sizes[chosen][:, None]
@@ -116,8 +117,8 @@ def _write(
     sink: ParquetSink,
     selection: Selection,
     geocodes: NDArray[np.str_],
-    chosen: NDArray[np.int64],
-    values: NDArray[np.int64],
+    chosen: IntArray,
+    values: IntArray,
 ) -> None:
     mask = answered(selection, chosen)
     offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)

@@ -46,6 +46,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.readable import Readable
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
@@ -86,9 +87,9 @@ class ReleasedTable:
     query: str
     geocodes: NDArray[np.str_]
     labels: tuple[str, ...]
-    counts: NDArray[np.int64]
-    lows: NDArray[np.float64] | None = None
-    highs: NDArray[np.float64] | None = None
+    counts: IntArray
+    lows: FloatArray | None = None
+    highs: FloatArray | None = None
     terms: Terms = ()
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class ReleasedTable:
             check_labels(f"tables.{self.name}", self.labels)
 
     @cached_property
-    def margins(self) -> NDArray[np.float64] | None:
+    def margins(self) -> FloatArray | None:
         """Margins of error `(n, size)`: the larger distance from a count to an end of its interval."""
         return None if self.lows is None or self.highs is None else margins_of(self.counts, self.lows, self.highs)
 
@@ -121,7 +122,7 @@ class ReleasedTable:
                 for suffix, values in zip(INTERVAL_SUFFIXES, (self.margins, self.lows, self.highs), strict=True):
                     yield label + suffix, values[:, index]
 
-    def rows(self, rows: slice | NDArray[np.bool_]) -> ReleasedTable:
+    def rows(self, rows: slice | BoolArray) -> ReleasedTable:
         """Some of its geounits."""
         return replace(
             self,
@@ -132,7 +133,7 @@ class ReleasedTable:
         )
 
 
-def margins_of(counts: NDArray[np.int64], lows: NDArray[np.float64], highs: NDArray[np.float64]) -> NDArray[np.float64]:
+def margins_of(counts: IntArray, lows: FloatArray, highs: FloatArray) -> FloatArray:
     """Margins of error: the larger distance from a count to an end of its interval; all of one shape."""
     return np.maximum(counts - lows, highs - counts)
 
@@ -142,7 +143,7 @@ def is_count(name: str) -> bool:
     return name != "geocode" and not name.endswith(INTERVAL_SUFFIXES)
 
 
-def interval_columns(name: str, of: Averages) -> Iterator[tuple[str, NDArray[np.float64]]]:
+def interval_columns(name: str, of: Averages) -> Iterator[tuple[str, FloatArray]]:
     """Values `(n,)` and, where they have intervals, the three columns of these, with the names of all."""
     yield name, of.values
     if of.lows is not None and of.highs is not None:
@@ -375,7 +376,7 @@ def _dense_parts(group: pa.Table, facts: ReleasedTable, path: Path) -> Iterator[
         listed = answers[cut] >= 0
         places = rows[listed], answers[cut][listed]
 
-        def dense(of_row: NDArray[Any], rows: NDArray[np.int64] = rows, cut: slice = cut, places: Any = places) -> Any:
+        def dense(of_row: NDArray[Any], rows: IntArray = rows, cut: slice = cut, places: Any = places) -> Any:
             """`(n, size)` from the numbers of rows: what stands in the row of the zeros is of all others."""
             listed = answers[cut] >= 0
             of_zeros = np.zeros(int(rows.max(initial=-1)) + 1, dtype=of_row.dtype)

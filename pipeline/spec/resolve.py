@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.measure import COUNTS, Measure, ProtectedUnit
@@ -32,6 +31,7 @@ from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, U
 from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import UpdateSection, resolve_added
 from pipeline.spec.value_ranges import expand_values
+from postprocess.arrays import BoolArray
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.
 DEFAULT_DELTA = Fraction(1, 10**10)
@@ -283,7 +283,7 @@ class UniverseResolver:
 
 class _Stated(TypedDict):
     invariants: tuple[tuple[str, Query], ...]
-    structural_zeros: NDArray[np.bool_]
+    structural_zeros: BoolArray
     bounds: tuple[Bound, ...]
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
@@ -375,7 +375,7 @@ def _invariants(
     )
 
 
-def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Problems) -> NDArray[np.bool_]:
+def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Problems) -> BoolArray:
     """`(n_cells,)`: a cell is impossible if it fits all terms of one of the combinations."""
     before = len(problems.lines)
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Annotated, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, StrictInt
 
 from pipeline.model.query import Query
@@ -21,6 +20,7 @@ from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, Noi
 from pipeline.spec.fields import Budget, File, FilledTable, FilledValues, Name, NamedTable, Section, Value
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
+from postprocess.arrays import IntArray
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -128,7 +128,7 @@ def _query(one: AddedSection, schema: Schema, problems: Problems) -> Query:
     return Query(one.name, tuple(groups.values()), answered, terms=ordered, labels=tuple(labels.values()))
 
 
-def _numbered(attribute: Attribute, groups: Sequence[Sequence[str]], problems: Problems) -> NDArray[np.int64]:
+def _numbered(attribute: Attribute, groups: Sequence[Sequence[str]], problems: Problems) -> IntArray:
     """The number of the group of each value; of values in none, the number after the last."""
     named = [value for group in groups for value in group]
     if len(set(named)) < len(named) or not set(named) <= set(attribute.values):

@@ -34,7 +34,7 @@ _EXCESS = 1 << 24
 #: Fresh reports of some leaves: (replicate, first row, answers `(n, size)`) -> the counts that are made of them.
 DrawReports = Callable[[int, int, IntArray], FloatArray]
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
-DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
+DrawNoise = Callable[[int, int, int, int, tuple[int, int]], IntArray]
 
 
 @dataclass(frozen=True, eq=False)

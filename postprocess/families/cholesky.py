@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.arrays import FloatArray
+
 #: In double or single precision.
 Matrices = NDArray[np.floating]
 
@@ -36,7 +38,7 @@ def inverse_of_factored(matrix: Matrices) -> bool:
     return _call("potri", matrix) == 0
 
 
-def solve_factored(matrix: Matrices, right: NDArray[np.float64]) -> NDArray[np.float64]:
+def solve_factored(matrix: Matrices, right: FloatArray) -> FloatArray:
     """The solution `(n,)` for a right-hand side `(n,)` of the matrix whose `factor` it is, in its precision."""
     solution = right.astype(matrix.dtype)
     size, one, info = ctypes.c_int(len(matrix)), ctypes.c_int(1), ctypes.c_int(0)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
@@ -17,6 +14,7 @@ from pipeline.questions.resolved import QuestionAxis
 from pipeline.release.layout import query_file_name
 from pipeline.spec.fields import PUBLIC
 from pipeline.spec.update import AddedSection
+from postprocess.arrays import BoolArray
 
 __all__ = ["added_section", "promises", "refuse_drawn_twice"]
 
@@ -89,7 +87,7 @@ def _groups(axis: QuestionAxis) -> list[list[object]]:
     return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
 
 
-def _values(axis: QuestionAxis, mask: NDArray[np.bool_]) -> list[str]:
+def _values(axis: QuestionAxis, mask: BoolArray) -> list[str]:
     return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
 
 

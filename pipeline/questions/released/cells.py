@@ -15,6 +15,7 @@ from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import QuestionAxis, Resolved, records_of_unit
 from pipeline.questions.text import QuestionError, parse
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.marginal import Marginal
 
 __all__ = ["NoSumOfCellsError", "SumsOfCells", "sums_of_answer", "sums_of_cells"]
@@ -38,9 +39,9 @@ class SumsOfCells:
     question: Resolved
     level: str
     query: Marginal
-    positions: NDArray[np.int64]
+    positions: IntArray
 
-    def spread(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def spread(self, values: IntArray) -> IntArray:
         """Numbers `(n, size)` as answers of the query, zeros where nothing is asked for."""
         out = np.zeros((len(values), self.query.size), dtype=np.int64)
         out[:, self.positions] = values
@@ -129,7 +130,7 @@ def _question_in(asked: Resolved, release: PublishedRelease) -> Resolved:
     raise InputError(f"{release.run.root}: its attributes or their values are not those that the question was asked of")
 
 
-def _groups(axis: QuestionAxis | None, n_values: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _groups(axis: QuestionAxis | None, n_values: int) -> tuple[IntArray, BoolArray]:
     """The groups of an attribute's values, and which of them are asked for."""
     if axis is None:
         return np.zeros(n_values, dtype=np.int64), np.ones(1, dtype=bool)

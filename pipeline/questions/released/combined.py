@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.errors import ChangedFileError
 from pipeline.privacy.budget import Framework, farthest
@@ -19,6 +18,7 @@ from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
 from pipeline.storage.files import canonical_json, sha256_file
 from pipeline.storage.readable import Readable, unchecked
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE, typical_half_width
 
 __all__ = [
@@ -103,21 +103,21 @@ class Combined:
 
     header: Sequence[str]
     keys: Sequence[tuple[str, ...]]
-    answer: NDArray[np.int64]
+    answer: IntArray
     variance: float
-    release: NDArray[np.float64]
-    release_variances: NDArray[np.float64]
-    both: NDArray[np.float64]
-    both_variances: NDArray[np.float64]
-    published: NDArray[np.int64]
+    release: FloatArray
+    release_variances: FloatArray
+    both: FloatArray
+    both_variances: FloatArray
+    published: IntArray
 
     @property
-    def z_scores(self) -> NDArray[np.float64]:
+    def z_scores(self) -> FloatArray:
         """Answer less release in standard deviations of the difference, `(n,)`; NaN where the release has none."""
         return (self.answer - self.release) / np.sqrt(self.variance + self.release_variances)
 
     @property
-    def half_widths(self) -> NDArray[np.float64]:
+    def half_widths(self) -> FloatArray:
         """Half the widths of the combined 90 % intervals."""
         return NORMAL_QUANTILE * _standard(self.both_variances)
 
@@ -229,7 +229,7 @@ def _rows(combined: Combined) -> Iterator[list[str]]:
         ]
 
 
-def _standard(variances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standard(variances: FloatArray) -> FloatArray:
     return np.sqrt(np.where(variances <= EXACT_VARIANCE, 0.0, variances))
 
 
