@@ -312,7 +312,8 @@ def test_types_and_tests_of_the_core_pass_without_any_of_them(tmp_path: Path, ty
 @pytest.mark.slow
 def test_a_new_kind_is_a_folder_and_a_line(tmp_path: Path) -> None:
     """Typed from docs/howto/new_kind.md: run, verified, audited, exported; and refused without its folder."""
-    kind, line = re.findall(r"```python\n(.*?)```", (PROJECT / "docs/howto/new_kind.md").read_text("utf-8"), re.DOTALL)
+    page = (PROJECT / "docs" / "howto" / "new_kind.md").read_text("utf-8")
+    (kind,), (line,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL), re.findall(r"`(Feature\(.*\),)`", page)
     root = _copy_without((), tmp_path / "copy")
     registry = root / "features" / "registry.py"
     listed = registry.read_text("utf-8")

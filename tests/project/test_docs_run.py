@@ -32,8 +32,10 @@ NEEDS = {
     "persons.csv, areas.csv and values.toml of your own": "project/test_docs.py::test_own_table",
     "a Prefect server": "system/test_operations.py",
 }
-#: Pages whose shell is for other tests: `make`, and a walk with a server.
-ELSEWHERE = {PROJECT / "CONTRIBUTING.md", PROJECT / "docs" / "operations.md"}
+#: Pages that other tests type: `make`, a walk with a server, a folder of the program (features/test_taken_away.py).
+ELSEWHERE = {
+    PROJECT / "CONTRIBUTING.md", PROJECT / "docs" / "operations.md", PROJECT / "docs" / "howto" / "new_kind.md",
+}  # fmt: skip
 #: The county of the example that the pages are walked with, to be quick; they hold for all five.
 COUNTY = "99001"
 SHOWN = ("python", "toml", "sh", "text")
