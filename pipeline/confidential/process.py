@@ -432,7 +432,7 @@ class _Reported(Silent):
 
 
 class _Server:
-    """What the process can be asked, by the names of the methods."""
+    """What the process can be asked, by the names of its public methods."""
 
     steps: ConfidentialSteps  # once the run has begun
 
@@ -505,6 +505,10 @@ class _Server:
         return {"statement": asdict(self.steps.statement()), "receipts": receipts}
 
 
+#: What the process can be asked, and nothing else that its server has.
+_ASKED: Final = frozenset(name for name in vars(_Server) if not name.startswith("_"))
+
+
 def _serve(
     there: Connection,
     file: Path | None,
@@ -526,6 +530,8 @@ def _serve(
         except (EOFError, OSError):
             return
         try:
+            if what not in _ASKED:
+                raise ValueError(f"{what!r} is nothing that can be asked here")
             answer = {"answer": getattr(server, what)(*details)}
         except BaseException as error:
             answer = {"error": described(error, server.run, what)}

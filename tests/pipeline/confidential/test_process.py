@@ -344,6 +344,15 @@ def test_a_full_disk_crosses_as_what_it_is() -> None:
     assert (back.errno, back.strerror, back.filename) == (errno.ENOSPC, "No space left", "/full")
 
 
+def test_nothing_else_of_it_can_be_asked() -> None:
+    """What it has by any other name: the key of a release, its own attributes."""
+    with MeasuringProcess(KeySource(), "insecure-test:1") as process:
+        for name in ("_key_of", "__class__", "run", "_holder"):
+            with pytest.raises(SpinewiseError, match="ValueError, a defect of the program"):
+                process.ask(name)
+        assert process.identity()
+
+
 def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SERVING], env=environment(), capture_output=True, text=True, check=True
