@@ -175,6 +175,8 @@ def _header_problems(release: Release) -> list[str]:
             problems += [f"{due.name}: {problem}" for problem in _due_problems(due)]
         except FormError as error:
             problems.append(str(error))
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            problems.append(f"{due.name}: its header cannot be understood")
     for universe in release.form.universes:
         for level, query in universe.invariants:
             path = release.places.universe(universe.name).answers("invariants", level, query.name)
@@ -220,27 +222,36 @@ def _note_problems(release: Release) -> list[str]:
     Of public shares they have how far areas are from them, numbers that `verify` computes again.
     """
     problems = []
-    replicates = 1 + int(release.manifest["spec"].get("publish", {}).get("replicates") or 0)
     for step, notes in release.manifest["solver"].items():
-        words = step.split()
-        level = next((level for level in release.spine if level.name == words[-1]), None)
-        if words[:1] != ["estimate"] or level is None or not isinstance(notes, dict):
-            problems.append(f"{step!r} is not a step that reports")
-            continue
-        number = release.form.levels.index(level.name)
-        most = replicates * (len(release.spine[number - 1].codes) if number else 1) * 2
-        for key, value in notes.items():
-            if key == "by_solver":
-                wrong = not isinstance(value, dict) or sum(value.values()) != notes.get("families")
-            elif key.endswith("_at_most"):
-                wrong = not (value == 0 or f"{value:e}".startswith("1.000000e-"))
-            elif key == "shares":
-                wrong = not _are_spreads(value, release, len(level.codes))
-            else:
-                wrong = key not in ("families", "solved_again_by_cvxpy") or not 0 <= value <= most
-            if wrong:
-                problems.append(f"{step!r} reports {key} = {value}, which no solver does")
+        try:
+            wrong = _wrong_notes(release, step, notes)
+        except (TypeError, ValueError, AttributeError, OverflowError):  # something else than numbers
+            wrong = "reports what no solver does"
+        if wrong:
+            problems.append(f"{step!r:.80} {wrong}")
     return problems
+
+
+def _wrong_notes(release: Release, step: str, notes: dict[str, Any]) -> str:
+    """What a step notes that no solver does; "" where there is nothing."""
+    level = next((level for level in release.spine if level.name == step.split(" ")[-1]), None)
+    if not step.startswith("estimate ") or level is None:
+        return "is not a step that reports"
+    replicates = 1 + int(release.manifest["spec"].get("publish", {}).get("replicates") or 0)
+    number = release.form.levels.index(level.name)
+    most = replicates * (len(release.spine[number - 1].codes) if number else 1) * 2
+    for key, value in notes.items():
+        if key == "by_solver":
+            wrong = sum(value.values()) != notes.get("families")
+        elif key.endswith("_at_most"):
+            wrong = not (value == 0 or f"{value:e}".startswith("1.000000e-"))
+        elif key == "shares":
+            wrong = not _are_spreads(value, release, len(level.codes))
+        else:
+            wrong = key not in ("families", "solved_again_by_cvxpy") or not 0 <= value <= most
+        if wrong:
+            return f"reports {key} = {value}, which no solver does"[:200]
+    return ""
 
 
 _SPREAD: Final = {"tau2", "a", "without_number", "noise", "standard_error", "geounits", "factors"}
