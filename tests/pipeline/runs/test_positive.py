@@ -109,7 +109,7 @@ def test_on_sums_the_estimates_are_those_of_all_cells(tmp_path: Path, monkeypatc
     spec = write_positive(tmp_path, TOPDOWN, ('"sex * race" = "1/4"', 'sex = "1/4"'))
     of_cells = run(spec, tmp_path / "a")
     monkeypatch.setattr(pipeline.estimation.by_sums, "MOST_CELLS_AT_ONCE", 50)
-    monkeypatch.setattr(pipeline.estimation.by_sums, "Known", partial(KnownSums, most=40))
+    monkeypatch.setattr(pipeline.estimation.by_sums, "KnownSums", partial(KnownSums, most=40))
     on_sums = run(spec, tmp_path / "b")
     assert verify_release(RunDirectory(on_sums), 1, Silent()) == []
     for level in ("county", "block"):
