@@ -13,7 +13,7 @@ from functools import partial
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.perform import Checkpoints, perform_steps
-from pipeline.execution.steps import Notes, Perform, Step, perform_here
+from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.manifest import KeyStatement, Manifest, write_manifest
@@ -97,7 +97,6 @@ class ReleaseRun:
         self._publications = publications(job, source.drawing_between())
         self._last_that_draws = last_that_draws(self._publications)
         self._checkpoints: Checkpoints | None = None
-        self._notes: dict[str, Notes] = {}
 
     def stages(self) -> Iterator[Stage]:
         """The stages, each to be performed before the next is asked for."""
@@ -109,10 +108,10 @@ class ReleaseRun:
             name = publication.universe.name
             with publication:
                 yield Stage("estimate", partial(self._estimate, publication), name)
-                yield Stage("simulate", partial(self._perform_listed, publication.simulating), name)
-                yield Stage("publish", partial(self._perform_listed, publication.publishing), name)
-        yield Stage("report", partial(self._perform_listed, partial(last_steps, self.job)))
-        yield Stage("compare", partial(self._perform_listed, self.source.comparing))
+                yield Stage("simulate", partial(self._perform_all, publication.simulating()), name)
+                yield Stage("publish", partial(self._perform_all, publication.publishing()), name)
+        yield Stage("report", partial(self._perform_all, last_steps(self.job)))
+        yield Stage("compare", partial(self._perform_all, self.source.comparing()))
 
     def perform(self) -> None:
         """Perform all stages, one after the other."""
@@ -121,7 +120,7 @@ class ReleaseRun:
 
     def manifest(self) -> Manifest:
         """What the release is, once all stages are performed."""
-        return manifest_of(self.job, self._notes, self.source.said())
+        return manifest_of(self.job, self.source.said())
 
     def finish(self, manifest: Manifest | None = None) -> None:
         """Write the manifest: the release is complete."""
@@ -175,8 +174,5 @@ class ReleaseRun:
         self._perform_all(self.source.closing())
         self.source.end()
 
-    def _perform_listed(self, steps: Callable[[], Sequence[Step]]) -> None:
-        self._perform_all(steps())
-
     def _perform_all(self, steps: Sequence[Step]) -> None:
-        self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
+        perform_steps(self.job, steps, self._perform, self._checkpoints)

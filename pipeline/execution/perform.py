@@ -74,13 +74,11 @@ class Checkpoints:
 
 def perform_steps(
     job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
-) -> dict[str, Notes]:
+) -> None:
     """Perform the steps in order, but for those whose files an interrupted run has left whole.
 
-    Returns:
-        The notes of the steps, by name.
+    What they note is in `Job.notes` afterwards, by the steps' names.
     """
-    performed: dict[str, Notes] = {}
     for step in steps:
         job.progress.start(step)
         before = checkpoints.notes_of(step) if checkpoints is not None else None
@@ -93,7 +91,4 @@ def perform_steps(
         job.progress.finish(step, skipped=before is not None)
         give_memory_back()
         if notes:
-            new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
-            performed |= new
-            job.notes.update(new)
-    return performed
+            job.notes.update(cast("dict[str, Notes]", notes) if step.several else {step.name: notes})

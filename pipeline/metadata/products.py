@@ -17,7 +17,7 @@ from pipeline.metadata.datapackage import drawn_where_positive, measured, resour
 from pipeline.model.draw import Draw
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
-from pipeline.release.layout import ANSWER_FILES, RunDirectory
+from pipeline.release.layout import ANSWER_FILES, RunDirectory, UniverseDirectory
 from pipeline.spec.kind import Kind
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.slots import installed_slots
@@ -151,14 +151,18 @@ def _invariants(of: ReleaseScope) -> Iterator[ProductFile]:
             yield ProductFile(path, universe.name, level, query)
 
 
+def drawn_file(folder: UniverseDirectory, draw: Draw) -> Path:
+    """Where a universe has the answers of a draw."""
+    return (folder.positive if draw.where_positive else folder.measurement)(draw.level, draw.query.name)
+
+
 def drawn_files(of: ReleaseScope, which: Callable[[Draw], bool]) -> Iterator[ProductFile]:
     """The files of some draws."""
     for universe in of.universes:
         for draw in universe.draws():
             if which(draw):
                 folder = of.run.universe(universe.name)
-                path = (folder.positive if draw.where_positive else folder.measurement)(draw.level, draw.query.name)
-                yield ProductFile(path, universe.name, draw.level, draw.query)
+                yield ProductFile(drawn_file(folder, draw), universe.name, draw.level, draw.query)
 
 
 def _measurements(of: ReleaseScope) -> Iterator[ProductFile]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import cast
 
 from pydantic import JsonValue
 
 from pipeline.execution.job import Job
-from pipeline.execution.steps import Notes
+from pipeline.metadata.products import drawn_file
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.universe import Universe
 from pipeline.publishing.promises import promises_of
@@ -20,12 +20,11 @@ from pipeline.release.receipts import charging
 from pipeline.release.software import software
 
 
-def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Manifest:
+def manifest_of(job: Job, key: KeyStatement) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
-        job: the run.
-        notes: of the steps, by name: what the solvers report.
+        job: the run, with what its steps have noted.
         key: what is said of the run's key and records.
     """
     receipts, promises = tuple(job.receipts), promises_of(job)
@@ -51,7 +50,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
             central=bool(job.universes[0].source.releases),
         ),
         receipts=receipts,
-        solver=cast("dict[str, JsonValue]", dict(notes)),
+        solver=cast("dict[str, JsonValue]", dict(job.notes)),
         files=public_files(job.run),
     )
 
@@ -67,12 +66,11 @@ def _draws(job: Job, universe: Universe) -> Iterator[StatedDraw]:
         yield stated(level=use.level, query=use.query, file="", mechanism=use.mechanism, scales=(str(use.scale),))
     for draw in universe.draws(job.spine):
         if draw.drawn:
-            place = folder.positive if draw.where_positive else folder.measurement
             noise = draw.noises[0]
             yield stated(
                 level=draw.level,
                 query=draw.query.name,
-                file=job.run.name_of(place(draw.level, draw.query.name)),
+                file=job.run.name_of(drawn_file(folder, draw)),
                 mechanism=draw.drawn[0].mechanism,
                 scales=tuple(str(one.scale) for one in draw.drawn),
                 kinds="" if draw.kinds is None else hashlib.sha256(draw.kinds.astype("<i8").tobytes()).hexdigest(),

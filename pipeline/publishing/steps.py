@@ -18,7 +18,7 @@ from pipeline.estimation.together import OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
-from pipeline.execution.steps import Notes, Step
+from pipeline.execution.steps import Step
 from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.facts import release_facts
 from pipeline.metadata.products import DRAWS, ESTIMATES, MICRODATA, TABLES, ReleaseScope, resources
@@ -257,18 +257,13 @@ def _describe(job: Job) -> None:
     job.progress.advance(1)
 
 
-def perform_public_steps(job: Job, between: Sequence[Step] = ()) -> dict[str, Notes]:
+def perform_public_steps(job: Job, between: Sequence[Step] = ()) -> None:
     """Make the files of all universes from their measurements, and nothing of what describes them.
 
     Args:
         job: the run.
         between: see `publications`.
-
-    Returns:
-        The notes of the steps, by name.
     """
-    notes: dict[str, Notes] = {}
     for publication in publications(job, between):
         with publication:
-            notes |= perform_steps(job, publication.steps())
-    return notes
+            perform_steps(job, publication.steps())

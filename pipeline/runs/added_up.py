@@ -43,11 +43,10 @@ def added_up(run: RunDirectory) -> str:
 
 
 def _by_ledger(manifest: Manifest) -> str:
-    from pipeline.execution.settings import load_settings
-    from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.confidential.charge import own_ledger
 
-    settings, receipt = load_settings(), manifest.receipts[0]
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
+    receipt = manifest.receipts[0]
+    with own_ledger() as ledger:
         state = ledger.dataset(receipt.dataset)
     others = sorted(state.releases - {manifest.release})
     again = _budget_of(manifest).startswith("release ") and state.spent > Fraction(receipt.cost)

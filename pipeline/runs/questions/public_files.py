@@ -92,10 +92,11 @@ def answer_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
     if problems := [*_file_problems(folder, manifest), *statement_problems(manifest)]:
         return problems
     try:
-        measured = read_measurements(unchecked(folder / MEASUREMENTS), manifest.plan())  # just hashed
+        stated = manifest.plan()
+        measured = read_measurements(unchecked(folder / MEASUREMENTS), stated)  # just hashed
         # As rows say it, and not as the question: a unit has the same number of records in all of them.
         apart = [number for number, name in enumerate(measured.header) if name != RECORDS]
-        plan = replace(manifest.plan(), numbers=len({tuple(key[n] for n in apart) for key in measured.keys}))
+        plan = replace(stated, numbers=len({tuple(key[n] for n in apart) for key in measured.keys}))
         recomputed = answer_bytes(plan, measured)
     except ReleaseError as error:
         return [str(error)]
