@@ -80,23 +80,23 @@ class Knowledge:
         """The problem of the whole spine with the queries that estimates must tell apart, and the order of passes."""
         return problem
 
-    def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:  # noqa: ARG002
+    def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """Hard bounds of some geounits of a level; ReleaseError where a released file that they need is not there."""
         return ()
 
-    def implied(self, level: int, rows: slice) -> Implied | None:  # noqa: ARG002
+    def implied(self, level: int, rows: slice) -> Implied | None:
         """The members that households of some geounits of a level are expected to have."""
         return None
 
-    def shares(self, level: int, rows: slice) -> tuple[Shared, ...]:  # noqa: ARG002
+    def shares(self, level: int, rows: slice) -> tuple[Shared, ...]:
         """How the numbers of parents are expected to be shared among some geounits of a level."""
         return ()
 
-    def origin(self, level: int) -> sp.csr_array | None:  # noqa: ARG002
+    def origin(self, level: int) -> sp.csr_array | None:
         """The least that each cell `(n, n_cells)` of a level can be; None for 0."""
         return None
 
-    def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:  # noqa: ARG002
+    def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:
         """The top level `(n, n_cells)`, moved to where it can hold with what is exact of universes released after.
 
         Args:
@@ -108,11 +108,11 @@ class Knowledge:
         """
         return released
 
-    def notes(self, level: int) -> Notes:  # noqa: ARG002
+    def notes(self, level: int) -> Notes:
         """What the manifest says of it at a level."""
         return {}
 
-    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:  # noqa: ARG002
+    def intervals(self, rule: IntervalRule, table: Table, level: int) -> IntervalRule:
         """The rule of the intervals of a table at a level, for those who know it.
 
         Args:

@@ -95,7 +95,7 @@ class Link(ABC):
         """Whether both are of the same records, of which `by` has the number."""
         return False
 
-    def records(self, table: Table, level: str) -> Table | None:  # noqa: ARG002
+    def records(self, table: Table, level: str) -> Table | None:
         """The table of `by` with the denominators of a table of `of` at a level; None where there is none.
 
         Args:
@@ -104,7 +104,7 @@ class Link(ABC):
         """
         return None
 
-    def left_out(self, table: Table, level: str) -> str:  # noqa: ARG002
+    def left_out(self, table: Table, level: str) -> str:
         """Why a table of `of` is left out at a level, as a table of `by` is that its intervals need; "" for no reason.
 
         Args:
@@ -113,7 +113,7 @@ class Link(ABC):
         """
         return ""
 
-    def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:  # noqa: ARG002
+    def unfit(self, *, margins: bool) -> Iterator[tuple[Table, str]]:
         """Tables of `of` that cannot be published with those of `by`, and why; each is refused with the spec.
 
         Args:
@@ -121,7 +121,7 @@ class Link(ABC):
         """
         return iter(())
 
-    def together(self, otherwise: int) -> int | None:  # noqa: ARG002
+    def together(self, otherwise: int) -> int | None:
         """The most records of `of` that change together with one of `by`; None where there is no such group.
 
         Args:
@@ -129,7 +129,7 @@ class Link(ABC):
         """
         return None
 
-    def numbers(self, universe: str) -> tuple[NumberColumn, ...]:  # noqa: ARG002
+    def numbers(self, universe: str) -> tuple[NumberColumn, ...]:
         """The columns that the link adds to the microdata of a universe."""
         return ()
 
@@ -142,11 +142,11 @@ class Link(ABC):
         """What can be checked before any file is read; each raises InputError if it fails."""
         return ()
 
-    def knowledge_after(self, job: Job) -> Knowledge | None:  # noqa: ARG002
+    def knowledge_after(self, job: Job) -> Knowledge | None:
         """What estimation knows by the link of `of`, which is released after; None for nothing."""
         return None
 
-    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge | None:  # noqa: ARG002
+    def knowledge_first(self, job: Job, results: Callable[[], Results]) -> Knowledge | None:
         """What estimation knows by the link of `by`, which is released first; None for nothing.
 
         Args:
@@ -155,7 +155,7 @@ class Link(ABC):
         """
         return None
 
-    def steps(self, job: Job, level: int) -> Sequence[Step]:  # noqa: ARG002
+    def steps(self, job: Job, level: int) -> Sequence[Step]:
         """The steps that publish what follows from the tables of both, at a level, once these are written."""
         return ()
 
@@ -195,7 +195,7 @@ class Link(ABC):
         """The same over areas, see `pipeline.reading.release.Release.household_sizes_over`; `by`: its numbers."""
         raise NotImplementedError
 
-    def average_size(self, level: str) -> object | None:  # noqa: ARG002
+    def average_size(self, level: str) -> object | None:
         """Of members: what the average size of a level is made of; None where it is not published."""
         return None
 
@@ -215,7 +215,7 @@ class Link(ABC):
         """
         raise NotImplementedError
 
-    def foretold(self, errors: Mapping[str, Any], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:  # noqa: ARG002
+    def foretold(self, errors: Mapping[str, Any], records: Sequence[int]) -> Iterable[Mapping[str, Any]]:
         """The fields of a `features.plan.kinds.AmountRow` of each published table of sums at each level.
 
         Args:

@@ -134,7 +134,7 @@ class Source(ABC):
         """Other releases of the same persons whose measurements are used too, and whose budgets add up with this."""
         return ()
 
-    def refusal(self, wanted: Wanted) -> str:  # noqa: ARG002
+    def refusal(self, wanted: Wanted) -> str:
         """Why it cannot give what is wanted, in a sentence without its full stop; "" where it can."""
         return ""
 
@@ -150,7 +150,7 @@ class Source(ABC):
 
     # What is measured, with which noise.
 
-    def sizes(self, read: ReadExact) -> IntArray | None:  # noqa: ARG002
+    def sizes(self, read: ReadExact) -> IntArray | None:
         """`(n_leaves,)`: how many records stand behind each leaf, where the noise depends on it; else None."""
         return None
 
@@ -166,28 +166,23 @@ class Source(ABC):
         """A query as it is measured: some cells may be measured only as the rest of all others."""
         return query
 
-    def to_counts(self, level: str, sizes: IntArray | None) -> ToCounts | None:  # noqa: ARG002
+    def to_counts(self, level: str, sizes: IntArray | None) -> ToCounts | None:
         """What makes counts of a level's stored numbers; None where these are counts with noise."""
         return None
 
     # Files.
 
-    def files(self, reports: Path) -> tuple[Path, ...]:  # noqa: ARG002
+    def files(self, reports: Path) -> tuple[Path, ...]:
         """Public files that are written with the measurements, beside them; `reports`: where reports are spoken of."""
         return ()
 
-    def stored(self, level: str) -> tuple[str, str]:  # noqa: ARG002
+    def stored(self, level: str) -> tuple[str, str]:
         """What metadata say of a level's measurements: the file, with {query}, and its variances."""
         return NOISY, VARIANCE
 
     # Margins.
 
-    def truth_for_simulation(
-        self,
-        spine: Spine,  # noqa: ARG002
-        read: ReadStored,  # noqa: ARG002
-        seed: int,  # noqa: ARG002
-    ) -> tuple[sp.csr_array, ...] | None:
+    def truth_for_simulation(self, spine: Spine, read: ReadStored, seed: int) -> tuple[sp.csr_array, ...] | None:
         """Histograms `(n, n_cells)` of each level that stand in for the truth; None for the released ones.
 
         Args:
@@ -197,7 +192,7 @@ class Source(ABC):
         """
         return None
 
-    def simulated(self, seed: int, universe: str) -> SimulatedCounts | None:  # noqa: ARG002
+    def simulated(self, seed: int, universe: str) -> SimulatedCounts | None:
         """What simulates the leaves' counts; None where the noise does not depend on the truth."""
         return None
 
@@ -211,7 +206,7 @@ class Source(ABC):
     #: `pipeline/pages/assets/own_noise.html.j2`.
     template: tuple[str, str] = ("pipeline.pages", "own_noise.html.j2")
 
-    def view(self, reports: Path) -> object | None:  # noqa: ARG002
+    def view(self, reports: Path) -> object | None:
         """What the macros of its template are given, of a release with the file `reports`; None for nothing more."""
         return None
 
@@ -237,12 +232,7 @@ class OwnNoise(Source):
 
     counts_with_noise = True
 
-    def draws(
-        self,
-        universe: DrawnUniverse,
-        spine: Spine | None,
-        sizes: IntArray | None,  # noqa: ARG002
-    ) -> tuple[Draw, ...]:
+    def draws(self, universe: DrawnUniverse, spine: Spine | None, sizes: IntArray | None) -> tuple[Draw, ...]:
         """See `Source.draws`."""
         return budgeted(universe, spine, self.on_counts)
 

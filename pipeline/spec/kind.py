@@ -75,27 +75,22 @@ class Kind:
         """What each record adds."""
         return COUNTS
 
-    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:  # noqa: ARG002
+    def measured(self, schema: Schema, scope: MeasureScope) -> Schema:
         """The schema as records are read by it; whatever of it does not go with the measure is noted."""
         return schema
 
-    def records(self, scope: MeasureScope) -> RecordSource | None:  # noqa: ARG002
+    def records(self, scope: MeasureScope) -> RecordSource | None:
         """The records, as they are read; whatever else of the universe does not go with the measure is noted.
 
         None where the spec does not name them.
         """
         return None
 
-    def source(self, scope: SourceScope) -> Source | None:  # noqa: ARG002
+    def source(self, scope: SourceScope) -> Source | None:
         """Where noisy numbers are from that the run does not draw; None where problems were noted."""
         return None
 
-    def facts(
-        self,
-        schema: Schema,  # noqa: ARG002
-        level_names: Sequence[str],  # noqa: ARG002
-        problems: Problems,  # noqa: ARG002
-    ) -> tuple[PublicFact, ...]:
+    def facts(self, schema: Schema, level_names: Sequence[str], problems: Problems) -> tuple[PublicFact, ...]:
         """What public numbers say of the release's own universe.
 
         Args:
@@ -105,7 +100,7 @@ class Kind:
         """
         return ()
 
-    def of_table(self, query: Query, schema: Schema, problems: Problems) -> TableFact | None:  # noqa: ARG002
+    def of_table(self, query: Query, schema: Schema, problems: Problems) -> TableFact | None:
         """What keys in a published table say of it; None where they say nothing, or problems were noted.
 
         Args:
@@ -115,12 +110,7 @@ class Kind:
         """
         return None
 
-    def placed(
-        self,
-        universe: Universe,
-        sections: UniverseSections,  # noqa: ARG002
-        problems: Problems,  # noqa: ARG002
-    ) -> Universe:
+    def placed(self, universe: Universe, sections: UniverseSections, problems: Problems) -> Universe:
         """The release's own universe as one of its kind, such as a period of a series.
 
         Args:
@@ -133,16 +123,11 @@ class Kind:
     def note_apart(self, spec: ReleaseSpec, problems: Problems) -> None:
         """Note what of a release outside of its own universe may not go with the keys."""
 
-    def stated_links(
-        self,
-        spec: ReleaseSpec,  # noqa: ARG002
-        universes: Sequence[Universe],  # noqa: ARG002
-        problems: Problems,  # noqa: ARG002
-    ) -> StatedLinks | None:
+    def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedLinks | None:
         """What is stated of links between the universes that could be resolved; what does not fit is noted."""
         return None
 
-    def together(self, universes: Sequence[Universe]) -> Together | None:  # noqa: ARG002
+    def together(self, universes: Sequence[Universe]) -> Together | None:
         """What is stated of all universes, the release's own first; None where nothing is."""
         return None
 
@@ -154,13 +139,13 @@ class Kind:
         """The period that the release counts; None where the spec does not say, or is that of several."""
         return None
 
-    def published(self, spec: ReleaseSpec) -> Mapping[str, Any] | None:  # noqa: ARG002
+    def published(self, spec: ReleaseSpec) -> Mapping[str, Any] | None:
         """The keys as the spec of a release has them, in the form of `public_dict`; None where that is as stated."""
         return None
 
     # -- one of several releases --------------------------------------------------------------------------------------
 
-    def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:  # noqa: ARG002
+    def at(self, spec: ReleaseSpec, period: str | None, out: Path) -> ReleaseSpec:
         """The spec of one of the releases that a spec is of.
 
         Args:
@@ -173,7 +158,7 @@ class Kind:
         """
         return spec
 
-    def releases(self, spec: ReleaseSpec) -> Mapping[str, str]:  # noqa: ARG002
+    def releases(self, spec: ReleaseSpec) -> Mapping[str, str]:
         """The periods of a spec of several releases, in order, each with the name of its release; none of most."""
         return {}
 
@@ -188,11 +173,11 @@ class Kind:
         """The published files that a release has with the feature."""
         return ()
 
-    def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:  # noqa: ARG002
+    def memory(self, spec: ReleaseSpec, spine: Spine) -> tuple[float, float]:
         """Bytes that a process holds for it while other steps are done, and those that one holds after them."""
         return 0.0, 0.0
 
-    def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:  # noqa: ARG002
+    def check_statement(self, scope: ReleaseScope, promises: Promises) -> object:
         """What is said of every release, from its spec alone; InputError where it cannot be said."""
         return None
 
@@ -200,10 +185,10 @@ class Kind:
 
     def undecided(
         self,
-        spec: ReleaseSpec,  # noqa: ARG002
-        universes: tuple[Universe, ...],  # noqa: ARG002
-        spine: Spine,  # noqa: ARG002
-        run: RunDirectory,  # noqa: ARG002
+        spec: ReleaseSpec,
+        universes: tuple[Universe, ...],
+        spine: Spine,
+        run: RunDirectory,
     ) -> Question | None:
         """What is asked of the records; None where nothing is left to be decided.
 
@@ -218,17 +203,17 @@ class Kind:
         """
         return None
 
-    def decided(self, spec: ReleaseSpec, answer: Mapping[str, object]) -> ReleaseSpec:  # noqa: ARG002
+    def decided(self, spec: ReleaseSpec, answer: Mapping[str, object]) -> ReleaseSpec:
         """The spec with what the process has answered."""
         return spec
 
     def redrawn(
         self,
-        spec: ReleaseSpec,  # noqa: ARG002
-        universes: tuple[Universe, ...],  # noqa: ARG002
-        spine: Spine,  # noqa: ARG002
-        run: RunDirectory,  # noqa: ARG002
-        again: RunDirectory,  # noqa: ARG002
+        spec: ReleaseSpec,
+        universes: tuple[Universe, ...],
+        spine: Spine,
+        run: RunDirectory,
+        again: RunDirectory,
     ) -> tuple[Question, Mapping[str, object]] | None:
         """Of a release: what was asked, to be drawn again, and what it must answer; None where nothing was.
 
@@ -244,7 +229,7 @@ class Kind:
     def begin_areas(self, job: Job) -> None:
         """Begin in other processes what follows from the areas alone, once the public inputs are written."""
 
-    def table_steps(self, job: Job, universe: Universe, level: int, margins: MarginSource) -> Sequence[Step]:  # noqa: ARG002
+    def table_steps(self, job: Job, universe: Universe, level: int, margins: MarginSource) -> Sequence[Step]:
         """The steps that write files beside the tables of a universe at a level, once these are written.
 
         Args:
@@ -258,17 +243,17 @@ class Kind:
     def begin_tables(self, job: Job) -> None:
         """Begin what follows from the published tables, which are all written."""
 
-    def last_steps(self, job: Job) -> Sequence[Step]:  # noqa: ARG002
+    def last_steps(self, job: Job) -> Sequence[Step]:
         """The steps that write what is made of all other public files, besides the manifest."""
         return ()
 
     # -- pages and commands -------------------------------------------------------------------------------------------
 
-    def shown(self, facts: ReleaseFacts) -> object | None:  # noqa: ARG002
+    def shown(self, facts: ReleaseFacts) -> object | None:
         """What its `section` is given; None where there is none. ReleaseError where a file is damaged."""
         return None
 
-    def problems(self, spec: ReleaseSpec) -> Sequence[str]:  # noqa: ARG002
+    def problems(self, spec: ReleaseSpec) -> Sequence[str]:
         """What of a published spec does not follow from other keys though it must, a sentence each; for `verify`."""
         return ()
 
@@ -276,7 +261,7 @@ class Kind:
         """What each join of persons and households says, for the people who plan a release."""
         return ()
 
-    def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> Sequence[Mapping[str, Any]]:  # noqa: ARG002
+    def joined_rows(self, spec: ReleaseSpec, expectations: Sequence[Expectation]) -> Sequence[Mapping[str, Any]]:
         """The fields of `features.plan.kinds.JoinedRow`, of each companion that is joined by size, at every level.
 
         Args:
@@ -286,7 +271,7 @@ class Kind:
         return ()
 
     @classmethod
-    def randomiser_trials(cls, seed: int) -> Iterable[Mapping[str, Any]]:  # noqa: ARG003
+    def randomiser_trials(cls, seed: int) -> Iterable[Mapping[str, Any]]:
         """Test each of its randomisers, with noise of a public test key; the same seed gives the same results.
 
         Returns:
