@@ -14,6 +14,7 @@ from pipeline.execution.batch_store import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.perform import Checkpoints, perform_steps
 from pipeline.execution.steps import Perform, Step, perform_here
+from pipeline.plan import plan_of
 from pipeline.publishing.manifest import manifest_of
 from pipeline.publishing.steps import Publication, begin_areas, last_steps, last_that_draws, publications
 from pipeline.release.manifest import KeyStatement, Manifest, write_manifest
@@ -97,6 +98,7 @@ class ReleaseRun:
         self._publications = publications(job, source.drawing_between())
         self._last_that_draws = last_that_draws(self._publications)
         self._checkpoints: Checkpoints | None = None
+        plan_of(job)  # or nothing is counted, charged or drawn
 
     def stages(self) -> Iterator[Stage]:
         """The stages, each to be performed before the next is asked for."""

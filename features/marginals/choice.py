@@ -32,10 +32,12 @@ import numpy as np
 from features.marginals.cliques import AttributeSizes, Clique, homes, triangulated
 from features.marginals.section import ChooseSection, MarginalsSection
 from geography.errors import InputError
+from pipeline.model.promise import MechanismUse
 from pipeline.model.schema import Attribute
-from pipeline.model.strategy import Earlier, EarlierUse
+from pipeline.model.strategy import Earlier
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
+from pipeline.privacy.noise.exponential import Exponential
 from pipeline.spec.fields import Misfit
 from postprocess.arrays import IntArray
 
@@ -340,29 +342,26 @@ class ChoiceTerms:
         """All mechanisms, as statements and the ledger have them."""
         noise, names = self.of_attribute, self.domain.names
         ones = [
-            EarlierUse(
+            MechanismUse(
                 self.top,
                 attribute_query(name),
                 frozenset({name}),
                 len(self.attributes[name]),
-                noise.mechanism,
-                noise.scale,
-                0,
+                noise,
                 self.cost_of_attribute,
             )
             for name in names
         ]
         seen = frozenset(names[a] for pair in self._pairs.possible for a in pair)
         choices = [
-            EarlierUse(
+            MechanismUse(
                 self.top,
                 f"pair {number + 1} of {self.rounds}",  # no query is called so
                 seen,
                 1,
-                "exponential",
-                self.scale,
-                self._pairs.largest_weight,
+                Exponential(self.scale),
                 self.cost_of_choice,
+                self._pairs.largest_weight,
             )
             for number in range(self.rounds)
         ]

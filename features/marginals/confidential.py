@@ -180,8 +180,8 @@ def charge_of(work: ChoiceWork, key: MasterKey, fingerprint: str) -> Charge:
         Group(
             one.level,
             one.query + by_losses(max(1, one.weight * MOVED[neighbours])) + per_person(terms.records),
-            one.mechanism,
-            one.scale,
+            one.mechanism.mechanism,
+            one.mechanism.scale,
             one.size,
         )
         for one in terms.earlier.uses

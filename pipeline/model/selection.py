@@ -72,10 +72,6 @@ class Selection:
         """Answers of the most detailed version."""
         return self.versions[-1].size
 
-    def choice_part(self, framework: Framework, budget: Fraction, neighbours: Neighbours) -> Fraction:
-        """What the choice costs, as a part of the whole budget, exact."""
-        return choice_cost(self.select, framework, neighbours) / budget
-
 
 def choice_cost(select: Select, framework: Framework, neighbours: Neighbours) -> Fraction:
     """The cost of a choice, rho or epsilon."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import sum_text
+from pipeline.model.promise import MechanismUse
 from pipeline.model.query import Query
-from pipeline.privacy.budget import Framework, Mechanism, Neighbours, NoiseSpec, noise_for
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
 
 #: What one person's change is in both: another answer. With add-remove the two promises would be about other changes.
 _NEIGHBOURS: Neighbours = "change-one"
@@ -144,30 +144,6 @@ class AddedAnswer:
 
 
 @dataclass(frozen=True)
-class EarlierUse:
-    """A mechanism that was used on the same records before a release was measured.
-
-    Attributes:
-        level: whose numbers it was used on.
-        query: what it was used for, in statements and in the ledger.
-        attributes: which its outcome depends on.
-        size: how many numbers, or choices, it gave.
-        mechanism, scale: sigma^2 or b of noise, epsilon of a choice; exact.
-        weight: of a choice, by how much each number that moves by one moves the losses, at most; 0 of noise.
-        cost: rho or epsilon of one person's change, exact.
-    """
-
-    level: str
-    query: str
-    attributes: frozenset[str]
-    size: int
-    mechanism: Mechanism | Literal["exponential"]
-    scale: Fraction
-    weight: int
-    cost: Fraction
-
-
-@dataclass(frozen=True)
 class Earlier:
     """What was drawn from the same records before a release was measured; something in its spec is from it.
 
@@ -179,7 +155,7 @@ class Earlier:
         records: published fingerprint of the records that it was drawn from; "" before it is drawn.
     """
 
-    uses: tuple[EarlierUse, ...]
+    uses: tuple[MechanismUse, ...]
     words: str
     records: str = ""
 

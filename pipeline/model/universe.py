@@ -21,6 +21,7 @@ from geography.spine import Spine
 from pipeline.errors import SpecError
 from pipeline.model.draw import Draw
 from pipeline.model.measure import COUNTS, ONE_RECORD, Measure, ProtectedUnit
+from pipeline.model.promise import MechanismUse, Promise
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, NumberColumn, Schema
@@ -274,6 +275,58 @@ class Universe:
     @cached_property
     def _draws(self) -> tuple[Draw, ...]:
         return self.source.draws(self, None, None)
+
+    @property
+    def promise(self) -> Promise:
+        """What its people are promised."""
+        distance = Fraction(1) if self.series is None else self.series.terms.distance
+        return Promise(self.framework, self.neighbours, self.budget, self.unit.records, self.reach, distance)
+
+    @cached_property
+    def uses(self) -> tuple[MechanismUse, ...]:
+        """Every mechanism that it uses on its records: of draws, of answers, of private choices and what they choose.
+
+        Nothing of what was drawn before (`earlier`), nor of what others drew. With bypassing, costs are those of
+        geounits that stand for no other.
+
+        Raises:
+            InputError: there is no noise for a part of the budget.
+        """
+        promise, uses = self.promise, []
+        for draw in self.draws():
+            query, told = draw.query, self._told_by(draw.query)
+            if draw.asked is not None:
+                noise, cost = draw.asked.noise, draw.asked.cost
+                uses.append(MechanismUse(draw.level, query.name, told, query.n_asked, noise, cost))
+            elif draw.drawn:
+                (noise,) = draw.drawn
+                uses.append(MechanismUse(draw.level, query.name, told, query.n_asked, noise, promise.cost(noise)))
+        for one in self.selections:
+            level, select, finest = one.level, one.select, one.versions[-1]
+            for name, told, size, mechanism in (
+                (select.stream_name, frozenset[str](), 1, select.mechanism),
+                (select.measured_name, self._told_by(finest), finest.size, one.noise),
+            ):
+                uses.append(MechanismUse(level, name, told, size, mechanism, promise.cost(mechanism), chosen=True))
+        return tuple(uses)
+
+    @property
+    def drawn_before(self) -> tuple[MechanismUse, ...]:
+        """What was drawn of its records before, for an account.
+
+        Raises:
+            ValueError: changes of the universe are others than of one record, one number each.
+        """
+        if self.earlier is None:
+            return ()
+        if self.bypass or self.invariants or self.reach > 1 or self.series is not None:
+            raise ValueError("what was drawn before has no price beside invariants, bypassing, amounts or a series")
+        return self.earlier.uses
+
+    def _told_by(self, query: Query) -> frozenset[str]:
+        """The attributes that a query does not sum out."""
+        groupings = zip(self.schema.names, query.groups, strict=True)
+        return frozenset(name for name, groups in groupings if any(group != groups[0] for group in groups))
 
     def noise_at(self, level_share: Fraction, share: Fraction) -> NoiseSpec:
         """The noise on a query that gets `share` of a level's share; InputError where there is none."""

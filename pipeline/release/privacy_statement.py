@@ -173,43 +173,16 @@ def _of_reports(universe: Universe) -> PrivacyStatement:
 
 
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
-    """Of every query, then of private choices and what they choose, then of added answers and what was drawn before."""
-    framework, neighbours = universe.framework, universe.neighbours
-    # Where there is no budget there is no noise for it, which is said by whoever looks for some.
-    own = universe.own_budget / universe.budget if universe.budget else Fraction(0)
-    rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
-    for draw in universe.draws():
-        if draw.own:
-            noise = draw.drawn[0]
-            yield _noise_statement(draw.level, draw.query.name, noise.mechanism, noise.scale, rest * draw.share)
-    for selection in universe.selections:
-        select, noise, part = (
-            selection.select,
-            selection.noise,
-            selection.choice_part(framework, universe.own_record_budget, neighbours),
+    """Of every query, of private choices and what they choose, then of what was drawn before."""
+    for one in (*universe.uses, *(() if universe.earlier is None else universe.earlier.uses)):
+        yield NoiseStatement(
+            level=one.level,
+            query=one.query,
+            mechanism=one.mechanism.mechanism,
+            scale=str(one.mechanism.scale),
+            scale_decimal=decimal_text(one.mechanism.scale),
+            share=str(one.cost / universe.budget),
         )
-        yield _noise_statement(selection.level, select.stream_name, "exponential", select.epsilon, own * part)
-        yield _noise_statement(
-            selection.level, select.measured_name, noise.mechanism, noise.scale, own * (selection.share - part)
-        )
-    for answer in universe.added:
-        share = answer.cost / universe.budget
-        yield _noise_statement(answer.level, answer.query.name, answer.noise.mechanism, answer.noise.scale, share)
-    for one in () if universe.earlier is None else universe.earlier.uses:
-        yield _noise_statement(one.level, one.query, one.mechanism, one.scale, one.cost / universe.budget)
-
-
-def _noise_statement(
-    level: str, query: str, mechanism: MechanismName, scale: Fraction, share: Fraction
-) -> NoiseStatement:
-    return NoiseStatement(
-        level=level,
-        query=query,
-        mechanism=mechanism,
-        scale=str(scale),
-        scale_decimal=decimal_text(scale),
-        share=str(share),
-    )
 
 
 def _in_words(universe: Universe, delta: Fraction) -> str:

@@ -22,9 +22,9 @@ from pipeline.execution.progress import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe
+from pipeline.plan import plan_of
 from pipeline.published import open_finished, refuse_unwritten
 from pipeline.publishing.files import input_files, output_files
-from pipeline.publishing.manifest import draws_of
 from pipeline.publishing.promises import promises_of
 from pipeline.publishing.provenance import provenance_of
 from pipeline.publishing.public_inputs import inputs_of
@@ -153,7 +153,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
-        "draws": manifest.draws == draws_of(job),
+        "draws": manifest.draws == plan_of(job).draws,
         "privacy": manifest.privacy == (promises.made_elsewhere if elsewhere else promises.statements),
         "charging": manifest.charging in ("", charged) and not (local and receipts),
         "status": receipts or local or not manifest.charging or manifest.status != "official",

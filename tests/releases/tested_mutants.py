@@ -178,7 +178,7 @@ TESTED_SLOWLY: tuple[Mutant, ...] = (
     _found("single persons are not counted where the area above is positive", f"{_POSITIVE}true_answers",
            "np.where(there,", "np.where(there & (sums[at] > 1),", _PLACE),
     _found("what is drawn where the area above is positive is not charged",
-           "pipeline.privacy.accounting.uses:measurements_of", "in universe.draws()",
-           "in [one for one in universe.draws() if not one.where_positive]",
+           "pipeline.model.universe:Universe.uses", "in self.draws()",
+           "in [one for one in self.draws() if not one.where_positive]",
            "pipeline/runs/test_positive.py::test_the_promise_and_the_charge_are_those_of_all_answers"),
 )  # fmt: skip

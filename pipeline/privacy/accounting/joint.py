@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from pipeline.privacy.accounting.composition import group_budget
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement, statement_of
-from pipeline.privacy.accounting.uses import choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ def joint_statement(
     plain = all(one.unit.records == 1 and one.reach == 1 and not one.bypass for one in universes)
     if main.framework == "zcdp" and losses and record.records == 1 and plain:
         moved = MOVED[main.neighbours]
-        uses = [(m.use, moved) for one in universes for m in measurements_of(one) + choices_of(one)]
-        earlier = [use for one in universes for _, use in earlier_of(one, moved)]
+        uses = [use.moving(moved) for one in universes for use in one.uses]
+        earlier = [use.moving(moved) for one in universes for use in one.drawn_before]
         by_losses = pld_epsilon([*uses, *earlier], main.delta)
     words = _words(universes, record.records)
     return statement_of("person", "", main.framework, budget, main.delta, words, record.records, by_losses)

@@ -53,10 +53,10 @@ from pipeline.privacy.accounting.statement_models import (
     Statement,
     statement_of,
 )
-from pipeline.privacy.accounting.uses import MeasuredUse, choices_of, earlier_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
 
 if TYPE_CHECKING:
+    from pipeline.model.promise import MechanismUse
     from pipeline.model.universe import Universe
 
 GROUP_SIZES = (2, 3, 4, 5)
@@ -84,7 +84,7 @@ class _Spending:
     record: _Spent
     attributes: Mapping[str, _Spent]
     places: Mapping[str, _Spent]
-    measured: tuple[MeasuredUse, ...] | None
+    measured: tuple[MechanismUse, ...] | None
 
 
 def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAccount:
@@ -100,7 +100,7 @@ def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAcc
     if universe.framework == "local":
         return local_account(universe)
     account = _Account(universe.framework, universe.delta, losses=losses)
-    earlier_of(universe, 1)  # with bypassing there is no price for it
+    _ = universe.drawn_before  # with bypassing there is no price for it
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     if universe.series is not None:
         spending = _Spending(universe.record_budget, {}, {}, None)
@@ -144,7 +144,9 @@ def privacy_statements(universe: Universe, *, losses: bool = True) -> PrivacyAcc
             )
             for size in GROUP_SIZES
         ),
-        comparison=None if spending.measured is None else account.comparison([m.use for m in spending.measured], moved),
+        comparison=None
+        if spending.measured is None
+        else account.comparison([use.mechanism for use in spending.measured], moved),
     )
 
 
@@ -188,27 +190,19 @@ def _place_words(lowest: str, level: str, change: RecordChange) -> str:
 
 def _measuring(universe: Universe) -> _Spending:
     """Where every geounit is measured: each measurement that a difference can move."""
-    measured = measurements_of(universe) + choices_of(universe)
+    measured, before = universe.uses, universe.drawn_before
     levels = [level.level for level in universe.strategy.levels]
-    moved = MOVED[universe.neighbours]
-    earlier, other = earlier_of(universe, moved), earlier_of(universe, _MOVES)
+    moved, uses = MOVED[universe.neighbours], (*universe.uses, *universe.drawn_before)
     return _Spending(
-        record=[*((m.use, moved) for m in measured), *(use for _, use in earlier)],
+        record=[use.moving(moved) for use in uses],
         attributes={
-            name: [
-                *((m.use, _MOVES) for m in measured if name in m.attributes),
-                *(use for one, use in other if name in one.attributes),
-            ]
-            for name in universe.schema.names
+            name: [use.moving(_MOVES) for use in uses if name in use.attributes] for name in universe.schema.names
         },
         places={
-            level: [
-                *((m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]),
-                *(use for one, use in other if one.level in levels[i + 1 :]),
-            ]
+            level: [use.moving(_MOVES) for use in uses if use.level in levels[i + 1 :]]
             for i, level in enumerate(levels[:-1])
         },
-        measured=None if earlier else measured,
+        measured=None if before else measured,
     )
 
 
@@ -222,7 +216,7 @@ def _bypassing(universe: Universe, account: _Account) -> _Spending:
     """
     levels = universe.strategy.levels
     per_share = universe.strategy_budget * Fraction(_MOVES, MOVED[universe.neighbours])
-    chosen = choices_of(universe)
+    chosen = [use for use in universe.uses if use.chosen]
     shares = [level.share for level in levels]
     names = [level.level for level in levels]
     parts_of = {
@@ -239,12 +233,12 @@ def _bypassing(universe: Universe, account: _Account) -> _Spending:
         record=universe.record_budget,
         attributes={
             name: per_share * _most_on_queries(shares, parts)
-            + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes)
+            + account.cost(use.moving(_MOVES) for use in chosen if name in use.attributes)
             for name, parts in parts_of.items()
         },
         places={
             level: per_share * sum(shares[i + 1 :], Fraction(0))
-            + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :])
+            + account.cost(use.moving(_MOVES) for use in chosen if use.level in names[i + 1 :])
             for i, level in enumerate(names[:-1])
         },
         measured=None,

@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
-from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import DERIVATION, MasterKey
 from pipeline.privacy.ledger.chain import BYPASSED, Group
 from pipeline.privacy.ledger.disclosures import HEX, Exact, Subject
@@ -161,17 +160,13 @@ def charge_for(
     several += "" if universe.series is None else over_series(universe.series.terms.distance)
     groups = [
         Group(
-            m.level,
-            m.query + (BYPASSED if universe.bypass else "") + several,
-            m.use.mechanism,
-            m.use.scale,
-            m.size * measured[m.level],
+            one.level,
+            one.query + (BYPASSED if universe.bypass and not one.chosen else "") + several,
+            one.mechanism.mechanism,
+            one.mechanism.scale,
+            one.size * (sizes if one.chosen else measured)[one.level],
         )
-        for m in measurements_of(universe)
-    ]
-    groups += [
-        Group(m.level, m.query + several, m.use.mechanism, m.use.scale, m.size * sizes[m.level])
-        for m in choices_of(universe)
+        for one in universe.uses
     ]
     return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,8 +26,8 @@ from features.audit.questions_asked import (
     questions,
 )
 from features.audit.whole_trial import KINDS, TrialKind, kind_findings, own_settings
-from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
+from pipeline.privacy.ledger.chain import Group
 from pipeline.questions.text import STATISTICS, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.slots import Slots
@@ -56,15 +56,15 @@ def test_a_wrong_number_or_charge_is_found(kind: TrialKind, monkeypatch: pytest.
         pq.write_table(changed, path)
         return independent_findings(root, key, ledger)
 
-    def cheaper(universe):  # type: ignore[no-untyped-def]
-        first, *rest = measurements_of(universe)
-        return (replace(first, use=replace(first.use, scale=first.use.scale * 2)), *rest)
+    def cheaper(*content: Any) -> Group:
+        level, query, mechanism, scale, number = content
+        return Group(level, query, mechanism, 2 * scale, number)
 
     assert finding_on(kind).passed
     with monkeypatch.context() as fault:
         fault.setattr(whole_trial, "independent_findings", spoilt)
         assert "noise" in finding_on(kind).detail
-    monkeypatch.setattr(pipeline.privacy.ledger.charges, "measurements_of", cheaper)
+    monkeypatch.setattr(pipeline.privacy.ledger.charges, "Group", cheaper)
     assert "was not charged" in finding_on(kind).detail
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,6 @@ from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.joint import joint_statement
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.privacy.accounting.uses import earlier_of
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import Group
@@ -335,15 +333,15 @@ def test_statement_ledger_and_declared_budget_agree(
     assert terms.rounds == 3 + (further or 0)
     prices = []
     for one in terms.earlier.uses:
-        query = one.query + by_losses(max(1, one.weight * moved)) + per_person(records)
-        price = cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), framework, neighbours)
+        query, used = one.query + by_losses(max(1, one.weight * moved)) + per_person(records), one.mechanism
+        price = cost_of(Group(one.level, query, used.mechanism, used.scale, one.size), framework, neighbours)
         assert price == one.cost
         prices.append(price)
     assert sum(prices) == terms.cost == terms.budget - terms.rest
     assert terms.cost <= terms.budget * (Fraction(1, 7) + Fraction(1, 9))
     assert terms.cost > terms.budget * (Fraction(1, 7) + Fraction(1, 9)) * Fraction(9999, 10000)
-    of: Any = SimpleNamespace(earlier=terms.earlier, bypass=False, invariants=(), reach=1, series=None)
-    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for _, (use, n) in earlier_of(of, moved)]
+    moving = (one.moving(moved) for one in terms.earlier.uses)
+    of_one = [(use.rho(n) if framework == "zcdp" else use.epsilon(n)) for use, n in moving]
     assert sum(cost * several for cost in of_one if cost is not None) == terms.cost
 
 

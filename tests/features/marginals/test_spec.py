@@ -163,8 +163,8 @@ def test_what_a_choice_leaves_to_the_cliques_is_by_the_records_of_a_person() -> 
     (earlier,) = (one.earlier for one in universes if one.earlier is not None)
     prices = Fraction(0)
     for one in earlier.uses:
-        query = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2)
-        prices += cost_of(Group(one.level, query, one.mechanism, one.scale, one.size), "zcdp", "change-one")
+        query, used = one.query + by_losses(max(1, one.weight * MOVED["change-one"])) + per_person(2), one.mechanism
+        prices += cost_of(Group(one.level, query, used.mechanism, used.scale, one.size), "zcdp", "change-one")
     assert sum(one.own_budget for one in universes) + prices == 3
     assert {one.unit.records for one in universes} == {2}
 

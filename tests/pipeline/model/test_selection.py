@@ -17,7 +17,6 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import Neighbours, NoiseSpec, noise_for
 from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.events import cost_of
@@ -74,8 +73,7 @@ def universe(*arguments: str, **others: str) -> Universe:
 def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framework: str) -> None:
     one = universe(privacy)
     groups = {
-        (m.level, m.query): Group(m.level, m.query, m.use.mechanism, m.use.scale, 1)
-        for m in (*measurements_of(one), *choices_of(one))
+        (m.level, m.query): Group(m.level, m.query, m.mechanism.mechanism, m.mechanism.scale, 1) for m in one.uses
     }
     costs = {key: cost_of(group, framework, one.neighbours) for key, group in groups.items()}
     assert sum(costs.values()) == one.budget
@@ -113,7 +111,7 @@ def test_statements_count_the_choice_where_it_can_tell_something() -> None:
     plain, chosen = universe(select=""), universe()
     rest = {s.of: Fraction(s.budget) for s in privacy_statements(plain).attributes}
     account = privacy_statements(chosen)
-    choice, measured = (m.use.rho(2) for m in choices_of(chosen))
+    choice, measured = (use.mechanism.rho(2) for use in chosen.uses if use.chosen)
     assert Fraction(account.record.budget) == chosen.budget == plain.budget
     for statement in account.attributes:
         assert Fraction(statement.budget) == rest[statement.of] * Fraction(9, 10) + measured

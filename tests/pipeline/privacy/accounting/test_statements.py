@@ -35,7 +35,6 @@ from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.pld import gaussian_losses, pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.accounting.statements import privacy_statements
-from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
@@ -141,7 +140,11 @@ def test_statements_count_the_measurements_that_they_concern(persons: PrivacyAcc
     hhgq = sum(s for (_, terms), s in by_terms.items() if {"hhgq", "hhinstlevels"} & set(terms))
     assert budgets["hhgq"] == found.budget * hhgq
     assert budgets["cenrace"] == found.budget * sum(s for (_, terms), s in by_terms.items() if "cenrace" in terms)
-    assert sum((m.use.rho(2) for m in measurements_of(found)), Fraction(0)) == found.budget
+    assert (
+        sum((use.mechanism.rho(2) for use in found.uses), Fraction(0))
+        == found.budget
+        == sum(use.cost for use in found.uses)
+    )
 
 
 def test_adding_or_removing_a_record_moves_one_number_but_changing_a_value_moves_two() -> None:
