@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,7 @@ from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
 from pipeline.metadata.contents import Contents, ProductFile
 from pipeline.metadata.datapackage import measured
-from pipeline.metadata.products import Description, Product, ReleaseScope, drawn_files, files_of
+from pipeline.metadata.products import Description, Product, ReleaseScope, drawn_files
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
@@ -26,7 +26,6 @@ from pipeline.release.provenance import CentralRelease, read_central_release
 from pipeline.release.published_files import PublishedFiles
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
-from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file, write_json
 from pipeline.storage.readable import Readable, unchecked
 from postprocess.arrays import IntArray
@@ -194,6 +193,7 @@ class CentralInput(PublicInput[CentralCounts]):
 
     key = "central"
     part = "central"
+    products = (CENTRAL_COUNTS, CENTRAL_RELEASE)
     after = "bounds"
     for_measuring = True
 
@@ -218,10 +218,6 @@ class CentralInput(PublicInput[CentralCounts]):
                     writer.write(scope.spine.level(draw.level).geocodes, counts[draw.level])
         if release is not None:
             write_json(run.central, release.model_dump(mode="json"), run.staging)
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), CENTRAL_COUNTS, CENTRAL_RELEASE)
 
     def identity(self, found: CentralCounts) -> Mapping[str, str]:
         """See `PublicInput.identity`."""

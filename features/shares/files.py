@@ -15,9 +15,9 @@ from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.inputs.area_numbers import read_area_numbers
-from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_files, sha256_of_numbers
+from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
 from pipeline.metadata.contents import ProductFile
-from pipeline.metadata.products import Product, ReleaseScope, files_of
+from pipeline.metadata.products import Product, ReleaseScope
 from pipeline.model.universe import Universe
 from pipeline.release.facilities import read_numbers_of_level
 from pipeline.release.layout import RunDirectory, UniverseDirectory, file_name
@@ -139,6 +139,7 @@ class SharesInput(PublicInput[ShareNumbers]):
 
     key = "shares"
     part = "shares"
+    products = (SHARES,)
     after = "bounds"
     public_only = (
         "the numbers of [postprocess.shares] are published as they are, without noise, so they must be public already"
@@ -178,10 +179,6 @@ class SharesInput(PublicInput[ShareNumbers]):
                 geocodes = scope.spine.level(share.level).geocodes
                 write_shares(target, run.staging, share, geocodes, numbers)
 
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), SHARES)
-
     def identity(self, found: ShareNumbers) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
         hashes = [[name, [sha256_of_numbers(one) for one in numbers]] for name, numbers in sorted(found.items())]
@@ -190,7 +187,3 @@ class SharesInput(PublicInput[ShareNumbers]):
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
         return self._named
-
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """See `PublicInput.sha256`."""
-        return sha256_of_files(self.files(spec, (universe,), run))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -347,10 +347,6 @@ class PredecessorsInput(PublicInput[Path | None]):
 
     def write(self, scope: InputScope, run: RunDirectory, found: Path | None) -> None:
         """There is nothing to write."""
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """None."""
-        return ()
 
     def identity(self, found: Path | None) -> Mapping[str, str]:
         """That of the spec, which has the hash of the release before."""

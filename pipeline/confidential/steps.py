@@ -15,10 +15,11 @@ from pipeline.confidential.refusals import shielded
 from pipeline.confidential.sealed import Ingredients
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
+from pipeline.metadata.products import INVARIANTS, MEASUREMENTS, POSITIVE, REPORTS
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.publishing.files import answer_paths, positive_paths, selected_path
+from pipeline.publishing.files import product_files
 from pipeline.publishing.public_inputs import BOUNDS, public_input_files, write_public_inputs
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The task, and the stage, of answers that are drawn only where the released parent is positive.
 MEASURE_POSITIVE: Final = "measure positive"
+#: What is measured at a level before any is estimated: noisy answers and invariants.
+_MEASURED: Final = (MEASUREMENTS, INVARIANTS, REPORTS)
 
 
 class MeasuringSteps(ABC):
@@ -90,13 +93,13 @@ class MeasuringSteps(ABC):
         steps = [Step("write inputs", partial(write_public_inputs, job), files=public_input_files(job))]
         for universe in job.universes:
             for level in job.spine.levels:
-                if files := answer_paths(job, universe, level.name):
+                if files := product_files(job, *_MEASURED, universe=universe.name, level=level.name):
                     measure = self._task("measure", universe, level.name)
                     steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
             for selection in universe.selections:
                 stage, geounits = f"select {selection.name}", len(job.spine.level(selection.level))
                 select = self._task("select", universe, selection.name)
-                files = (selected_path(job, universe, selection),)
+                files = (job.folder(universe).selected(selection.name, selection.level),)
                 steps.append(Step(stage, select, universe.name, selection.level, geounits, files=files))
         return steps
 
@@ -105,7 +108,7 @@ class MeasuringSteps(ABC):
         job, steps = self.job, []
         for universe in job.universes:
             for level in universe.strategy.where_positive:
-                files = positive_paths(job, universe, level)
+                files = product_files(job, POSITIVE, universe=universe.name, level=level)
                 measure, geounits = self._task(MEASURE_POSITIVE, universe, level), len(job.spine.level(level))
                 steps.append(Step(MEASURE_POSITIVE, measure, universe.name, level, geounits, files=files))
         return steps

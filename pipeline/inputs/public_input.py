@@ -50,6 +50,7 @@ class PublicInput(ABC, Generic[T]):
 
     Attributes:
         key: names it among the others, and in a spec's [provenance], there after `companions.NAME.` of a companion.
+        products: the files in which it is published, as `pipeline.metadata.products` lists them.
         of_universe: each universe has its own, by a name of its own in [provenance].
         for_measuring: the process that sees the records needs what the files hold.
         part: of a validation, that its mistakes are told in.
@@ -58,6 +59,7 @@ class PublicInput(ABC, Generic[T]):
     """
 
     key: ClassVar[str]
+    products: ClassVar[Sequence[Any]] = ()
     of_universe: ClassVar[bool] = False
     for_measuring: ClassVar[bool] = False
     public_only: ClassVar[str] = ""
@@ -87,10 +89,6 @@ class PublicInput(ABC, Generic[T]):
     @abstractmethod
     def write(self, scope: InputScope, run: RunDirectory, found: T) -> None:
         """Publish what was read."""
-
-    @abstractmethod
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """The files that `write` writes."""
 
     @abstractmethod
     def identity(self, found: T) -> Mapping[str, str]:
@@ -124,19 +122,14 @@ class PublicInput(ABC, Generic[T]):
         """Whether a spec has it, of a universe ("" for the release's own), as its [provenance] says."""
         return False
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """Of what is published of it, in hexadecimal, as the manifest's provenance states it."""
-        raise NotImplementedError(f"{self.key} has no provenance of its own")
+    def sha256(self, spec: ReleaseSpec, universe: Universe, files: Sequence[Path]) -> str:
+        """Of what is published of it, in hexadecimal, as the manifest's provenance states it; `files` hold it."""
+        return json_sha256([sha256_file(path) for path in files])
 
     def origin(self, spec: ReleaseSpec, name: str) -> OriginSection:
         """Where it is from; public, by the word of whoever wrote the spec, where that does not say."""
         declared = {} if spec.provenance is None else spec.provenance.inputs
         return declared.get(name) or OriginSection.model_validate({"source": "public"})
-
-
-def sha256_of_files(paths: Sequence[Path]) -> str:
-    """One hash of several files, in their order."""
-    return json_sha256([sha256_file(path) for path in paths])
 
 
 def sha256_of_numbers(numbers: NDArray[np.generic]) -> str:
@@ -155,10 +148,6 @@ class StatedInput(PublicInput[None]):
 
     def write(self, scope: InputScope, run: RunDirectory, found: None) -> None:
         """There is nothing to write."""
-
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """None."""
-        return ()
 
     def identity(self, found: None) -> Mapping[str, str]:
         """That of the spec, or of the other."""

@@ -6,47 +6,18 @@ from pathlib import Path
 
 from pipeline.execution.job import Job
 from pipeline.metadata.products import (
-    INVARIANTS,
-    MEASUREMENTS,
-    POSITIVE,
-    REPLACED,
-    REPORTS,
-    SELECTED,
     TABLES,
     Product,
     ReleaseScope,
     files_of,
     files_with_role,
 )
-from pipeline.model.selection import Selection
-from pipeline.model.universe import Universe
 from pipeline.publishing.public_inputs import public_input_files
 
 
 def product_files(job: Job, *products: Product, universe: str | None = None, level: str = "") -> tuple[Path, ...]:
     """The files of some products, of all universes and levels or of one."""
     return files_of(_scope(job), *products, universe=universe, level=level)
-
-
-def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
-    """The files of one level that the measuring stage writes: noisy answers and invariants."""
-    return product_files(job, MEASUREMENTS, INVARIANTS, REPORTS, universe=universe.name, level=level)
-
-
-def positive_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
-    """The files of one level with what is drawn only where the released parent is positive."""
-    return product_files(job, POSITIVE, universe=universe.name, level=level)
-
-
-def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
-    """The file of a private choice and the answers of what was chosen; nothing else is computed from it."""
-    own = (file for file in SELECTED.files(_scope(job)) if file.universe == universe.name)
-    return next(file.path for file in own if file.subject.name == selection.name)
-
-
-def replaced_files(job: Job) -> tuple[Path, ...]:
-    """Of a version that replaces another the files of that one: its manifest and its tables."""
-    return product_files(job, REPLACED)
 
 
 def published_tables(job: Job) -> list[tuple[str, str, Path]]:

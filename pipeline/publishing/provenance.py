@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
+from pipeline.metadata.products import ReleaseScope, files_of
 from pipeline.publishing.public_inputs import NamedInput, named_inputs
 from pipeline.release.provenance import InputProvenance
 from pipeline.release.status import Status, status
@@ -21,14 +22,15 @@ def provenance_of(job: Job) -> tuple[InputProvenance, ...]:
     universes = {universe.name: universe for universe in job.universes}
     found = []
     for one in named_inputs(job.spec):
-        origin = one.origin(job.spec)
+        origin, universe = one.origin(job.spec), universes[one.universe]
+        files = files_of(ReleaseScope(job.spec, (universe,), job.run), *one.kind.products)
         found.append(
             InputProvenance(
                 name=one.name,
                 source=origin.source,
                 origin=origin.origin,
                 accepted=one.name in accepted,
-                sha256=one.kind.sha256(job.spec, universes[one.universe], job.run),
+                sha256=one.kind.sha256(job.spec, universe, files),
             )
         )
     return tuple(found)

@@ -24,7 +24,6 @@ from pipeline.inputs.public_input import (
     OpenedInputs,
     PublicInput,
     StatedInput,
-    sha256_of_files,
     sha256_of_numbers,
 )
 from pipeline.metadata.products import (
@@ -65,6 +64,7 @@ class GeographyInput(PublicInput[Spine]):
 
     key = "geography"
     part = "geography"
+    products = (SPINE,)
 
     def read(self, scope: InputScope) -> Spine:
         """See `pipeline.inputs.geography.read_spine`, which has read it."""
@@ -78,10 +78,6 @@ class GeographyInput(PublicInput[Spine]):
         """See `PublicInput.write`."""
         write_spine(run.spine, run.staging, found)
 
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), SPINE)
-
     def identity(self, found: Spine) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
         return {"the geography": found.fingerprint()}
@@ -90,23 +86,24 @@ class GeographyInput(PublicInput[Spine]):
         """Every release has one."""
         return True
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+    def sha256(self, spec: ReleaseSpec, universe: Universe, files: Sequence[Path]) -> str:
         """Of the spine, regrouped."""
-        return sha256_file(run.spine)
+        return sha256_file(files[0])
 
 
 class RegroupInput(StatedInput):
     """The areas off the spine by which it is regrouped; what is published of them is the regrouped spine."""
 
     key = "regroup"
+    products = (SPINE,)
 
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
         return spec.geography.regroup is not None
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+    def sha256(self, spec: ReleaseSpec, universe: Universe, files: Sequence[Path]) -> str:
         """Of the spine, regrouped."""
-        return sha256_file(run.spine)
+        return sha256_file(files[0])
 
 
 class NamesInput(PublicInput[AreaNames]):
@@ -114,6 +111,7 @@ class NamesInput(PublicInput[AreaNames]):
 
     key = "names"
     part = "geography"
+    products = (NAMES,)
 
     def read(self, scope: InputScope) -> AreaNames:
         """See `pipeline.inputs.names.read_names`."""
@@ -131,10 +129,6 @@ class NamesInput(PublicInput[AreaNames]):
         for level, names in found.items():
             write_names(run.names(level), run.staging, level, scope.spine.level(level).geocodes, names)
 
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), NAMES)
-
     def identity(self, found: AreaNames) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
         hashes = {level: names_fingerprint(names) for level, names in found.items()}
@@ -143,10 +137,6 @@ class NamesInput(PublicInput[AreaNames]):
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
         return bool(spec.geography.names)
-
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """See `PublicInput.sha256`."""
-        return sha256_of_files(self.files(spec, (universe,), run))
 
     def origin(self, spec: ReleaseSpec, name: str) -> OriginSection:
         """Names beside the codes are from where the codes are from, if the spec does not say."""
@@ -166,7 +156,7 @@ class SchemaInput(StatedInput):
         """Every universe has some."""
         return True
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+    def sha256(self, spec: ReleaseSpec, universe: Universe, files: Sequence[Path]) -> str:
         """Of attributes and values."""
         return json_sha256([[attribute.name, list(attribute.values)] for attribute in universe.schema.attributes])
 
@@ -182,7 +172,7 @@ class LabelsInput(StatedInput):
         sections = spec.companions[universe] if universe else spec
         return sections.schema_section.labels is not None
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
+    def sha256(self, spec: ReleaseSpec, universe: Universe, files: Sequence[Path]) -> str:
         """Of the labels, as the manifest's spec states them."""
         sections = spec.companions[universe.name] if universe.name else spec
         return json_sha256(encode(sections.schema_section.labels))
@@ -193,6 +183,7 @@ class BoundsInput(PublicInput[FacilityCounts]):
 
     key = "bounds"
     part = "bounds"
+    products = (CONSTRAINTS,)
     of_universe = True
     for_measuring = True
 
@@ -227,10 +218,6 @@ class BoundsInput(PublicInput[FacilityCounts]):
                 geocodes = scope.spine.level(bound.level).geocodes
                 write_facilities(target, run.staging, bound, geocodes, found[universe.name][number])
 
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), CONSTRAINTS)
-
     def identity(self, found: FacilityCounts) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
         hashes = [[name, [sha256_of_numbers(bound) for bound in counts]] for name, counts in sorted(found.items())]
@@ -240,16 +227,13 @@ class BoundsInput(PublicInput[FacilityCounts]):
         """See `PublicInput.is_named`."""
         return bool((spec.companions[universe] if universe else spec).bounds)
 
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """See `PublicInput.sha256`."""
-        return sha256_of_files(self.files(spec, (universe,), run))
-
 
 class PolygonsInput(PublicInput[LevelAreas]):
     """Outlines of areas for the maps of the report."""
 
     key = "polygons"
     part = "polygons"
+    products = (POLYGONS,)
 
     def read(self, scope: InputScope) -> LevelAreas:
         """See `pipeline.inputs.polygons.read_areas`."""
@@ -271,10 +255,6 @@ class PolygonsInput(PublicInput[LevelAreas]):
         for level, areas in found.items():
             write_areas(run.polygons(level), run.staging, areas)
 
-    def files(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> tuple[Path, ...]:
-        """See `PublicInput.files`."""
-        return files_of(ReleaseScope(spec, universes, run), POLYGONS)
-
     def identity(self, found: LevelAreas) -> Mapping[str, str]:
         """See `PublicInput.identity`."""
         return {"the polygons": json_sha256({level: fingerprint(areas) for level, areas in found.items()})}
@@ -282,10 +262,6 @@ class PolygonsInput(PublicInput[LevelAreas]):
     def is_named(self, spec: ReleaseSpec, universe: str) -> bool:
         """See `PublicInput.is_named`."""
         return bool(spec.report.polygons)
-
-    def sha256(self, spec: ReleaseSpec, universe: Universe, run: RunDirectory) -> str:
-        """See `PublicInput.sha256`."""
-        return sha256_of_files(self.files(spec, (universe,), run))
 
 
 GEOGRAPHY: Final = GeographyInput()
@@ -346,7 +322,8 @@ def write_public_inputs(job: Job) -> None:
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
     """The files that `write_public_inputs` writes."""
-    return tuple(path for one in inputs_of(job.spec) for path in one.files(job.spec, job.universes, job.run))
+    products = dict.fromkeys(product for one in inputs_of(job.spec) for product in one.products)
+    return files_of(ReleaseScope(job.spec, job.universes, job.run), *products)
 
 
 def input_identity(spec: ReleaseSpec, found: OpenedInputs) -> dict[str, str]:

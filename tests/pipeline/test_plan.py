@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from releases.small import write_town
 
-import pipeline.model.draw
 import pipeline.plan
+from geography.bypass import last_levels
 from pipeline.inputs.geography import read_spine
 from pipeline.metadata.products import MEASUREMENTS, TABLES, ReleaseScope, products_of
 from pipeline.model.universe import Universe
@@ -82,12 +82,11 @@ def _more_noise_than_paid(patch: pytest.MonkeyPatch) -> None:
 
 def _measured_below_as_well(patch: pytest.MonkeyPatch) -> None:
     """What stands for others keeps their budget, and they are measured all the same."""
-    found = pipeline.model.draw.last_levels
 
     def everywhere(*arguments: Any) -> list[Any]:
-        return [np.where(last < 0, number, last) for number, last in enumerate(found(*arguments))]
+        return [np.where(last < 0, number, last) for number, last in enumerate(last_levels(*arguments))]
 
-    patch.setattr(pipeline.model.draw, "last_levels", everywhere)
+    patch.setattr("pipeline.model.draw.last_levels", everywhere)
 
 
 def _table_of_two_products(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +102,7 @@ def _one_file_for_two_draws(patch: pytest.MonkeyPatch) -> None:
 
 
 def _in_a_circle(patch: pytest.MonkeyPatch) -> None:
-    links = (SimpleNamespace(of="", by="units"), SimpleNamespace(of="units", by=""))
+    links: Any = (SimpleNamespace(of="", by="units"), SimpleNamespace(of="units", by=""))
     patch.setattr(Plan, "checked", lambda self, checked=Plan.checked: checked(Plan(self.scope, links, self.spine)))
 
 
