@@ -324,7 +324,7 @@ def test_a_new_kind_is_a_folder_and_a_line(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", *QUICK)
     text = spec.read_text("utf-8")
     spec.write_text(f'hands = "county"\n{text}', "utf-8")
-    _command(root, "--quiet", "run", spec, "--out", tmp_path / "out", "--workers", 1)
+    _command(root, "--quiet", "run", spec, "--out", tmp_path / "out", "--workers", 1, "--no-prefect")
     release = tmp_path / "out" / "town"
     hands = pd.read_parquet(release / "public" / "hands" / "county.parquet").set_index("geocode")["hands"]
     people = pd.read_parquet(release / "public" / "histograms" / "county.parquet").groupby("geocode")["count"].sum()

@@ -41,7 +41,12 @@ COUNTY = "99001"
 SHOWN = ("python", "toml", "sh", "text")
 PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE)
 
+#: Pages whose runs Prefect records, as `spinewise run` does; on others they begin without its server, which takes longer
+#: than they do.
+WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
+
 _SPINEWISE = """#!/bin/sh
+if [ "$1" = run ]; then shift; set -- run $RUN_OPTIONS "$@"; fi
 {python} -m flows.cli "$@" || exit $?
 if [ "$1" = example ] && [ ! -e "$2/areas.parquet" ]; then exec {python} {tests}/releases/county.py "$2" {county}; fi
 """
@@ -107,6 +112,7 @@ class Reader:
                 return ""
         variables = environment(COLUMNS="80", HOME=str(self.folder), PREFECT_HOME=str(self.folder / "prefect"))
         variables["PATH"] = f"{self.commands}:{variables['PATH']}"
+        variables["RUN_OPTIONS"] = "" if block.page in WITH_PREFECT else "--no-prefect"
         done = subprocess.run(
             ["bash", "-e", "-c", block.text],
             cwd=self.folder,
