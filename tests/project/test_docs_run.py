@@ -41,8 +41,8 @@ COUNTY = "99001"
 SHOWN = ("python", "toml", "sh", "text")
 PAGES = sorted({block.page for block in code_blocks("python", "sh")} - ELSEWHERE)
 
-#: Pages whose runs Prefect records, as `spinewise run` does; on others they begin without its server, which takes longer
-#: than they do.
+#: Pages whose runs Prefect records, as `spinewise run` does; on others they begin without its server, which takes as
+#: long as they do.
 WITH_PREFECT = {PROJECT / "README.md", TUTORIAL, PROJECT / "docs" / "howto" / "flows.md"}
 
 _SPINEWISE = """#!/bin/sh
