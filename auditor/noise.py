@@ -22,7 +22,7 @@ from auditor.form import Choice, Universe
 from auditor.keys import KeyedStream
 from auditor.reading.counts import due_answers, read_histogram, read_positive, wrong_answers
 from auditor.reading.files import Files
-from auditor.reading.findings import ALPHA, Findings, FormError, Found, holds
+from auditor.reading.findings import ALPHA, FormError, Found, holds
 from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -328,11 +328,11 @@ def positive_findings(release: Release) -> Iterator[Found]:
 def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
     """geounit * size + answer, what was added, and what is wrong with which answers these are."""
     above = release.spine[release.form.levels.index(due.level.name) - 1]
-    files, findings, universe = Files(release.public), Findings(), due.universe
+    files, universe = Files(release.public), due.universe
     path = release.places.universe(universe.name).histogram(above.name)
-    released = read_histogram(files, path, above, universe.cells, universe.impossible, findings)
+    released = read_histogram(files, path, above, universe)
     expected = due_answers(released, due.query, due.level)
     most = int(np.bincount(expected // due.query.size, minlength=1).max())
-    keys, values = read_positive(files, due.path, due.level, due.query, most, findings)
+    keys, values = read_positive(files, due.path, due.level, due.query, most)
     truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
-    return keys, values - truth, [*findings.problems, *wrong_answers(keys, expected, due.query, due.level)]
+    return keys, values - truth, [*files.findings.problems, *wrong_answers(keys, expected, due.query, due.level)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
 from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
 from auditor.reading.files import Files, value_text
-from auditor.reading.findings import Check, Findings, FormError
+from auditor.reading.findings import FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
 
@@ -94,13 +94,13 @@ def table_columns(
     """
     ends = INTERVAL if margins else ()
     if is_long(answers):
-        long = read_long(files, path, level, answers, Findings(), margins=margins)
+        long = read_long(files.again(), path, level, answers, margins=margins)
         numbers = map(answers.labels.index, labels)
         return [
             {"": long.column(COUNT, number), **{end: long.column(end[1:], number) for end in ends}}
             for number in numbers
         ]
-    file = LevelFile(files, path, level, Findings(), once=True)
+    file = LevelFile(files.again(), path, level, once=True)
     out = [{end: np.full(len(level.codes), np.nan) for end in ("", *ends)} for _ in labels]
     for rows, geounits in file.parts([label + end for label in answers.labels for end in ("", *ends)]):
         known = geounits >= 0
@@ -136,34 +136,20 @@ class Ratio:
     unit: float = 1.0
 
 
-def check_ratios(
-    files: Files,
-    path: Path,
-    level: Level,
-    ratios: Sequence[Ratio],
-    findings: Findings,
-    *,
-    margins: bool,
-    sums: bool = False,
-) -> None:
+def check_ratios(files: Files, path: Path, level: Level, ratios: Sequence[Ratio], *, sums: bool = False) -> None:
     """Check the file of ratios of a level.
 
     Args:
         files: reads it.
         path: of it.
         level: of the geounits.
-        ratios: all that it has.
-        findings: takes what is wrong.
-        margins: whether intervals are published.
+        ratios: all that it has, one at least.
         sums: whether the number above has its interval there, too.
 
     Raises:
         FormError: the file is missing or damaged.
     """
-    file = LevelFile(files, path, level, findings, once=True)
-    same = findings.check(file.name, "numbers that are not those of the tables")
-    right = findings.check(file.name, "ratios, or their intervals, that do not follow from the tables")
-    ends = ("", *INTERVAL) if margins else ("",)
+    file, ends = LevelFile(files, path, level, once=True), tuple(ratios[0].above)
     due: dict[str, Floats] = {}
     for one in ratios:
         due |= {one.names[0] + end: one.above[end] * one.unit for end in (ends if sums else ("",))}
@@ -171,9 +157,9 @@ def check_ratios(
     formed = [one for one in ratios if one.below is not None]
     for rows, geounits in file.parts([*due, *(one.names[2] + end for one in formed for end in ends)]):
         for name, numbers in due.items():
-            _check_number(same, rows, name, numbers[geounits], geounits, file)
+            _check_number(rows, name, numbers[geounits], geounits, file)
         for one in formed:
-            _check_ratio(right, one, rows, geounits, file, margins=margins)
+            _check_ratio(one, rows, geounits, file)
 
 
 def _stated(rows: pa.Table, name: str, file: LevelFile) -> Floats:
@@ -182,11 +168,9 @@ def _stated(rows: pa.Table, name: str, file: LevelFile) -> Floats:
     return np.where(np.isnan(found) & stated, np.inf, found)
 
 
-def _check_number(
-    same: Check, rows: pa.Table, name: str, required: Floats, geounits: NDArray[np.int64], file: LevelFile
-) -> None:
+def _check_number(rows: pa.Table, name: str, required: Floats, geounits: NDArray[np.int64], file: LevelFile) -> None:
     near = np.isclose(_stated(rows, name, file), required, rtol=_NEAR, atol=0.0, equal_nan=True)
-    same.add(
+    file.check("numbers that are not those of the tables").add(
         (geounits >= 0) & ~near,
         lambda row: (
             f"{file.level.label(geounits[row])}, {name!r}: found {value_text(rows.column(name), row)}, required "
@@ -195,12 +179,11 @@ def _check_number(
     )
 
 
-def _check_ratio(
-    right: Check, one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: LevelFile, *, margins: bool
-) -> None:
+def _check_ratio(one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: LevelFile) -> None:
     """The ratio is that of the two numbers, and its interval one that follows from theirs; nothing where these fail."""
     assert one.below is not None
     name, (least, most) = one.names[2], one.limits
+    right = file.check("ratios, or their intervals, that do not follow from the tables")
     p, h = one.above[""][geounits], one.below[""][geounits]
 
     def said(row: int, what: str) -> str:
@@ -212,7 +195,7 @@ def _check_ratio(
         ratio, found = p / h, _stated(rows, name, file) / one.unit
         wrong = np.where(h > 0, ~np.isclose(found, ratio, rtol=_NEAR, atol=0.0), ~np.isnan(found))
         right.add((geounits >= 0) & wrong, lambda row: said(row, ""))
-        if not margins:
+        if INTERVAL[0] not in one.above:
             return
         moe, low, high = (_stated(rows, name + end, file) / one.unit for end in INTERVAL)
         (p_low, p_high), (h_low, h_high) = (

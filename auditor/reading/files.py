@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from auditor.reading.findings import FormError
+from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.guard import GuardedFile
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
@@ -34,12 +35,26 @@ class Files:
     Args:
         folder: of a release.
         label: how sentences name it; "" for its whole path.
+
+    Attributes:
+        findings: what is wrong with them.
     """
 
     def __init__(self, folder: Path, label: str = "public") -> None:
         self.folder = folder
         self._label = label or folder.as_posix()
         self.seen: set[Path] = set()
+        self.findings = Findings()
+
+    def again(self) -> Files:
+        """The same, for what is read a second time: what is wrong with it is not found twice."""
+        other = copy(self)
+        other.findings = Findings()
+        return other
+
+    def check(self, path: Path, kind: str) -> Check:
+        """Begin a check of a file; see `Check`."""
+        return self.findings.check(self.name(path), kind)
 
     def changed(self, listed: Mapping[str, Any]) -> list[str]:
         """A sentence for each file that was read and is not what a manifest lists by its path in the folder."""

@@ -25,15 +25,20 @@ MOVED: Final = {"change-one": 2, "add-remove": 1}
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """An answer counts at least `lower` and at most `upper` for each facility; `columns` are the answers bounded."""
+class Relation:
+    """In each area of a level an answer x of the histogram has lower y <= x <= upper y, with y in a public file.
+
+    Attributes:
+        name: as sentences have it.
+        columns: of the file, which are the answers that are related; () where it has all answers of an area in a list.
+    """
 
     name: str
     level: str
     answers: Query
-    columns: tuple[str, ...]
-    lower: int
-    upper: int
+    columns: tuple[str, ...] = ()
+    lower: int = 1
+    upper: int = 1
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,6 @@ class Amount:
     missing: Fraction | None = None
     total: bool = False
 
-    @property
-    def least(self) -> int:
-        """What sums are not below: 0 where no record counts less."""
-        return 0 if self.first >= 0 else -(2**62)
-
 
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
@@ -77,11 +77,16 @@ class PublicUniverse:
     cells: Cells
     impossible: NDArray[np.bool_]
     invariants: tuple[tuple[str, Query], ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Relation, ...]
     tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
     amount: Amount | None = None
     cumulated: tuple[tuple[str, str], ...] = ()
     positive: tuple[tuple[str, Query], ...] = ()
+
+    @property
+    def least(self) -> int:
+        """What no number is below: 0 where no record counts less."""
+        return 0 if self.amount is None or self.amount.first >= 0 else -(2**62)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,15 +311,15 @@ def _amount(sections: Mapping[str, Any]) -> Amount | None:
     return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 
-def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
+def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Relation:
     answers = cells.query(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:
         raise ValueError(
             f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.name!r}"
         )
-    lower, upper = int(bound["lower"]), int(bound["upper"])
-    return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
+    name, ends = f"the bound {bound['name']!r}", (int(bound["lower"]), int(bound["upper"]))
+    return Relation(name, _level(bound["level"], levels), answers, columns, *ends)
 
 
 def _level(name: str, levels: tuple[str, ...]) -> str:
