@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from auditor.reading.values import FloatArray
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
@@ -67,6 +68,11 @@ def epsilon_of(use: Use) -> Fraction:
     return moved * scale if name in _CHOICES else moved / scale
 
 
+def cost_of(use: Use, *, zcdp: bool) -> Fraction:
+    """The cost of a mechanism in the unit of a framework."""
+    return rho_of(use) if zcdp else epsilon_of(use)
+
+
 def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] | None:
     """Between which numbers the true epsilon of all the uses together lies, at this delta; None where not computed.
 
@@ -99,7 +105,7 @@ def best_guess(uses: Sequence[Use]) -> float:
     return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
 
 
-def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, FloatArray, float]:
     """Losses from the largest to the smallest, their probabilities, and the step of the grid that they lie on."""
     step = 2 * reach / _POINTS
     spectrum = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
@@ -117,7 +123,7 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[NDArray[np.flo
     return grid[order].astype(np.float64), found[order].astype(np.float64), step
 
 
-def _losses(name: str, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
     if name == "discrete_laplace":
         k = np.arange(-math.ceil(60 * scale) - 2, math.ceil(60 * scale) + 3, dtype=np.float64)

@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.cliques import CliqueChoice, Pair
 from auditor.keys import KeyedStream, keyed_hash
 from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.values import IntArray
 from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Tables:
         leaves: of each of the `n_leaves`, how many records have each value, of one attribute after the other.
     """
 
-    pairs: Mapping[Pair, NDArray[np.int64]]
+    pairs: Mapping[Pair, IntArray]
     leaves: Counts
     n_leaves: int
 

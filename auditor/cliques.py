@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 from auditor.reading.cells import Cells
 from auditor.reading.findings import exact
 from auditor.reading.spec import MOVED
+from auditor.reading.values import Stated
 
 #: Two attributes by number.
 Pair = tuple[int, int]
@@ -78,7 +78,7 @@ class CliqueChoice:
     attributes_share: Fraction
     top: str
     top_share: Fraction
-    stated: Mapping[str, Any]
+    stated: Stated
     further: int | None = None
     all_cells: int = 65_536
     most_cells: int = 65_536
@@ -238,7 +238,7 @@ def _have_one_each(tables: Sequence[frozenset[int]], measured: Sequence[tuple[in
     return all(found(table, set()) for table in range(len(tables)))
 
 
-def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice | None:
+def read_choice(spec: Stated, cells: Sequence[Cells]) -> CliqueChoice | None:
     """The choice that a public spec states; None where it states none.
 
     Args:

@@ -19,6 +19,7 @@ from auditor.draws import Due, draw_problems
 from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.values import Stated
 from auditor.release import Release
 
 _PACKAGES: Final = {
@@ -37,7 +38,7 @@ _LEAST_DISTINCT: Final = 9
 _NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
-def software_problems(software: Mapping[str, Any]) -> list[str]:
+def software_problems(software: Stated) -> list[str]:
     """What of the versions stated is none, or of a package that changes no number."""
     if set(software) != {"name", "version", "python", "packages"} or software["name"] != "spinewise":
         return ["states more than names and versions"]
@@ -50,7 +51,7 @@ def software_problems(software: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def other_versions(software: Mapping[str, Any]) -> str:
+def other_versions(software: Stated) -> str:
     """Which versions differ from those installed here: these could not be compared."""
     differing = []
     for name, version in software["packages"].items():
@@ -72,7 +73,7 @@ def hash_problems(fields: Mapping[str, object]) -> list[str]:
     ]
 
 
-def receipt_problems(receipts: Iterable[Mapping[str, Any]]) -> list[str]:
+def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
     """Which receipts name no event of a ledger."""
     problems = []
     for number, one in enumerate(receipts):
@@ -128,7 +129,7 @@ def _manifest_problems(release: Release) -> list[str]:
     return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
 
 
-def unknown_fields(manifest: Mapping[str, Any]) -> list[str]:
+def unknown_fields(manifest: Stated) -> list[str]:
     """Fields of the manifest that this program does not recompute; `spinewise verify` has to."""
     return sorted(manifest.keys() - _KNOWN)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.cliques import Drawn
 from auditor.form import Universe, read_form
@@ -25,6 +24,7 @@ from auditor.reading.files import Places
 from auditor.reading.findings import FormError
 from auditor.reading.spec import understood
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, Stated
 
 #: Keys of a spec of which draws and relations are derived, or on which neither depends; of it, of a companion, of the
 #: budget, of a level and of a measured query.
@@ -63,7 +63,7 @@ class Due:
     query: Query
     path: Path
     scales: tuple[Fraction, ...]
-    kind: NDArray[np.int64]
+    kind: IntArray
     where_positive: bool
 
     @property
@@ -90,7 +90,7 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
             yield Due(universe, level, query, path, scales, kind, where_positive)
 
 
-def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np.int64]]:
+def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
     """Of each geounit, as bits, the levels whose shares its measurement gets; 0 where another stands for it.
 
     An only child hands what it would get to its parent, if that is measured or hands on as well.
@@ -125,7 +125,7 @@ def drawn_of(universe: Universe) -> list[Drawn]:
     return [*(() if universe.cliques is None else universe.cliques.drawn()), *measured_of(universe)]
 
 
-def listed(spec: Mapping[str, Any], spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
+def listed(spec: Stated, spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
     """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
 
     Raises:
@@ -139,29 +139,25 @@ def _entries(universe: Universe, spine: Sequence[Level], places: Places) -> Iter
     dues = {(due.level.name, due.query.name): due for due in measurements_of(universe, spine, places)}
     choices = {f"{verb} {one.name}": one for one in universe.choices for verb in ("select", "selected")}
     for one in drawn_of(universe):
-        due, choice, path = dues.get((one.level, one.query)), choices.get(one.query), None
-        if due is not None:
+        entry = {
+            "universe": universe.name, "level": one.level, "query": one.query, "file": "", "mechanism": one.mechanism,
+            "scales": [str(one.scale)], "kinds": "", "where_positive": False, "weights": [], "versions": [],
+        }  # fmt: skip
+        path = None
+        if (due := dues.get((one.level, one.query))) is not None:
             path = due.path
-        elif choice is not None:
+            entry |= {"scales": [*map(str, due.scales)], "where_positive": due.where_positive}
+            entry["weights"] = list(universe.row)
+            if due.kind.any():
+                entry["kinds"] = hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest()
+        elif (choice := choices.get(one.query)) is not None:
             path = places.universe(universe.name).selected(choice.name, choice.level)
-        bypassed = due is not None and due.kind.any()
-        yield {
-            "universe": universe.name,
-            "level": one.level,
-            "query": one.query,
-            "file": "" if path is None else path.relative_to(places.public).as_posix(),
-            "mechanism": one.mechanism,
-            "scales": [str(scale) for scale in ((one.scale,) if due is None else due.scales)],
-            "kinds": hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest() if due and bypassed else "",
-            "where_positive": due is not None and due.where_positive,
-            "weights": [] if due is None else list(universe.row),
-            "versions": []
-            if choice is None
-            else [[query.name, least] for query, least in zip(choice.versions, choice.thresholds, strict=True)],
-        }
+            names = (query.name for query in choice.versions)
+            entry["versions"] = [list(version) for version in zip(names, choice.thresholds, strict=True)]
+        yield entry | ({} if path is None else {"file": path.relative_to(places.public).as_posix()})
 
 
-def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: Places) -> Iterator[str]:
+def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
     """Draws that the manifest lacks, has beyond the spec, or states otherwise, text by text; and what is not judged.
 
     Raises:
@@ -189,17 +185,17 @@ def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: P
     yield from unknown
 
 
-def _text(draw: Mapping[str, Any], key: str) -> str:
+def _text(draw: Stated, key: str) -> str:
     return json.dumps(draw[key]) if key in draw else "nothing"
 
 
-def _said(draw: Mapping[str, Any]) -> str:
+def _said(draw: Stated) -> str:
     """A draw as sentences name it."""
     file = f" (public/{draw['file']})" if draw.get("file") else ""
     return f"{draw.get('query')!r:.80} at level {draw.get('level')!r:.80}{file:.200}"
 
 
-def _unknown_sections(spec: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_sections(spec: Stated) -> Iterator[str]:
     """Keys of the spec that this program does not know: what follows from them is not judged."""
     for name, content in (("", spec), *spec["companions"]):
         at = f"companions.{name}." if name else ""
@@ -213,6 +209,6 @@ def _unknown_sections(spec: Mapping[str, Any]) -> Iterator[str]:
                     yield from _unknown(own, "query", f"{at}strategy.levels.{level}.queries.{query}.")
 
 
-def _unknown(content: Mapping[str, Any], place: str, at: str) -> Iterator[str]:
+def _unknown(content: Stated, place: str, at: str) -> Iterator[str]:
     for key in sorted(content.keys() - _KNOWN[place]):
         yield f"public/manifest.json: its spec has {f'{at}{key}'!r:.120}, which is not known here: it is not judged"

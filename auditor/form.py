@@ -18,6 +18,7 @@ from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
 from auditor.reading.findings import FormError, exact
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec, understood
+from auditor.reading.values import Stated
 from auditor.series import Series, read_series
 
 
@@ -97,16 +98,24 @@ class Universe(PublicUniverse):
         """By how much each period is multiplied in its numbers; () where they are counts."""
         return () if self.series is None else self.series.row
 
+    def times(self, n: int) -> int:
+        """How many times as much n records cost, or one that moves numbers by n: rho grows with n^2, epsilon with n."""
+        return n**2 if self.zcdp else n
+
     @property
     def record_budget(self) -> Fraction:
-        """What the change of one record costs: rho grows with the square of the number of records, epsilon with it."""
-        return _of_one(self.budget, self.together, zcdp=self.zcdp)
+        """What the change of one record costs."""
+        return self.budget / self.times(self.together)
+
+    @property
+    def own_budget(self) -> Fraction:
+        """What is left of the budget when cliques have been chosen."""
+        return self.budget if self.cliques is None else self.budget - self.cliques.cost
 
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        own = self.budget if self.cliques is None else self.budget - self.cliques.cost
-        budget = _of_one(_of_one(own, self.together, zcdp=self.zcdp), self.reach, zcdp=self.zcdp) / self.distance
+        budget = self.own_budget / self.times(self.together) / self.times(self.reach) / self.distance
         return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
 
     @property
@@ -146,10 +155,6 @@ class Universe(PublicUniverse):
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _of_one(budget: Fraction, together: int, *, zcdp: bool) -> Fraction:
-    return budget / together ** (2 if zcdp else 1)
-
-
 def _choice_content(choice: Choice) -> list[Any]:
     versions = [
         [query.name, least, [list(groups) for groups in query.groups]]
@@ -170,8 +175,12 @@ class Form:
     universes: tuple[Universe, ...]
     households: Mapping[str, int]
 
+    def universe(self, name: str) -> Universe:
+        """The universe of this name."""
+        return next(one for one in self.universes if one.name == name)
 
-def read_form(spec: Mapping[str, Any]) -> Form:
+
+def read_form(spec: Stated) -> Form:
     """The spec as a manifest has it; FormError where it cannot be understood."""
     if spec.get("privacy", {}).get("framework") == "local":
         raise FormError(
@@ -198,7 +207,7 @@ def read_form(spec: Mapping[str, Any]) -> Form:
     return Form(public.levels, tuple(universes), households)
 
 
-def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
+def _clipped(sections: Stated) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
     """Of a companion that counts what a clip cuts off."""
     if sections.get("count_clipped") is None:
         return None
@@ -207,7 +216,7 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     return sections["count_clipped"], low, high, None if missing is None else exact(missing)
 
 
-def _chosen(sections: Mapping[str, Any]) -> str:
+def _chosen(sections: Stated) -> str:
     """What was paid for apart: the end that a question chose."""
     if (stated := sections.get("chosen")) is None:
         return ""
@@ -217,9 +226,7 @@ def _chosen(sections: Mapping[str, Any]) -> str:
     )
 
 
-def _universe(
-    counted: PublicUniverse, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool
-) -> Universe:
+def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, bypass: bool) -> Universe:
     cells = counted.cells
     zcdp = privacy["framework"] == "zcdp"
     budget = exact(privacy["rho" if zcdp else "epsilon"])
@@ -228,7 +235,7 @@ def _universe(
     together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
     if counted.amount is not None and counted.amount.total:
         together = 1
-    of_one = _of_one(budget, together, zcdp=zcdp)
+    of_one = budget / together ** (2 if zcdp else 1)
     return Universe(
         **vars(counted),
         clipped=_clipped(sections),
@@ -259,7 +266,7 @@ def _part(stated: Any) -> Fraction:
     return exact(stated["share"] if isinstance(stated, dict) else stated)
 
 
-def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
+def _choice(name: str, content: Stated, cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
     """The choice costs m e^2 / 8 in rho, or m e in epsilon, with e rounded down to millionths under rho."""
     share = exact(content["share"])
     amount, part = budget * share, exact(content["choice_share"])

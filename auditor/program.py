@@ -7,11 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
@@ -21,13 +19,13 @@ from auditor.contents import content_findings, unknown_fields
 from auditor.files import read_measured
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
-from auditor.noise import choice_findings, exceedances, noises, positive_findings, redrawn
+from auditor.noise import choice_findings, exceedances, noises, redrawn
 from auditor.reading.counts import impossible_sums
 from auditor.reading.files import Places, sha256
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.spec import read_json
 from auditor.release import Release
-from auditor.statements import parts_findings, statement_findings, together_findings
+from auditor.statements import statement_findings
 
 
 def amount_findings(release: Release) -> Iterator[Found]:
@@ -78,8 +76,6 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
     yield from content_findings(release)
     yield from statement_findings(release)
-    yield from together_findings(release)
-    yield from parts_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
     yield from amount_findings(release)
     if secret is not None:
@@ -88,11 +84,14 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
     yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
-        yield exceedances([part[1:] for part in residual_parts(release)])
+        added = list(noises(release))
+        yield exceedances([part[1:] for noise in added for part in noise.parts])
         yield from choice_findings(release)
         if secret is not None:
-            yield from redrawn(release, secret)
-        yield from positive_findings(release)
+            yield from redrawn(release, secret, added)
+        if any(due.where_positive for due in release.every_due):
+            places = [f"{noise.name}: {problem}" for noise in added for problem in noise.problems]
+            yield holds("answers drawn", "where the area above is positive in the release", places)
         yield from clique_findings(release, secret)
     except FormError as error:
         yield holds("noise", "measurements", [str(error)])
@@ -109,15 +108,6 @@ def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
     if key is None and not kept.is_file():
         return None, False
     return read_key(kept if key is None else key)
-
-
-def residual_parts(release: Release) -> Iterator[tuple[str, str, Fraction, NDArray[np.int64]]]:
-    """Name, mechanism, scale and residuals of each measurement, by kind of geounit."""
-    for noise in noises(release):
-        added = noise.read()
-        for number, scale in enumerate(noise.scales):
-            name = f"{noise.name}, scale {scale}"
-            yield name, noise.universe.mechanism, scale, added.values[added.kinds == number]
 
 
 def _truth_problems(release: Release) -> list[str]:

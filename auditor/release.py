@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.draws import Due, measurements_of
-from auditor.files import read_measured
-from auditor.form import Form, Universe, read_form
+from auditor.files import read_measured, read_selected
+from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.files import Files, Places
@@ -21,7 +21,25 @@ from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
+from auditor.reading.values import FloatArray, IntArray
 from auditor.series import known_before
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """What a private choice published, geounit by geounit.
+
+    Attributes:
+        numbers: of the version that was chosen.
+        residuals: what was added to its true answers.
+        people: the true population.
+    """
+
+    universe: Universe
+    choice: Choice
+    numbers: list[int]
+    residuals: list[IntArray]
+    people: IntArray
 
 
 class Release:
@@ -80,6 +98,10 @@ class Release:
         content = json.dumps([[[name, own[name]] for name in names], drawn_from])
         return {**own, **dict.fromkeys(names, keyed_hash(secret, "input of all tables", content.encode()))}
 
+    def context(self, secret: bytes, universe: Universe) -> tuple[str, str, str]:
+        """What the streams of a universe are bound to: its records, the spine, and the privacy-relevant spec."""
+        return self.fingerprints(secret)[universe.name], self.spine_fingerprint, universe.fingerprint()
+
     @property
     def salt(self) -> str:
         """Of what the manifest publishes of key and records; "" where it has none."""
@@ -89,6 +111,32 @@ class Release:
     def spine_fingerprint(self) -> str:
         """The fingerprint of the public spine."""
         return spine_fingerprint(self.spine)
+
+    @cached_property
+    def selected(self) -> tuple[Selected, ...]:
+        """What each private choice published; FormError where a file has other geounits, versions or answers."""
+        return tuple(self._selected(one, choice) for one in self.form.universes for choice in one.choices)
+
+    def _selected(self, universe: Universe, choice: Choice) -> Selected:
+        level, names = self.level(choice.level), [query.name for query in choice.versions]
+        path = self.places.universe(universe.name).selected(choice.name, choice.level)
+        codes, versions, answers = read_selected(path)
+        if codes != list(level.texts) or not set(versions) <= set(names):
+            raise FormError(
+                f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"
+            )
+        truth, every = self.truth(universe, level), np.arange(len(codes))
+        people = np.zeros(len(codes), dtype=np.int64)
+        np.add.at(people, truth.geounits, truth.counts)
+        exact = [truth.answers(query).dense(every) for query in choice.versions]
+        numbers = [names.index(version) for version in versions]
+        if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
+            raise FormError(f"{path}: a row has not as many answers as its version")
+        residuals = [
+            np.asarray(values, dtype=np.int64) - exact[number][row]
+            for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
+        ]
+        return Selected(universe, choice, numbers, residuals, people)
 
     @cached_property
     def every_due(self) -> tuple[Due, ...]:
@@ -102,12 +150,7 @@ class Release:
         """Those of all answers."""
         return tuple(due for due in self.every_due if not due.where_positive)
 
-    @property
-    def due_positive(self) -> tuple[Due, ...]:
-        """Those of answers where the released area above is positive."""
-        return tuple(due for due in self.every_due if due.where_positive)
-
-    def residuals(self, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def residuals(self, due: Due) -> tuple[IntArray, IntArray]:
         """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
 
         Raises:
@@ -122,12 +165,10 @@ class Release:
             return self._unmixed(due, values, truth, rows), rows
         return values - truth, rows
 
-    def _unmixed(
-        self, due: Due, values: NDArray[np.int64], truth: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _unmixed(self, due: Due, values: IntArray, truth: IntArray, rows: IntArray) -> IntArray:
         """What was added where periods are mixed: with the numbers and the truth of those before."""
         *weights, own = due.universe.row
-        rest, counts = values - own * truth, list[NDArray[np.float64]]()
+        rest, counts = values - own * truth, list[FloatArray]()
         for weight, before in zip(weights, self.before, strict=True):
             theirs = next(
                 one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)

@@ -14,12 +14,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.reading.findings import FormError, exact
+from auditor.reading.values import FloatArray, IntArray, Stated
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4
@@ -102,7 +102,7 @@ class Series:
         return found
 
 
-def read_series(spec: Mapping[str, Any]) -> Series | None:
+def read_series(spec: Stated) -> Series | None:
     """The place that a public spec states; None where it is of one release. FormError where it cannot be understood."""
     if (stated := spec.get("series")) is None:
         return None
@@ -147,7 +147,7 @@ def _periods(first: str, last: str, step: str) -> tuple[str, ...]:
     return tuple(named(number) for number in range(place(first), place(last) + 1))
 
 
-def known_before(weights: Sequence[int], counts: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
+def known_before(weights: Sequence[int], counts: Sequence[FloatArray]) -> IntArray:
     """What was taken off the numbers of a period: the mixed counts of those before, in their order, rounded."""
     total = np.zeros_like(counts[0])
     for weight, count in zip(weights, counts, strict=True):
@@ -195,7 +195,7 @@ def distance_problems(series: Series, moved: int) -> list[str]:
     return problems
 
 
-def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
+def _bounds(gram: IntArray, moved: int) -> list[Fraction]:
     """With 1, 2 ... T spells: what the distance of no two histories is above.
 
     For every x >= 0 it is 4 times the largest sum, over disjoint intervals, of 1'Z 1 within the interval less x times
@@ -221,7 +221,7 @@ def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
     return [Fraction(min(sums), 128 if moved == 2 else 512) for sums in zip(*found, strict=True)]
 
 
-def _all_pairs(gram: NDArray[np.int64], spells: int, moved: int) -> int | None:
+def _all_pairs(gram: IntArray, spells: int, moved: int) -> int | None:
     """The largest distance of all pairs of histories with so many spells; None where these are too many."""
     n = len(gram)
     intervals = list(combinations(range(n + 1), 2))
@@ -254,7 +254,7 @@ def _all_pairs(gram: NDArray[np.int64], spells: int, moved: int) -> int | None:
     return found
 
 
-def _farthest(products: NDArray[np.int64], members: list[NDArray[np.int64]], signs: list[int]) -> int:
+def _farthest(products: IntArray, members: list[IntArray], signs: list[int]) -> int:
     """The largest distance of pairs of histories whose spells are the members, put into answers one after another."""
     alone = sum(products[one, one] for one in members)
     shared = {
@@ -263,7 +263,7 @@ def _farthest(products: NDArray[np.int64], members: list[NDArray[np.int64]], sig
         for i in range(j)
     }
 
-    def placed(number: int, answers: list[list[int]], distance: NDArray[np.int64]) -> int:
+    def placed(number: int, answers: list[list[int]], distance: IntArray) -> int:
         if number == len(members):
             return int(distance.max())
         most = placed(number + 1, [*answers, [number]], distance)

@@ -21,13 +21,15 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.answers.kept import Answer
 from auditor.reading.findings import FormError
+from auditor.reading.values import BoolArray, IntArray
 
 #: Of windows under zcdp, and under pure budgets.
 FILTERS: Final = {True: (8, 4, 3, 2, 2, 1, 1, 1), False: (1,)}
+#: Parts that are chosen.
+CHOSEN: Final = ("quantile", "clip")
 #: Of the budget, for a choice.
 _CHOICE: Final = {True: Fraction(7, 8), False: Fraction(15, 16)}
 #: A choice may cost a little less than its share, since a root is no fraction.
@@ -62,7 +64,7 @@ class Due:
     @property
     def choice(self) -> bool:
         """Whether it is chosen."""
-        return self.name in ("quantile", "clip")
+        return self.name in CHOSEN
 
 
 def due_parts(answer: Answer) -> list[Due]:
@@ -271,9 +273,7 @@ def cap_problems(answer: Answer) -> Iterator[str]:
         yield from _within(answer, unit, value)
 
 
-def _as_they_are(
-    answer: Answer, record: NDArray[np.int64], counted: NDArray[np.int64], unit: NDArray[np.int64]
-) -> Iterator[str]:
+def _as_they_are(answer: Answer, record: IntArray, counted: IntArray, unit: IntArray) -> Iterator[str]:
     """Whether records count as what they are, but for amounts taken down and the number of a unit's records."""
     own = len(answer.axes) - answer.by_records
     before = np.unravel_index(record, (answer.n_leaves, *answer.shape[:own]))
@@ -289,9 +289,7 @@ def _as_they_are(
         yield "a unit is counted with several numbers of its records"
 
 
-def _numbers(
-    answer: Answer, unit: NDArray[np.int64], at: NDArray[np.int64], holding: NDArray[np.bool_]
-) -> Iterator[str]:
+def _numbers(answer: Answer, unit: IntArray, at: IntArray, holding: BoolArray) -> Iterator[str]:
     most = min(answer.together, numbers_of_unit(answer))
     unit, at = unit[holding], at[holding]
     _, times = np.unique(np.stack([unit, at]), axis=1, return_counts=True)
@@ -302,7 +300,7 @@ def _numbers(
         yield f"{int((several > most).sum())} units are counted in more than {most} numbers"
 
 
-def _within(answer: Answer, unit: NDArray[np.int64], value: NDArray[np.int64]) -> Iterator[str]:
+def _within(answer: Answer, unit: IntArray, value: IntArray) -> Iterator[str]:
     low, high, _ = ends_of(answer)
     amounts = value + answer.first
     for sign, most in ((1, high), (-1, -low)):

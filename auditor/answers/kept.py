@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from auditor.files import read_columns
 from auditor.keys import keyed_hash
@@ -26,6 +25,7 @@ from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import MOVED
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
+from auditor.reading.values import BoolArray, IntArray
 
 #: What an answer needs to be drawn again, in restricted/.
 KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")
@@ -45,8 +45,8 @@ class Axis:
 
     name: str
     values: tuple[str, ...]
-    keep: NDArray[np.bool_]
-    group: NDArray[np.int64]
+    keep: BoolArray
+    group: IntArray
     term: str
     labels: tuple[str, ...]
 
@@ -55,9 +55,9 @@ class Axis:
 class Units:
     """The records of units with several, `(n,)` each: unit, cell as it is, and cell as it is counted or -1."""
 
-    unit: NDArray[np.int64]
-    record: NDArray[np.int64]
-    counted: NDArray[np.int64]
+    unit: IntArray
+    record: IntArray
+    counted: IntArray
 
 
 class Answer:
@@ -127,7 +127,7 @@ class Answer:
         return math.prod(len(self.axes[number].labels) for number in self.order)
 
     @cached_property
-    def places(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    def places(self) -> tuple[tuple[str, ...], IntArray]:
         """The codes of the places ("" for everywhere), and each leaf's place."""
         leaves = np.arange(self.n_leaves)
         if self.place == EVERYWHERE:
@@ -197,7 +197,7 @@ class Answer:
         return 0 if self.amount is None or self.statistic == "clip" else int(self.grid[0] / self.unit)
 
     @property
-    def candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> IntArray:
         """Numbers of the values that can be chosen."""
         if self.amount is None:
             raise FormError(f"{self.root}: a {self.statistic} of no amount")
@@ -246,9 +246,7 @@ class Answer:
         """Whether the last axis is the number of a unit's records, which records themselves do not have."""
         return self.of_units and self.axes[-1].name == RECORDS
 
-    def placed(
-        self, leaf: NDArray[np.int64], cell: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    def placed(self, leaf: IntArray, cell: IntArray) -> tuple[BoolArray, IntArray, IntArray]:
         """Of each: whether the conditions hold, its number, and the number of its amount's value."""
         codes = np.unravel_index(cell, self.shape)
         holding = np.ones(len(leaf), dtype=bool)
@@ -262,14 +260,14 @@ class Answer:
         return holding, at, value
 
     @cached_property
-    def truth(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def truth(self) -> tuple[IntArray, IntArray, IntArray]:
         """Number, value of the amount, and count of what counts."""
         holding, at, value = self.placed(self.counts.geounits, self.counts.columns)
         if self.of_total:  # amounts were taken down after the conditions were looked at
             holding = np.ones_like(holding)
         return at[holding], value[holding], self.counts.counts[holding]
 
-    def numbers(self, part: str, centre: int) -> NDArray[np.int64]:
+    def numbers(self, part: str, centre: int) -> IntArray:
         """The true numbers of a count or a sum, `(n_numbers,)`."""
         at, value, count = self.truth
         found = np.zeros(self.n_numbers, dtype=np.int64)
@@ -277,7 +275,7 @@ class Answer:
         return found
 
     @cached_property
-    def histograms(self) -> NDArray[np.int64]:
+    def histograms(self) -> IntArray:
         """True records by candidate, `(n_numbers, n_candidates)`."""
         at, value, count = self.truth
         found = np.zeros((self.n_numbers, len(self.candidates)), dtype=np.int64)
@@ -328,7 +326,7 @@ class Answer:
         return [*level, *(axis.term for axis in axes)], rows
 
     @cached_property
-    def published(self) -> dict[str, NDArray[np.int64]]:
+    def published(self) -> dict[str, IntArray]:
         """The columns of measurements.csv that are numbers; FormError where it is not as the question gives it."""
         header, rows, data = self.table("measurements.csv")
         names, keys = self.keys()

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.check.published import Published
 from auditor.check.relations import check_within
@@ -24,6 +23,7 @@ from auditor.reading.files import Files, value_text, whole_numbers
 from auditor.reading.findings import Check, surplus
 from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -53,9 +53,9 @@ class Homes:
     """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
 
     level: Level
-    leaves: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    members: NDArray[np.int64]
+    leaves: IntArray
+    cells: IntArray
+    members: IntArray
 
     def name(self, home: int) -> str:
         """Number and leaf, as sentences show them."""
@@ -180,7 +180,7 @@ class _Place:
     first_row: int
     numbers: pa.ChunkedArray
     level: Level
-    leaves: NDArray[np.int64]
+    leaves: IntArray
 
     def saying(self, what: str) -> Callable[[int], str]:
         """From a row of the part to a sentence about it."""

@@ -23,6 +23,7 @@ from auditor.reading.files import numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray
 
 #: Behind the name of an amount: the column of numbers drawn inside its bins. What its hashes are of, first.
 _DRAWN, _USE = "_drawn", 0x6D617264
@@ -165,14 +166,14 @@ def _check_drawn(published: Published) -> None:
             columns = part.column(name + _DRAWN), part.column(name)
             said = file.saying("has ", columns[0], f" as {name + _DRAWN!r}, and ", columns[1], f" as {name!r}")
 
-            def seeded(row: int, said: Callable[[int], str] = said, drawn: NDArray[np.int64] = drawn) -> str:
+            def seeded(row: int, said: Callable[[int], str] = said, drawn: IntArray = drawn) -> str:
                 return f"{said(row)}, in which the public seed draws {drawn[row]}"
 
             outside.add(known & ~inside, said)
             other.add(known & inside & (stated != drawn), seeded)
 
 
-def _places(geounits: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(geounits: IntArray, earlier: IntArray) -> tuple[IntArray, IntArray]:
     """The number of each row among those of its leaf, from 0, and how many rows each leaf has so far."""
     order = np.argsort(geounits, kind="stable")
     ordered = geounits[order]
@@ -183,7 +184,7 @@ def _places(geounits: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[ND
     return place, earlier + np.bincount(geounits[known], minlength=len(earlier))
 
 
-def _hash(seed: int, *keys: int | NDArray[np.int64]) -> NDArray[np.uint64]:
+def _hash(seed: int, *keys: int | IntArray) -> NDArray[np.uint64]:
     """64 bits of each tuple of keys: SplitMix64 (Steele, Lea and Flood 2014) of the seed, each key mixed in in turn."""
     state = np.array([seed % 2**64], dtype=np.uint64)  # of one number, which wraps around without a warning
     for key in keys:

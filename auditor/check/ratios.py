@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
 from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
@@ -20,6 +19,7 @@ from auditor.reading.files import Files, value_text
 from auditor.reading.findings import FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, FloatArray, IntArray
 
 #: How far a number may be from what follows from the tables, and an end from solving its equation, relative to them.
 _NEAR = 1e-12
@@ -27,7 +27,6 @@ _TOLERANCE = 1e-9
 #: What is added to a label for the columns of its interval.
 INTERVAL = tuple(f":{end}" for end in ENDS)
 
-Floats = NDArray[np.float64]
 #: A published table, its query, and the number of the answer that is meant.
 Number = tuple[str, Query, int]
 
@@ -41,7 +40,7 @@ class Sized:
         least, most: members of one household.
     """
 
-    persons: NDArray[np.bool_]
+    persons: BoolArray
     least: int
     most: int
 
@@ -64,7 +63,7 @@ def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
     return Sized(persons, least, most) if least < most else None
 
 
-def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) -> Number | None:
+def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number | None:
     """The first table of a level with an answer that counts just these cells, but for impossible ones."""
     possible = ~universe.impossible
     for name, answers, levels in universe.tables:
@@ -75,7 +74,7 @@ def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) ->
     return None
 
 
-def counted_by(own: PublicUniverse, answers: Query, level: str, cells: NDArray[np.int64]) -> str | None:
+def counted_by(own: PublicUniverse, answers: Query, level: str, cells: IntArray) -> str | None:
     """The first of the release's own tables of a level with the same answers; None where there is none."""
     wanted = answers.of_cell[cells]
     for name, counted, names in own.tables:
@@ -86,7 +85,7 @@ def counted_by(own: PublicUniverse, answers: Query, level: str, cells: NDArray[n
 
 def table_columns(
     files: Files, path: Path, answers: Query, level: Level, margins: bool, labels: Sequence[str]
-) -> list[dict[str, Floats]]:
+) -> list[dict[str, FloatArray]]:
     """For some labels of a table their columns by suffix, "" of the number, `(n_geounits,)` each; NaN where unknown.
 
     Raises:
@@ -110,7 +109,7 @@ def table_columns(
     return out
 
 
-def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+def _column(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
     """A column of numbers, NaN for what is missing; FormError where it holds something else."""
     column = rows.column(name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
@@ -130,8 +129,8 @@ class Ratio:
     """
 
     names: tuple[str, str, str]
-    above: Mapping[str, Floats]
-    below: Mapping[str, Floats] | None
+    above: Mapping[str, FloatArray]
+    below: Mapping[str, FloatArray] | None
     limits: tuple[int, int]
     unit: float = 1.0
 
@@ -150,7 +149,7 @@ def check_ratios(files: Files, path: Path, level: Level, ratios: Sequence[Ratio]
         FormError: the file is missing or damaged.
     """
     file, ends = LevelFile(files, path, level, once=True), tuple(ratios[0].above)
-    due: dict[str, Floats] = {}
+    due: dict[str, FloatArray] = {}
     for one in ratios:
         due |= {one.names[0] + end: one.above[end] * one.unit for end in (ends if sums else ("",))}
         due |= {} if one.below is None else {one.names[1]: one.below[""]}
@@ -162,13 +161,13 @@ def check_ratios(files: Files, path: Path, level: Level, ratios: Sequence[Ratio]
             _check_ratio(one, rows, geounits, file)
 
 
-def _stated(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+def _stated(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
     """A column in which what is not known is missing; infinite where it is a NaN instead."""
     found, stated = _column(rows, name, file), rows.column(name).is_valid().to_numpy()
     return np.where(np.isnan(found) & stated, np.inf, found)
 
 
-def _check_number(rows: pa.Table, name: str, required: Floats, geounits: NDArray[np.int64], file: LevelFile) -> None:
+def _check_number(rows: pa.Table, name: str, required: FloatArray, geounits: IntArray, file: LevelFile) -> None:
     near = np.isclose(_stated(rows, name, file), required, rtol=_NEAR, atol=0.0, equal_nan=True)
     file.check("numbers that are not those of the tables").add(
         (geounits >= 0) & ~near,
@@ -179,7 +178,7 @@ def _check_number(rows: pa.Table, name: str, required: Floats, geounits: NDArray
     )
 
 
-def _check_ratio(one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: LevelFile) -> None:
+def _check_ratio(one: Ratio, rows: pa.Table, geounits: IntArray, file: LevelFile) -> None:
     """The ratio is that of the two numbers, and its interval one that follows from theirs; nothing where these fail."""
     assert one.below is not None
     name, (least, most) = one.names[2], one.limits
@@ -222,12 +221,14 @@ def _check_ratio(one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: 
     right.add((geounits >= 0) & ~wrong & broken, interval)
 
 
-def _widened(reach: Floats) -> Floats:
+def _widened(reach: FloatArray) -> FloatArray:
     """How far an interval of whole numbers reaches as one of numbers without steps: half a step more, where it does."""
     return reach + np.where(reach > 0, 0.5, 0.0)
 
 
-def _solves(end: Floats, p: Floats, h: Floats, distances: tuple[Floats, Floats], limit: float) -> NDArray[np.bool_]:
+def _solves(
+    end: FloatArray, p: FloatArray, h: FloatArray, distances: tuple[FloatArray, FloatArray], limit: float
+) -> BoolArray:
     """Whether an end is where 0 begins to be excluded, or the limit where that lies beyond it."""
     excluded = (p - end * h) ** 2 - distances[0] ** 2 - (end * distances[1]) ** 2
     scale = _TOLERANCE * np.maximum(p**2 + (end * h) ** 2, 1.0)

@@ -21,6 +21,7 @@ from auditor.reading.files import LARGEST, Files
 from auditor.reading.findings import Check, FormError
 from auditor.reading.spec import PublicUniverse, Relation
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, IntArray
 
 #: A number's place, in words; and what follows from what is allowed there.
 Words = Callable[[int], str]
@@ -34,7 +35,7 @@ def check_within(
     place: Words,
     why: str,
     by: Words = lambda _: "",
-    unlimited: NDArray[np.bool_] | None = None,
+    unlimited: BoolArray | None = None,
 ) -> None:
     """Report the numbers that are not from `least` to `most`, all `(n,)`.
 
@@ -80,7 +81,7 @@ def check_group(check: Check, group: JoinedGroup, level: Level, persons: Counts,
     )
 
 
-def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[Any]:
+def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
     """The sum of counts times the weight of their cell in each geounit, `(n,)`, exact."""
     large = float(np.abs(counts.counts).sum()) * max(int(weights.max(initial=0)), 1) > LARGEST
     out = np.zeros(n, dtype=object if large else np.int64)
@@ -91,7 +92,7 @@ def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[A
 
 
 def check_clip(
-    check: Check, universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: NDArray[np.int64]
+    check: Check, universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: IntArray
 ) -> None:
     """Report the places of a level in which so many records cannot have the sum of their amounts.
 
@@ -138,7 +139,7 @@ def _check_answer(
     relation: Relation,
     file: LevelFile,
     label: str,
-    geounits: NDArray[np.int64],
+    geounits: IntArray,
     y: NDArray[Any],
     released: Counts,
 ) -> None:

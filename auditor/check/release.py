@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
 from auditor.check.marginals import check_marginals
@@ -36,6 +35,7 @@ from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec, understood
 from auditor.reading.spine import Level, read_levels
+from auditor.reading.values import FloatArray
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
 _UNCHECKED = ("measurements", "selected", "estimates", "draws")
@@ -252,7 +252,7 @@ def _check_sizes(
 
 def _columns(
     published: Published, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
-) -> list[dict[str, NDArray[np.float64]]]:
+) -> list[dict[str, FloatArray]]:
     """Columns of a table of a level, see `table_columns`."""
     path = published.places.universe(universe.name).table(table, level.name)
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
@@ -275,7 +275,7 @@ def _check_amount(published: Published, universe: PublicUniverse) -> None:
             with files.findings.noting_errors():
                 sums = _columns(published, universe, table, answers, level, answers.labels)
                 counted = counted_by(main, answers, level.name, cells)
-                counts: list[dict[str, NDArray[np.float64]]] | list[None] = [None] * answers.size
+                counts: list[dict[str, FloatArray]] | list[None] = [None] * answers.size
                 if counted is not None:
                     counts = _columns(published, main, counted, answers, level, answers.labels)
                 limits, unit = (amount.first, amount.last), float(amount.unit)

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from auditor.check.ratios import INTERVAL, table_columns
 from auditor.reading.cells import Query
@@ -23,6 +22,7 @@ from auditor.reading.counts import COUNT, ENDS, ZEROS, Counts, LevelFile, is_lon
 from auditor.reading.files import Files, value_text, whole_numbers
 from auditor.reading.findings import surplus
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, IntArray
 
 _WHY, _OTHER = "the sum over the histogram's cells", "counts that are not the histogram's"
 
@@ -58,7 +58,7 @@ def check_table(
             expected = None if required is None else required.dense(geounits)
             for index, label in enumerate(answers.labels):
 
-                def place(row: int, label: str = label, geounits: NDArray[np.int64] = geounits) -> str:
+                def place(row: int, label: str = label, geounits: IntArray = geounits) -> str:
                     return f"{file.place(geounits, row)}, {label!r}"
 
                 columns = [part.column(label + suffix) for suffix in suffixes]
@@ -91,11 +91,11 @@ def check_table(
 def _check_numbers(
     file: LevelFile,
     columns: Sequence[pa.ChunkedArray],
-    required: NDArray[np.int64] | None,
-    known: NDArray[np.bool_],
+    required: IntArray | None,
+    known: BoolArray,
     place: Callable[[int], str],
     least: int,
-    zeros: NDArray[np.bool_] | None = None,
+    zeros: BoolArray | None = None,
 ) -> None:
     """Check that numbers are whole, those of the histogram, and inside their intervals.
 
@@ -137,7 +137,7 @@ def _check_numbers(
         )
 
 
-def _around(columns: Sequence[pa.ChunkedArray], counts: NDArray[np.int64], least: int, name: str) -> NDArray[np.bool_]:
+def _around(columns: Sequence[pa.ChunkedArray], counts: IntArray, least: int, name: str) -> BoolArray:
     """Whether an interval is of whole numbers from `least` on and holds the count, its margin the larger distance.
 
     Or all three numbers are NaN, where nothing is known of it.
@@ -150,7 +150,7 @@ def _around(columns: Sequence[pa.ChunkedArray], counts: NDArray[np.int64], least
     return right | np.logical_and.reduce([_is_nan(column) for column in columns])
 
 
-def _is_nan(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def _is_nan(column: pa.ChunkedArray) -> BoolArray:
     if not pa.types.is_floating(column.type):
         return np.zeros(len(column), dtype=bool)
     return np.asarray(pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False))

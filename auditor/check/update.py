@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, sha256
 from auditor.reading.findings import Check, FormError, exact
 from auditor.reading.spec import MOVED, read_json, understood
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, Stated
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
@@ -61,7 +61,7 @@ def _sha256(path: Path) -> str:
     return sha256(path) if path.is_file() else ""
 
 
-def _check_replaced(files: Files, manifest: Mapping[str, Any], replaces: str) -> None:
+def _check_replaced(files: Files, manifest: Stated, replaces: str) -> None:
     """The files of the version before are those that its manifest lists, and its measurements are used unchanged."""
     folder, findings = files.folder / "replaced", files.findings
     check = findings.check("public/replaced", "files that are not those of the version before")
@@ -90,15 +90,15 @@ def _check_replaced(files: Files, manifest: Mapping[str, Any], replaces: str) ->
                 other.fail(f"public/{name} is not that of the version before")
 
 
-def _further(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def _further(manifest: Stated, before: Stated) -> bool:
     """Whether a version has more answers than the one before."""
     return len(manifest["spec"]["update"]["answers"]) > len(before["spec"].get("update", {}).get("answers", ()))
 
 
-def _without_texts(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _without_texts(spec: Stated) -> dict[str, Any]:
     """A public spec without what may be corrected."""
 
-    def without_labels(section: Mapping[str, Any]) -> dict[str, Any]:
+    def without_labels(section: Stated) -> dict[str, Any]:
         return {key: value for key, value in section.items() if key != "labels"}
 
     rest = {
@@ -113,7 +113,7 @@ def _without_texts(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, **rest}
 
 
-def _check_spec(manifest: Mapping[str, Any], before: Mapping[str, Any], check: Check) -> None:
+def _check_spec(manifest: Stated, before: Stated, check: Check) -> None:
     """Spec and receipts are those of the version before, with answers added at the end, or with corrected texts."""
     old, new = dict(before["spec"]), dict(manifest["spec"])
     earlier, update = old.pop("update", None) or {"version": 1, "answers": []}, new.pop("update")
@@ -139,8 +139,8 @@ def _check_answer(
     files: Files,
     folder: Path,
     path: Path,
-    answer: Mapping[str, Any],
-    stated: Mapping[str, Any],
+    answer: Stated,
+    stated: Stated,
     levels: tuple[Level, ...],
     check: Check,
 ) -> None:
@@ -168,9 +168,7 @@ def _check_answer(
         check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
 
 
-def _numbers(
-    path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Mapping[str, Any]
-) -> NDArray[np.int64] | None:
+def _numbers(path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Stated) -> IntArray | None:
     """The counts of an answer, `(n_geounits, size)`, the last term of the spec running fastest; None of other terms."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -191,7 +189,7 @@ def _numbers(
     return out
 
 
-def _check_words(answer: Mapping[str, Any], stated: Mapping[str, Any], spec: Mapping[str, Any], check: Check) -> None:
+def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> None:
     """Groups, conditions and cost in the spec are those of the answer, as far as nobody need read its question."""
     name, schema = str(answer["name"]), spec["schema"]
     if stated["question"] != answer["question"]:
@@ -215,7 +213,7 @@ def _check_words(answer: Mapping[str, Any], stated: Mapping[str, Any], spec: Map
         check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
 
 
-def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
+def _cost(spec: Stated, answer: Stated) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
@@ -223,7 +221,7 @@ def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
     return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 
-def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]], check: Check) -> None:
+def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None:
     """The budget of release and answers together is the one that the manifest states."""
     spec = manifest["spec"]
     if spec["privacy"]["framework"] == "local":

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.reading.findings import FormError
+from auditor.reading.values import BoolArray, IntArray, Stated
 
 #: More would not fit into memory.
 _MOST_CELLS = 100_000_000
@@ -35,7 +35,7 @@ class Query:
     name: str
     groups: tuple[tuple[int, ...], ...]
     terms: tuple[tuple[str, ...], ...]
-    of_cell: NDArray[np.int64]
+    of_cell: IntArray
     names: tuple[str, ...] = ()
 
     @property
@@ -75,7 +75,7 @@ class Cells:
         self.values = tuple(pa.array(values, pa.string()) for values in attributes.values())
         self._codes = np.unravel_index(np.arange(self.size), shape)
         #: Attribute or recode -> number of its attribute, labels, number of the label that each value falls under.
-        self._terms: dict[str, tuple[int, tuple[str, ...], NDArray[np.int64]]] = {}
+        self._terms: dict[str, tuple[int, tuple[str, ...], IntArray]] = {}
         for number, (name, values) in enumerate(attributes.items()):
             self._terms[name] = (number, tuple(values), np.arange(len(values)))
         for name, (attribute, groups) in recodes.items():
@@ -108,7 +108,7 @@ class Cells:
         names = tuple(sorted(terms, key=lambda term: self._terms[term][0]))
         return Query(name, tuple(groups), tuple(labels for _, labels, _ in factors), of_cell, names)
 
-    def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
+    def fitting(self, combination: Mapping[str, Sequence[str]]) -> BoolArray:
         """`(n_cells,)`: whether a cell has one of the values of each term."""
         fits = np.ones(self.size, dtype=np.bool_)
         for term, values in combination.items():
@@ -121,7 +121,7 @@ class Cells:
         """The labels of an attribute or recode; KeyError where it is none."""
         return self._terms[term][1]
 
-    def cells_of(self, other: Cells) -> NDArray[np.int64]:
+    def cells_of(self, other: Cells) -> IntArray:
         """`(n_cells,)` the cell of a companion's in which each cell falls; FormError where it has other attributes."""
         found = np.zeros(self.size, dtype=np.int64)
         for name in other.names:
@@ -158,12 +158,12 @@ class JoinedGroup:
 
     join: str
     label: str
-    persons: NDArray[np.bool_]
-    least: NDArray[np.int64]
-    most: NDArray[np.int64]
+    persons: BoolArray
+    least: IntArray
+    most: IntArray
 
 
-def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) -> list[JoinedGroup]:
+def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[JoinedGroup]:
     """The groups of persons that an entry of the public spec's `join` limits.
 
     Raises:
@@ -184,10 +184,10 @@ def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) ->
 
 
 #: The label of a group, its cells of persons, and the least and most members for each cell of households.
-_Group = tuple[str, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]
+_Group = tuple[str, BoolArray, IntArray, IntArray]
 
 
-def _of_size(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_size(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     least, most = np.zeros(households.size, dtype=np.int64), np.zeros(households.size, dtype=np.int64)
     for label in households.labels(join["size"]):
         size = re.fullmatch(r"([0-9]+)(\+?)", label)
@@ -199,7 +199,7 @@ def _of_size(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iter
     yield _in_words(join["where"]), persons.fitting(join["where"]), least, most
 
 
-def _of_householder(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_householder(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     terms: dict[str, str] = join["householder"]
     for values in itertools.product(*(persons.labels(term) for term in terms)):
         these = np.ones(households.size, dtype=np.bool_)
@@ -211,13 +211,13 @@ def _of_householder(join: Mapping[str, Any], persons: Cells, households: Cells) 
         yield _in_words({**join["where"], **own}), group, one, one if join["exactly"] else np.full_like(one, NO_LIMIT)
 
 
-def _of_present(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_present(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     these = households.fitting(join["present"])
     group = persons.fitting(join["where"]) & persons.fitting(join["members"])
     yield _in_words({**join["where"], **join["members"]}), group, these.astype(np.int64), np.where(these, NO_LIMIT, 0)
 
 
-def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_table(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     own, theirs = persons.query(join["persons"]), households.query(join["households"])
     for label, row in join["table"].items():
         limits = [row[kind] for kind in theirs.labels]
@@ -229,11 +229,11 @@ def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Ite
 _FORMS = {"size": _of_size, "householder": _of_householder, "present": _of_present, "table": _of_table}
 
 
-def _in_words(values: Mapping[str, Any]) -> str:
+def _in_words(values: Stated) -> str:
     return " * ".join(" or ".join(labels) for labels in values.values()) or "total"
 
 
-def largest_households(joins: Sequence[Mapping[str, Any]], cells: Mapping[str, Cells]) -> dict[str, int]:
+def largest_households(joins: Sequence[Stated], cells: Mapping[str, Cells]) -> dict[str, int]:
     """For each companion that is joined, the members of its largest household.
 
     Args:

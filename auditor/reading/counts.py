@@ -23,6 +23,7 @@ from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_
 from auditor.reading.findings import Check, FormError, surplus
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,11 @@ class Counts:
     """
 
     width: int
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    keys: IntArray
+    counts: IntArray
 
     @classmethod
-    def summed(cls, width: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Counts:
+    def summed(cls, width: int, keys: IntArray, counts: IntArray) -> Counts:
         """Those of `keys` `(n,)` in any order, the counts of equal ones added."""
         if (np.diff(keys) > 0).all():
             return cls(width, keys, counts)
@@ -50,23 +51,23 @@ class Counts:
         return cls(width, keys[first], np.add.reduceat(counts, first))
 
     @classmethod
-    def of_parts(cls, width: int, parts: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Counts:
+    def of_parts(cls, width: int, parts: Iterable[tuple[IntArray, IntArray]]) -> Counts:
         """The same of keys and counts in several parts."""
         empty = np.zeros(0, dtype=np.int64)
         keys, counts = zip((empty, empty), *parts, strict=True)
         return cls.summed(width, np.concatenate(keys), np.concatenate(counts).astype(np.int64))
 
     @property
-    def geounits(self) -> NDArray[np.int64]:
+    def geounits(self) -> IntArray:
         """The geounit's number of each count, `(n,)`, increasing."""
         return self.keys // self.width
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> IntArray:
         """The cell's or answer's number of each count, `(n,)`."""
         return self.keys % self.width
 
-    def at(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, keys: IntArray) -> IntArray:
         """The counts at `keys`, `(n,)`."""
         if not len(self.keys):
             return np.zeros(len(keys), dtype=np.int64)
@@ -77,7 +78,7 @@ class Counts:
         """The answers of a query, from counts of cells."""
         return self.mapped(query.of_cell, query.size)
 
-    def mapped(self, column_of: NDArray[np.int64], width: int) -> Counts:
+    def mapped(self, column_of: IntArray, width: int) -> Counts:
         """Counts of `width` other columns, of which each of these is in one."""
         return Counts.summed(width, self.geounits * width + column_of[self.columns], self.counts)
 
@@ -85,7 +86,7 @@ class Counts:
         """The sums over the children of each parent."""
         return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
 
-    def dense(self, geounits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def dense(self, geounits: IntArray) -> IntArray:
         """The rows of these geounits, `(n, width)`; zeros for -1."""
         start = np.searchsorted(self.keys, geounits * self.width)
         lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
@@ -106,8 +107,8 @@ def counts_digest(counts: Counts, n_geounits: int) -> bytes:
 
 
 def impossible_sums(
-    records: Counts, sums: Counts, cells: NDArray[np.int64], amount: Amount
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    records: Counts, sums: Counts, cells: IntArray, amount: Amount
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
     """Places with records or a sum, number and sum of each, and the least and the largest sum of so many records.
 
     Args:
@@ -152,7 +153,7 @@ class LevelFile:
             self._checks[kind] = self._files.check(self._path, kind)
         return self._checks[kind]
 
-    def place(self, geounits: NDArray[np.int64], row: int) -> str:
+    def place(self, geounits: IntArray, row: int) -> str:
         """The geounit of a row of a part, given the number of each row's, or the row's number, as sentences name it."""
         return self.level.label(geounits[row]) if geounits[row] >= 0 else f"row {self.first_row + row:,}"
 
@@ -165,7 +166,7 @@ class LevelFile:
 
         return sentence
 
-    def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+    def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, IntArray]]:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
         Raises:
@@ -187,9 +188,7 @@ class LevelFile:
             )
 
 
-def read_counts(
-    column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile
-) -> NDArray[np.int64]:
+def read_counts(column: pa.Array | pa.ChunkedArray, label: str, geounits: IntArray, file: LevelFile) -> IntArray:
     """The counts of a column, `(n_rows,)`; -1 where there is none from 0 on, which is reported."""
     counts, whole = whole_numbers(column, label, file.name)
     whole &= counts >= 0
@@ -265,7 +264,7 @@ def read_microdata(
     """
     file = LevelFile(files, path, level, once=False, most=most)
 
-    def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def parts() -> Iterator[tuple[IntArray, IntArray]]:
         for part, geounits in file.parts([*cells.names, *others]):
             numbers = cell_numbers(part, cells, file)
             yield np.unique((geounits * cells.size + numbers)[(geounits >= 0) & (numbers >= 0)], return_counts=True)
@@ -290,7 +289,7 @@ def place(level: Level, width: int, label: Callable[[int], str], key: int) -> st
     return f"{level.label(int(key) // width)}, {label(int(key) % width)!r}"
 
 
-def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile) -> NDArray[np.int64]:
+def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile) -> IntArray:
     """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
     numbers = np.zeros(part.num_rows, dtype=np.int64)
     valid = np.ones(part.num_rows, dtype=np.bool_)

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.guard import GuardedFile
+from auditor.reading.values import BoolArray, IntArray, Stated
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -56,7 +56,7 @@ class Files:
         """Begin a check of a file; see `Check`."""
         return self.findings.check(self.name(path), kind)
 
-    def changed(self, listed: Mapping[str, Any]) -> list[str]:
+    def changed(self, listed: Stated) -> list[str]:
         """A sentence for each file that was read and is not what a manifest lists by its path in the folder."""
         found = {path.relative_to(self.folder).as_posix(): path for path in self.seen}
         return [
@@ -135,7 +135,7 @@ def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) ->
     raise FormError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
 
 
-def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
+def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> IntArray:
     """The number of each row's label among `labels`, `(n_rows,)`; -1 where it is missing or another.
 
     Raises:
@@ -155,9 +155,7 @@ def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDA
     return np.concatenate(parts)
 
 
-def whole_numbers(
-    values: pa.Array | pa.ChunkedArray, column: str, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def whole_numbers(values: pa.Array | pa.ChunkedArray, column: str, name: str) -> tuple[IntArray, BoolArray]:
     """The numbers, `(n,)` int64, and which of them are whole; 0 stands for those that are not, and for missing ones.
 
     Raises:

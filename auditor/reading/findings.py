@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from auditor.reading.values import BoolArray
 
 
 class FormError(Exception):
@@ -45,7 +46,7 @@ class Check:
         self._sentences: list[str] = []
         self._count = 0
 
-    def add(self, mask: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
+    def add(self, mask: BoolArray, sentence: Callable[[Any], str]) -> None:
         """Add the places where `mask` is true; `sentence(index)` is called for those that are shown.
 
         Args:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
 from auditor.reading.findings import FormError, exact
+from auditor.reading.values import BoolArray, Stated
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}
@@ -75,7 +75,7 @@ class PublicUniverse:
 
     name: str
     cells: Cells
-    impossible: NDArray[np.bool_]
+    impossible: BoolArray
     invariants: tuple[tuple[str, Query], ...]
     bounds: tuple[Relation, ...]
     tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
@@ -132,7 +132,7 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
-    joins: tuple[Mapping[str, Any], ...] = ()
+    joins: tuple[Stated, ...] = ()
     household_tables: tuple[Crossed, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ def understood(part: str) -> Iterator[None]:
         raise FormError(f"public/manifest.json: its {part} cannot be understood: {reason}") from error
 
 
-def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
+def public_spec(spec: Stated) -> PublicSpec:
     """The spec as a manifest has it; any error of Python where something is missing or out of place."""
     stated_levels = spec["geography"]["levels"]
     names_only = all(isinstance(level, str) for level in stated_levels)
@@ -217,9 +217,7 @@ def _bin(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _crossed(
-    name: str, section: Mapping[str, Any], universes: Sequence[PublicUniverse], levels: tuple[str, ...]
-) -> Crossed:
+def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], levels: tuple[str, ...]) -> Crossed:
     companion = str(section["companion"])
     cells = {universe.name: universe.cells for universe in universes}
     if companion not in cells or not companion:
@@ -233,7 +231,7 @@ def _crossed(
     )
 
 
-def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _join(entry: Stated) -> dict[str, Any]:
     """An entry of `join`, its tables as mappings."""
     tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
     if "householder" in entry:
@@ -243,7 +241,7 @@ def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
 
 
-def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:
+def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUniverse:
     schema = sections["schema"]
     recodes = {
         recode: (section["attribute"], _lists(section["groups"]))
@@ -298,7 +296,7 @@ def _cumulated(stated: object, answers: Query) -> str:
     return str(term)
 
 
-def _amount(sections: Mapping[str, Any]) -> Amount | None:
+def _amount(sections: Stated) -> Amount | None:
     if sections.get("amount") is None:
         return None
     (low, high), unit = (exact(end) for end in _texts(sections["between"])), exact(sections["unit"])
@@ -311,7 +309,7 @@ def _amount(sections: Mapping[str, Any]) -> Amount | None:
     return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 
-def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Relation:
+def _bound(bound: Stated, cells: Cells, levels: tuple[str, ...]) -> Relation:
     answers = cells.query(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.reading.files import Files, numbers_of
 from auditor.reading.findings import Check, FormError
+from auditor.reading.values import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Level:
 
     name: str
     codes: pa.Array
-    parents: NDArray[np.int64]
+    parents: IntArray
     names: tuple[str, ...] = ()
 
     @cached_property
@@ -108,7 +108,7 @@ def read_levels(files: Files, path: Path, names: Sequence[str], prefixes: Sequen
     return tuple(levels)
 
 
-def _check_one_parent(check: Check, levels: list[Level], geounits: NDArray[np.int64], above: NDArray[np.int64]) -> None:
+def _check_one_parent(check: Check, levels: list[Level], geounits: IntArray, above: IntArray) -> None:
     """Args: `geounits` and `above` are the numbers of each row's geounit and of the one above it, `(n_rows,)`."""
     upper, level = levels[-2:]
     check.add(
