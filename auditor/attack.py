@@ -199,9 +199,7 @@ def membership(
     account = next(one for one in release.manifest["accounts"] if one["universe"] == universe.name)
     epsilon, delta = float(decimal_of(account["record"]["epsilon"])), float(universe.delta)
     uses: list[Use] = [
-        (universe.mechanism, universe.scale(universe.rest * share * part), universe.moved)
-        for _, share, queries in universe.levels
-        for _, part in queries
+        (universe.mechanism, universe.scale(universe.rest * part), universe.moved) for *_, part in universe.measured
     ]
     share = right / _PLANTED
     most = math.exp(min(epsilon, 700))

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -80,16 +80,10 @@ def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
     alone = [(name,) for a, name in enumerate(choice.names) if not any(a in pair for pair in pairs)]
     if list(choice.cliques[len(pairs) :]) != alone:
         problems.append("the cliques are not the pairs and then the attributes that are in none")
-    queries = {tuple(query.name.split(" * ")) for one in release.form.universes for query in _measured(one)}
+    queries = {tuple(query.name.split(" * ")) for one in release.form.universes for _, query, _ in one.measured}
     if queries != set(choice.cliques):
         problems.append("what is measured is not the cliques")
     return problems
-
-
-def _measured(universe: Any) -> Iterator[Any]:
-    for _, _, queries in universe.levels:
-        for query, _ in queries:
-            yield query
 
 
 def stated_pairs(choice: CliqueChoice) -> list[Pair]:
@@ -159,7 +153,7 @@ def _truth_problems(release: Release, choice: CliqueChoice, tables: Tables) -> l
     problems, top = [], release.spine[0]
     for universe in release.form.universes:
         truth = release.truth(universe, top)
-        for query in {query.name: query for query in _measured(universe)}.values():
+        for query in {query.name: query for _, query, _ in universe.measured}.values():
             numbers = sorted(choice.names.index(term) for term in query.name.split(" * "))
             sums = truth.answers(query).dense(np.arange(len(top.codes))).sum(axis=0)
             if len(numbers) > 1 and not np.array_equal(sums, tables.pairs.get((numbers[0], numbers[-1]), ())):

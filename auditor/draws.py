@@ -21,8 +21,7 @@ from auditor.cliques import Drawn
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
-from auditor.reading.findings import FormError
-from auditor.reading.spec import understood
+from auditor.reading.findings import FormError, understood
 from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, Stated
 
@@ -110,10 +109,9 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
 
 def measured_of(universe: Universe) -> Iterator[Drawn]:
     """All that is drawn when a universe is measured, where no geounit stands for others."""
-    for level, share, queries in universe.levels:
-        for query, part in queries:
-            scale = universe.scale(universe.rest * share * part)
-            yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
+    for level, query, part in universe.measured:
+        scale = universe.scale(universe.rest * part)
+        yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
     for one in universe.choices:
         yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
         kept = universe.kept(one.versions[-1])
@@ -172,7 +170,7 @@ def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> I
         if name in found:
             yield f"public/manifest.json: lists the draw of {_said(one)} twice"
         found[name] = one
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         required, unknown = listed(manifest["spec"], spine, places), list(_unknown_sections(manifest["spec"]))
     for due in required:
         if (one := found.pop(tuple(due[key] for key in _NAMES), None)) is None:

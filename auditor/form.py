@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,8 +16,8 @@ from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
-from auditor.reading.findings import FormError, exact
-from auditor.reading.spec import MOVED, PublicUniverse, public_spec, understood
+from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.spec import MOVED, PublicUniverse, public_spec
 from auditor.reading.values import Stated
 from auditor.series import Series, read_series
 
@@ -97,6 +97,13 @@ class Universe(PublicUniverse):
     def row(self) -> tuple[int, ...]:
         """By how much each period is multiplied in its numbers; () where they are counts."""
         return () if self.series is None else self.series.row
+
+    @property
+    def measured(self) -> Iterator[tuple[str, Query, Fraction]]:
+        """Level, query and part of the budget of all that is measured."""
+        for level, share, queries in self.levels:
+            for query, part in queries:
+                yield level, query, share * part
 
     def times(self, n: int) -> int:
         """How many times as much n records cost, or one that moves numbers by n: rho grows with n^2, epsilon with n."""
@@ -186,7 +193,7 @@ def read_form(spec: Stated) -> Form:
         raise FormError(
             "public/manifest.json: made from reports that their senders randomised; no noise was added here"
         )
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         public = public_spec(spec)
         bypass = bool(spec["geography"].get("bypass"))
         own, *companions = public.universes

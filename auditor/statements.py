@@ -19,7 +19,7 @@ import numpy as np
 from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
 from auditor.draws import drawn_of
 from auditor.form import Form, Universe
-from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.values import Stated
 from auditor.release import Release
 from auditor.series import distance_problems
@@ -330,22 +330,20 @@ def _persons(manifest: Stated, universe: Universe) -> int | None:
 def parts_problems(form: Form, spec: Stated) -> list[str]:
     """Cliques that have another part of what all have at a level, or are measured elsewhere, twice or not at all."""
     section = spec["marginals"]
-    try:
+    with understood("public/manifest.json: its [marginals]"):
         cliques = [frozenset(map(str, clique)) for clique in section["cliques"]]
         of = {**dict.fromkeys(cliques, 1), **_parts(section.get("parts"))}
         at = {str(level): {**of, **_parts(stated)} for level, stated in section.get("parts_at") or ()}
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise FormError(f"public/manifest.json: its [marginals] cannot be understood: {error}") from error
     problems = []
     for level in form.levels:
         spent: dict[frozenset[str], Fraction] = {}
         for universe in form.universes:
-            for name, share, queries in universe.levels:
-                for query, part in queries if name == level and share else ():
+            for name, query, part in universe.measured:
+                if name == level and part:
                     clique = frozenset(query.names)
                     if clique in spent:
                         problems.append(f"{query.name} is measured twice at {level}")
-                    spent[clique] = universe.own_budget * share * part
+                    spent[clique] = universe.own_budget * part
         due, whole = at.get(level, of), sum(spent.values(), Fraction(0))
         for clique in [*due, *(one for one in spent if one not in due)]:
             found, stated = spent.get(clique, Fraction(0)), due.get(clique, 0)

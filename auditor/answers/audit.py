@@ -19,7 +19,8 @@ from auditor.contents import hash_problems, name_problems, other_versions, recei
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
-from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.findings import FormError, Found, holds, understood
+from auditor.reading.spec import read_json
 
 
 def table_problems(answer: Answer) -> Iterator[str]:
@@ -204,7 +205,7 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
         FormError: the answer cannot be understood, or was made by a version that kept nothing to draw it again from.
     """
     answer = Answer(root)
-    try:
+    with understood(str(answer.public / "answer.json")):
         yield holds("content", "public/", content_problems(answer))
         yield holds("content", "answer.json", statement_problems(answer) + form_problems(answer))
         software = answer.stated["software"]
@@ -220,8 +221,6 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
         yield from _drawn(answer, secret)
         yield holds("answer", "answer.csv", table_problems(answer))
         yield from charge_findings(answer, secret, ledger)
-    except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
-        raise FormError(f"{answer.public / 'answer.json'}: cannot be understood ({error!r})") from None
 
 
 def _drawn(answer: Answer, secret: bytes | None) -> Iterator[Found]:
@@ -297,6 +296,7 @@ def key_problems(answer: Answer, secret: bytes) -> list[str]:
     records = answer.records(secret)
     if stated["input_fingerprint"] != published_fingerprint(secret, salt, "question", records):
         problems.append("the fingerprint is not that of the true counts")
-    if answer.recorded != {"question": records}:
+    run = answer.restricted / "run.json"
+    if read_json(run, str(run)).get("input_fingerprints") != {"question": records}:
         problems.append("restricted/run.json has another fingerprint than the true counts")
     return problems

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from auditor.files import read_columns
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, understood
 from auditor.reading.regular import check_folder
-from auditor.reading.spec import MOVED
+from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
 from auditor.reading.values import BoolArray, IntArray
 
@@ -79,7 +79,7 @@ class Answer:
                 "that can be audited"
             )
         self.question: dict[str, Any] = _json(self.restricted / "question.json")
-        try:
+        with understood(str(self.restricted / "question.json")):
             *form, self.text, self.statistic, self.place, axes, self.order, self.content = self.question["content"]
             if form != ["question", 2]:
                 raise ValueError(f"is of the form {form}")
@@ -90,8 +90,6 @@ class Answer:
             self.moved = MOVED[self.neighbours]
             self.amount = None if self.question["amount"] is None else int(self.question["amount"])
             self.unit_name = self.question["reading"][6]
-        except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError) as error:
-            raise FormError(f"{self.restricted / 'question.json'}: cannot be understood ({error!r})") from None
         if self.framework not in ("zcdp", "pure") or self.budget <= 0 or self.together < 1:
             raise FormError(f"{self.restricted / 'question.json'}: has no budget in a framework that is known")
         areas = self.restricted / "areas.parquet"
@@ -297,11 +295,6 @@ class Answer:
         """The keyed fingerprint of what was counted."""
         return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves))
 
-    @property
-    def recorded(self) -> object:
-        """The fingerprint that the run recorded."""
-        return _json(self.restricted / "run.json").get("input_fingerprints")
-
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
         """What answer.json states of each part."""
@@ -362,10 +355,4 @@ def _axis(content: list[Any]) -> Axis:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise FormError(f"{path}: cannot be read ({error})") from None
-    if not isinstance(content, dict):
-        raise FormError(f"{path}: cannot be understood")
-    return content
+    return read_json(path, str(path))

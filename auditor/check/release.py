@@ -32,8 +32,8 @@ from auditor.reading.counts import (
     wrong_answers,
 )
 from auditor.reading.files import Files, Places
-from auditor.reading.findings import Findings, FormError
-from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec, understood
+from auditor.reading.findings import Findings, FormError, understood
+from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
 from auditor.reading.spine import Level, read_levels
 from auditor.reading.values import FloatArray
 
@@ -93,7 +93,7 @@ def examine(root: Path) -> Findings:
                 drawn.fail(sentence)
         check_update(files, run, levels)
         _check_unknown(published)
-        with understood("files"):
+        with understood("public/manifest.json: its files"):
             findings.changed += files.changed(dict(read_json(run.manifest, "public/manifest.json")["files"]))
     return findings
 

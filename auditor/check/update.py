@@ -16,8 +16,8 @@ import numpy as np
 
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, sha256
-from auditor.reading.findings import Check, FormError, exact
-from auditor.reading.spec import MOVED, read_json, understood
+from auditor.reading.findings import Check, FormError, exact, understood
+from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
 from auditor.reading.values import IntArray, Stated
 
@@ -38,7 +38,7 @@ _FOLDERS: Final = ("report/", "replaced/")
 def check_update(files: Files, run: Places, levels: tuple[Level, ...]) -> None:
     """Check what a version replaces, its answers, and the budget of both together; nothing of a first release."""
     findings = files.findings
-    with findings.noting_errors(), understood("update"):
+    with findings.noting_errors(), understood("public/manifest.json: its update"):
         manifest = read_json(run.manifest, "public/manifest.json")
         if (update := manifest["spec"].get("update")) is not None:
             _check_replaced(files, manifest, str(update["replaces"]))

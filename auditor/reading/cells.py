@@ -6,14 +6,14 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, understood
 from auditor.reading.values import BoolArray, IntArray, Stated
 
 #: More would not fit into memory.
@@ -169,18 +169,15 @@ def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[Joine
     Raises:
         FormError: the entry is none that docs/spec.md describes.
     """
-    form = next((form for form in _FORMS if form in join), None)
-    try:
+    with understood("public/manifest.json: a join of its spec"):
+        form = next((form for form in _FORMS if form in join), None)
         if form is None:
             raise ValueError(f"it has none of the keys {', '.join(_FORMS)}")
         name = f"{join['companion']} {' and '.join(join.get('present', [form]))}"
         groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FormError(f"public/manifest.json: a join of its spec cannot be understood: {reason}") from error
     if not join["others"]:
         return groups
-    return [JoinedGroup(g.join, g.label, g.persons, g.least, np.full_like(g.most, NO_LIMIT)) for g in groups]
+    return [replace(group, most=np.full_like(group.most, NO_LIMIT)) for group in groups]
 
 
 #: The label of a group, its cells of persons, and the least and most members for each cell of households.

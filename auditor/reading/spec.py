@@ -7,8 +7,7 @@ Read by nothing of the first program, so that no error is shared with it. What i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.findings import FormError, exact
+from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.values import BoolArray, Stated
 
 #: Numbers of a query that the change of a record moves, by one each.
@@ -149,7 +148,7 @@ class PublicSpec:
 def read_public_spec(path: Path) -> PublicSpec:
     """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
     manifest = read_json(path, "public/manifest.json")
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         return public_spec(manifest["spec"])
 
 
@@ -159,16 +158,6 @@ def read_json(path: Path, name: str) -> dict[str, Any]:
         return dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise FormError(f"{name} cannot be read: {error}") from error
-
-
-@contextmanager
-def understood(part: str) -> Iterator[None]:
-    """Whatever is missing or out of place in a part of the manifest becomes a FormError."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FormError(f"public/manifest.json: its {part} cannot be understood: {reason}") from error
 
 
 def public_spec(spec: Stated) -> PublicSpec:
