@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.draws import Due, draw_problems
+from auditor.draws import Due, draw_problems, listed
 from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
@@ -136,34 +136,33 @@ def unknown_fields(manifest: Stated) -> list[str]:
 
 def _listing_problems(release: Release) -> list[str]:
     """Whether each file is listed with its hash and size; the manifest and its signature are not."""
-    listed: dict[str, dict[str, Any]] = release.manifest["files"]
+    stated: dict[str, dict[str, Any]] = release.manifest["files"]
     present = {
         path.relative_to(release.public).as_posix(): path
         for path in release.public.rglob("*")
         if not path.is_dir() and not (path.parent == release.public and path.name.startswith("manifest."))
     }
-    problems = [f"{name} is not listed" for name in sorted(present.keys() - listed.keys())]
-    problems += [f"{name} is missing" for name in sorted(listed.keys() - present.keys())]
-    for name in sorted(present.keys() & listed.keys()):
-        if listed[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
+    problems = [f"{name} is not listed" for name in sorted(present.keys() - stated.keys())]
+    problems += [f"{name} is missing" for name in sorted(stated.keys() - present.keys())]
+    for name in sorted(present.keys() & stated.keys()):
+        if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
-    due = {due.path for due in release.every_due}
+    due = {path for *_, path in release.invariants} | {
+        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine, release.places)
+    } - {release.public}
     for universe in release.form.universes:
-        places, folder = release.places.universe(universe.name), release.folder(universe.name)
-        due |= {places.answers("invariants", level, query.name) for level, query in universe.invariants}
-        due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
         for kind in ("measurements", "positive", "invariants", "selected"):
-            found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
+            found = {
+                path for path in (release.places.universe(universe.name).folder / kind).rglob("*") if not path.is_dir()
+            }
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 
 
-def _hidden(release: Release) -> list[str]:
-    problems = []
+def _hidden(release: Release) -> Iterator[str]:
     for path in sorted(release.public.rglob("*.parquet")):
         if problem := hidden_bytes(path):
-            problems.append(f"{path.relative_to(release.public)} {problem}")
-    return problems
+            yield f"{path.relative_to(release.public)} {problem}"
 
 
 def _header_problems(release: Release) -> list[str]:
@@ -178,15 +177,13 @@ def _header_problems(release: Release) -> list[str]:
             problems.append(str(error))
         except (TypeError, ValueError, AttributeError, OverflowError):
             problems.append(f"{due.name}: its header cannot be understood")
-    for universe in release.form.universes:
-        for level, query in universe.invariants:
-            path = release.places.universe(universe.name).answers("invariants", level, query.name)
-            required = {
-                "kind": "measurement", "level": level, "query": query.name, "size": query.size,
-                "mechanism": "exact", "scale": "0", "variance": 0.0,
-            }  # fmt: skip
-            if path.is_file() and header_of(path) != required:
-                problems.append(f"invariant {query.name} at {level}: its header is not what the spec gives")
+    for _, level, query, path in release.invariants:
+        required = {
+            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
+            "mechanism": "exact", "scale": "0", "variance": 0.0,
+        }  # fmt: skip
+        if path.is_file() and header_of(path) != required:
+            problems.append(f"invariant {query.name} at {level.name}: its header is not what the spec gives")
     return problems
 
 
@@ -217,20 +214,18 @@ def _due_problems(due: Due) -> Iterator[str]:
         yield "its rows and its header have different variances"
 
 
-def _note_problems(release: Release) -> list[str]:
+def _note_problems(release: Release) -> Iterator[str]:
     """Notes of solvers are sums of themselves, powers of ten, and no more families than geounits and replicates.
 
     Of public shares they have how far areas are from them, numbers that `verify` computes again.
     """
-    problems = []
     for step, notes in release.manifest["solver"].items():
         try:
             wrong = _wrong_notes(release, step, notes)
         except (TypeError, ValueError, AttributeError, OverflowError):  # something else than numbers
             wrong = "reports what no solver does"
         if wrong:
-            problems.append(f"{step!r:.80} {wrong}")
-    return problems
+            yield f"{step!r:.80} {wrong}"
 
 
 def _wrong_notes(release: Release, step: str, notes: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from auditor.draws import Due, measurements_of
 from auditor.files import read_measured, read_selected
 from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
+from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import FormError
@@ -64,10 +65,6 @@ class Release:
     def level(self, name: str) -> Level:
         """The level of this name."""
         return self.spine[self.form.levels.index(name)]
-
-    def folder(self, universe: str) -> Path:
-        """Where the public files of a universe are."""
-        return self.places.universe(universe).folder
 
     def truth(self, universe: Universe, level: Level) -> Counts:
         """The true counts of a level; FormError where restricted/ does not hold them."""
@@ -143,6 +140,15 @@ class Release:
         """Every measurement that the spec calls for."""
         return tuple(
             due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
+        )
+
+    @cached_property
+    def invariants(self) -> tuple[tuple[Universe, Level, Query, Path], ...]:
+        """All that is published exactly, and its files."""
+        return tuple(
+            (one, self.level(level), query, self.places.universe(one.name).answers("invariants", level, query.name))
+            for one in self.form.universes
+            for level, query in one.invariants
         )
 
     @property
