@@ -311,7 +311,7 @@ def charged(
 def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) -> list[str]:
     problems = []
     for universe in release.form.universes:
-        name = universe.name or "the release"
+        name = universe.title
         own = of_run(events, secret, release.context(secret, universe))
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"

@@ -17,7 +17,7 @@ import numpy as np
 from auditor.draws import Due
 from auditor.form import Choice
 from auditor.keys import KeyedStream
-from auditor.reading.counts import due_answers, read_histogram, read_positive, wrong_answers
+from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
 from auditor.reading.values import FloatArray, IntArray
@@ -111,11 +111,10 @@ def _positive(release: Release, due: Due) -> Noise:
     above = release.spine[release.form.levels.index(due.level.name) - 1]
     files = Files(release.public)
     path = release.places.universe(due.universe.name).histogram(above.name)
-    expected = due_answers(read_histogram(files, path, above, due.universe), due.query, due.level)
-    most = int(np.bincount(expected // due.query.size, minlength=1).max())
-    keys, values = read_positive(files, due.path, due.level, due.query, most)
+    released = read_histogram(files, path, above, due.universe)
+    keys, values, wrong = read_due(files, due.path, due.level, due.query, released)
     truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
-    problems = (*files.findings.problems, *wrong_answers(keys, expected, due.query, due.level))
+    problems = (*files.findings.problems, *wrong)
     return Noise(*_of(due), keys, values - truth, np.zeros_like(keys), problems)
 
 

@@ -117,7 +117,7 @@ def _truth_problems(release: Release) -> Iterator[str]:
         for above, below in zip(release.spine[-2::-1], release.spine[:0:-1], strict=True):
             sums, own = sums.raised(below), release.truth(universe, above)
             if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
-                yield f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves"
+                yield f"{universe.title}: {above.name} is not the sum of the leaves"
     for universe, level, query, path in release.invariants:
         exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
         if path.is_file() and not np.array_equal(read_measured(path)[1], exact):

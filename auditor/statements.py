@@ -48,7 +48,7 @@ def statement_findings(release: Release) -> Iterator[Found]:
               for about in (stated.keys(), accounts.keys()) if about != names]  # fmt: skip
     yield holds("statements", "universes", others)
     for universe in release.form.universes:
-        name = universe.name or "the release"
+        name = universe.title
         if universe.name in stated:
             yield holds("statements", f"{name}: noise", noise_problems(universe, stated[universe.name]))
         if universe.name in accounts:

@@ -37,7 +37,7 @@ def check_marginals(published: Published) -> None:
     for universe in spec.universes:
         if universe.cells.names != tuple(name for name in spec.marginals if name in universe.cells.names):
             raise FormError(
-                f"public/manifest.json: {_name(universe)} has the attributes {', '.join(universe.cells.names)}; "
+                f"public/manifest.json: {universe.title} has the attributes {', '.join(universe.cells.names)}; "
                 f"[marginals] has {', '.join(spec.marginals)}"
             )
     for one, other in permutations(spec.universes, 2):
@@ -52,10 +52,6 @@ def check_marginals(published: Published) -> None:
         if spec.amounts:
             with files.findings.noting_errors():
                 _check_drawn(published)
-
-
-def _name(universe: PublicUniverse) -> str:
-    return universe.name or "the release"
 
 
 def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
@@ -74,8 +70,8 @@ def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Find
     check.add(
         ~possible & in_other,
         lambda cell: (
-            f"{', '.join(shared)} = {own.labels[cell]} is impossible in {_name(one)} by its structural zeros, and "
-            f"possible in {_name(other)}"
+            f"{', '.join(shared)} = {own.labels[cell]} is impossible in {one.title} by its structural zeros, and "
+            f"possible in {other.title}"
         ),
     )
 
@@ -88,8 +84,8 @@ def _check_exact(one: PublicUniverse, other: PublicUniverse, findings: Findings)
         if not any(at == level and needed <= {*theirs.names} for at, theirs in other.invariants):
             named = " * ".join(name for name in other.cells.names if name in needed) or "total"
             check.fail(
-                f"public/manifest.json: {query.name} is exact at {level} in {_name(one)}, and {named} is not in "
-                f"{_name(other)}"
+                f"public/manifest.json: {query.name} is exact at {level} in {one.title}, and {named} is not in "
+                f"{other.title}"
             )
 
 
@@ -99,9 +95,7 @@ def _compare(published: Published, pair: tuple[PublicUniverse, PublicUniverse], 
     shared = {name: values for name, values in shared.items() if name in theirs}
     query = " * ".join(shared) or "total"
     if any(theirs[name] != values for name, values in shared.items()):
-        raise FormError(
-            f"public/manifest.json: {_name(pair[0])} and {pair[1].name} have other values of one of {query}"
-        )
+        raise FormError(f"public/manifest.json: {pair[0].title} and {pair[1].name} have other values of one of {query}")
     queries = [of.cells.query(query) for of in pair]
     sums = [published.counts[of.name][level.name].answers(own) for of, own in zip(pair, queries, strict=True)]
     own, other = (published.histogram(of, level) for of in pair)
@@ -114,7 +108,7 @@ def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, le
     cell, area = int(found.columns[row]), leaves.codes[int(found.geounits[row])]
     return (
         f"{area}, {universe.cells.label(cell)!r}: {int(found.counts[row]):,} records, and the structural zeros of "
-        f"{_name(universe)} leave none"
+        f"{universe.title} leave none"
     )
 
 
@@ -132,7 +126,7 @@ def _check_records(published: Published) -> None:
                 partial(_impossible_records, universe=universe, found=found, leaves=leaves),
             )
             if (released := published.counts[universe.name].get(leaves.name)) is not None:
-                kind = f"cells with another number of records than the histogram of {_name(universe)} has"
+                kind = f"cells with another number of records than the histogram of {universe.title} has"
                 why = f"the count in {files.name(published.histogram(universe, leaves))}"
                 compare(files.check(path, kind), why, leaves, universe.cells.label, found, released)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.cells import JoinedGroup, Query, together
 from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
 from auditor.reading.files import Files, value_text
 from auditor.reading.findings import FormError
@@ -50,16 +50,12 @@ def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
 
     One of the joins has to limit all members of every household from above, and households must differ in size.
     """
-    persons = np.logical_or.reduce([group.persons for groups in joins for group in groups])
-    limits = []
-    for groups in joins:
-        together = np.logical_or.reduce([group.persons for group in groups])
-        if (together == persons).all() and all((group.most != NO_LIMIT).all() for group in groups):
-            least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
-            limits.append((int(least.min()), int(most.max())))
+    whole = list(map(together, joins))
+    persons = np.logical_or.reduce([one.persons for one in whole])
+    limits = [one for one in whole if one.limited and np.array_equal(one.persons, persons)]
     if not limits:
         return None
-    least, most = max(low for low, _ in limits), min(high for _, high in limits)
+    least, most = max(int(one.least.min()) for one in limits), min(int(one.most.max()) for one in limits)
     return Sized(persons, least, most) if least < most else None
 
 

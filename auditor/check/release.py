@@ -22,15 +22,7 @@ from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
 from auditor.reading.cells import JoinedGroup, Query, joined_groups
-from auditor.reading.counts import (
-    LevelFile,
-    compare,
-    due_answers,
-    read_histogram,
-    read_microdata,
-    read_positive,
-    wrong_answers,
-)
+from auditor.reading.counts import LevelFile, compare, read_due, read_histogram, read_microdata
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import Findings, FormError, understood
 from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
@@ -203,11 +195,9 @@ def _check_positive(published: Published, universe: PublicUniverse, name: str, q
     above = published.levels[published.levels.index(level) - 1].name
     if (released := published.counts[universe.name].get(above)) is None:
         return
-    due = due_answers(released, query, level)
-    most = int(np.bincount(due // query.size, minlength=1).max())
-    keys, _ = read_positive(published.files, path, level, query, most)
+    *_, wrong = read_due(published.files, path, level, query, released)
     check = published.files.check(path, "answers that do not follow from the release")
-    for sentence in wrong_answers(keys, due, query, level):
+    for sentence in wrong:
         check.fail(f"{published.files.name(path)}: {sentence} (level {above!r})")
 
 

@@ -162,6 +162,11 @@ class JoinedGroup:
     least: IntArray
     most: IntArray
 
+    @property
+    def limited(self) -> bool:
+        """Whether something limits the members of each household."""
+        return bool((self.most != NO_LIMIT).all())
+
 
 def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[JoinedGroup]:
     """The groups of persons that an entry of the public spec's `join` limits.
@@ -175,6 +180,8 @@ def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[Joine
             raise ValueError(f"it has none of the keys {', '.join(_FORMS)}")
         name = f"{join['companion']} {' and '.join(join.get('present', [form]))}"
         groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
+        if not groups:
+            raise ValueError("it limits nobody")
     if not join["others"]:
         return groups
     return [replace(group, most=np.full_like(group.most, NO_LIMIT)) for group in groups]
@@ -250,17 +257,19 @@ def largest_households(joins: Sequence[Stated], cells: Mapping[str, Cells]) -> d
     return {companion: _largest(groups) for companion, groups in joined.items()}
 
 
+def together(groups: Sequence[JoinedGroup]) -> JoinedGroup:
+    """The groups of a join as one: everybody in them, and how many of these a household has at least and at most."""
+    least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
+    limited = all(group.limited for group in groups)
+    persons = np.logical_or.reduce([group.persons for group in groups])
+    return JoinedGroup("", "", persons, least, most if limited else np.full_like(most, NO_LIMIT))
+
+
 def _largest(joins: Sequence[Sequence[JoinedGroup]]) -> int:
     """From the groups of each join: the least of the limits that hold for all members, else what is to be stated."""
-    persons = [np.logical_or.reduce([group.persons for group in groups]) for groups in joins]
-    least = [int(np.sum([group.least for group in groups], axis=0).max()) for groups in joins]
-    limited = [
-        (of, int(np.sum([group.most for group in groups], axis=0).max()))
-        for of, groups in zip(persons, joins, strict=True)
-        if all((group.most != NO_LIMIT).all() for group in groups)
-    ]
-    members = np.logical_or.reduce(persons)
-    limits = [most for of, most in limited if np.array_equal(of, members)]
-    if limited and np.array_equal(np.logical_or.reduce([of for of, _ in limited]), members):
-        limits.append(sum(most for _, most in limited))
-    return min(limits, default=max(ANY_NUMBER, *least))
+    whole = list(map(together, joins))
+    members, limited = np.logical_or.reduce([one.persons for one in whole]), [one for one in whole if one.limited]
+    limits = [int(one.most.max()) for one in limited if np.array_equal(one.persons, members)]
+    if limited and np.array_equal(np.logical_or.reduce([one.persons for one in limited]), members):
+        limits.append(sum(int(one.most.max()) for one in limited))
+    return min(limits, default=max(ANY_NUMBER, *(int(one.least.max()) for one in whole)))

@@ -471,3 +471,12 @@ def wrong_answers(keys: NDArray[np.int64], due: NDArray[np.int64], query: Query,
                 f"{what.replace('was', 'were', 1) if len(some) > 1 else what}"
             )
     return sentences or ["the answers of a geounit are not in ascending order, or one stands twice"]
+
+
+def read_due(
+    files: Files, path: Path, level: Level, query: Query, above: Counts
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Sequence[str]]:
+    """As `read_positive`, and what is wrong with which answers were drawn by the released cells of the level above."""
+    due = due_answers(above, query, level)
+    keys, values = read_positive(files, path, level, query, int(np.bincount(due // query.size, minlength=1).max()))
+    return keys, values, wrong_answers(keys, due, query, level)

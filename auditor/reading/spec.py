@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +83,11 @@ class PublicUniverse:
     positive: tuple[tuple[str, Query], ...] = ()
 
     @property
+    def title(self) -> str:
+        """As sentences name it."""
+        return self.name or "the release"
+
+    @property
     def least(self) -> int:
         """What no number is below: 0 where no record counts less."""
         return 0 if self.amount is None or self.amount.first >= 0 else -(2**62)
@@ -131,13 +136,13 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
-    joins: tuple[Stated, ...] = ()
-    household_tables: tuple[Crossed, ...] = ()
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    marginals: tuple[str, ...] | None = None
-    amounts: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    seed: int = 0
+    joins: tuple[Stated, ...]
+    household_tables: tuple[Crossed, ...]
+    names: Mapping[str, tuple[str, ...]]
+    shares: Mapping[str, tuple[str, int]]
+    marginals: tuple[str, ...] | None
+    amounts: Mapping[str, tuple[tuple[int, int], ...]]
+    seed: int
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -168,8 +173,7 @@ def public_spec(spec: Stated) -> PublicSpec:
     levels = _texts(stated_levels) if names_only else tuple(_pairs(stated_levels))
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
-    universes = [_universe("", spec, levels)]
-    universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
+    universes = [_universe(name, own, levels) for name, own in {"": spec, **_pairs(spec["companions"])}.items()]
     return PublicSpec(
         levels=levels,
         prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
