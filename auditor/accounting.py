@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from auditor.reading.values import FloatArray
+from auditor.reading.values import FloatArray, exact_sum
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
@@ -80,7 +80,7 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     convolved by Fourier transform. Each loss is below its grid point plus a step, so the sum of n of them is below the
     sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
-    rho = sum((rho_of(use) for use in uses), Fraction(0))
+    rho = exact_sum(rho_of(use) for use in uses)
     noisy = [use for use in uses if use[0] not in _CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
@@ -100,7 +100,7 @@ def best_guess(uses: Sequence[Use]) -> float:
 
     TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
     """
-    rho = float(sum((rho_of(use) for use in uses), Fraction(0)))
+    rho = float(exact_sum(rho_of(use) for use in uses))
     loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
     return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
 

@@ -11,7 +11,6 @@ import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +19,7 @@ from auditor.cliques import CliqueChoice, Pair
 from auditor.keys import KeyedStream, keyed_hash
 from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.values import IntArray
+from auditor.reading.values import IntArray, exact_sum, sums
 from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
 def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
     """What is wrong with the declared budget, or with the cliques as an outcome of such a choice."""
     problems = []
-    whole = sum((universe.budget for universe in release.form.universes), Fraction(0))
+    whole = exact_sum(universe.budget for universe in release.form.universes)
     if whole != choice.budget:
         problems.append(f"choice and measurements cost {whole}, declared is {choice.budget}")
     try:
@@ -174,8 +173,7 @@ def choose_again(release: Release, secret: bytes, choice: CliqueChoice, tables: 
     """The pairs that key and tables choose."""
     context = (records, release.spine_fingerprint, choice.fingerprint())
     mechanism, scale = choice.of_attributes
-    whole = np.zeros(tables.leaves.width, dtype=np.int64)
-    np.add.at(whole, tables.leaves.columns, tables.leaves.counts)
+    whole = sums(tables.leaves.width, tables.leaves.columns, tables.leaves.counts)
     ones = []
     for name, own in zip(choice.names, np.split(whole, np.cumsum(choice.sizes)[:-1]), strict=True):
         stream = KeyedStream(secret, context, choice.top, f"attribute {name}")

@@ -9,8 +9,6 @@ moves two of its cells by one each, adding one moves one, so that scores move by
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from itertools import combinations
 from auditor.reading.cells import Cells
 from auditor.reading.findings import exact
 from auditor.reading.spec import MOVED
-from auditor.reading.values import Stated
+from auditor.reading.values import Stated, digest
 
 #: Two attributes by number.
 Pair = tuple[int, int]
@@ -219,7 +217,7 @@ class CliqueChoice:
             [[name, *values] for name, values in self.attributes],
         ]  # fmt: skip
         content += [["further", self.further, self.all_cells]] if self.further is not None else []
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)
 
 
 def _have_one_each(tables: Sequence[frozenset[int]], measured: Sequence[tuple[int, ...]]) -> bool:

@@ -19,7 +19,7 @@ from auditor.draws import Due, draw_problems, listed
 from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.values import Stated
+from auditor.reading.values import Stated, zeros
 from auditor.release import Release
 
 _PACKAGES: Final = {
@@ -206,7 +206,7 @@ def _due_problems(due: Due) -> Iterator[str]:
     for scale, variance in own:
         if not np.isclose(float(variance), exact.get(scale, np.nan), rtol=1e-10, atol=0):
             yield f"its header states the variance {variance} for the scale {scale}"
-    kinds = np.zeros(len(variances), dtype=np.int64) if due.where_positive else due.kind[due.kind >= 0]
+    kinds = zeros(len(variances)) if due.where_positive else due.kind[due.kind >= 0]
     right = np.array(list(exact.values()))
     if len(kinds) != len(variances) or not np.allclose(variances, right[kinds], rtol=1e-10, atol=0):
         yield "its geounits do not have the variance of its noise"

@@ -23,7 +23,7 @@ from auditor.reading.cells import Query
 from auditor.reading.files import Places
 from auditor.reading.findings import FormError, understood
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray, Stated
+from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Keys of a spec of which draws and relations are derived, or on which neither depends; of it, of a companion, of the
 #: budget, of a level and of a measured query.
@@ -78,7 +78,7 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
     bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
     for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
         taken, of_geounit = np.unique(paid, return_inverse=True)
-        given = [sum((s for n, s in enumerate(shares) if one >> n & 1), Fraction(0)) for one in taken.tolist()]
+        given = [exact_sum(s for n, s in enumerate(shares) if one >> n & 1) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]
         kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
@@ -94,8 +94,8 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
 
     An only child hands what it would get to its parent, if that is measured or hands on as well.
     """
-    paid = [np.zeros(len(level.codes), dtype=np.int64) for level in spine]
-    at = row = np.zeros(0, dtype=np.int64)
+    paid = [zeros(len(level.codes)) for level in spine]
+    at = row = zeros(0)
     for number, level in enumerate(spine):
         here = np.arange(len(level.codes))
         alone = (np.bincount(level.parents)[level.parents] == 1) if number else np.zeros(len(here), dtype=np.bool_)

@@ -5,8 +5,6 @@ Everything is exact; the formulas are those of docs/privacy.md, written down a s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +16,7 @@ from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
 from auditor.reading.findings import FormError, exact, understood
 from auditor.reading.spec import MOVED, PublicUniverse, public_spec
-from auditor.reading.values import Stated
+from auditor.reading.values import Stated, digest, exact_sum
 from auditor.series import Series, read_series
 
 
@@ -123,7 +121,7 @@ class Universe(PublicUniverse):
     def rest(self) -> Fraction:
         """The budget of the queries."""
         budget = self.own_budget / self.times(self.together) / self.times(self.reach) / self.distance
-        return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
+        return budget * (1 - exact_sum(choice.share for choice in self.choices))
 
     @property
     def mechanism(self) -> str:
@@ -159,7 +157,7 @@ class Universe(PublicUniverse):
             content.append(["clipped", *map(str, self.clipped)])
         if self.series is not None:
             content += self.series.content
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)
 
 
 def _choice_content(choice: Choice) -> list[Any]:

@@ -21,7 +21,7 @@ from auditor.draws import measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.values import Stated
+from auditor.reading.values import Stated, digest
 from auditor.release import Release
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
@@ -184,7 +184,7 @@ def _number(query: str, words: str) -> Fraction | None:
 def of_run(events: Iterable[Stated], secret: bytes, context: Sequence[str]) -> list[Stated]:
     """The events of the run whose streams are bound to a context."""
     content = ["spinewise run 1", "spinewise keys 1", commitment(secret), *context]
-    run = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    run = digest(content)
     return [event for event in events if event["run"] == run]
 
 

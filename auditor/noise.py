@@ -20,7 +20,7 @@ from auditor.keys import KeyedStream
 from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, Found, holds
-from auditor.reading.values import FloatArray, IntArray
+from auditor.reading.values import FloatArray, IntArray, zeros
 from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -87,7 +87,7 @@ def noises(release: Release) -> Iterator[Noise]:
         yield _positive(release, due) if due.where_positive else _measured(release, due)
     for one in release.selected:
         universe, choice, size = one.universe, one.choice, one.choice.versions[-1].size
-        empty = np.zeros(0, dtype=np.int64)
+        empty = zeros(0)
         places = np.concatenate([empty, *(row * size + np.arange(len(own)) for row, own in enumerate(one.residuals))])
         at = f"{choice.level}, {choice.name}", universe.name, choice.level, f"selected {choice.name}"
         values = np.concatenate([empty, *one.residuals])

@@ -22,7 +22,7 @@ from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
-from auditor.reading.values import FloatArray, IntArray
+from auditor.reading.values import FloatArray, IntArray, digest, sums
 from auditor.series import known_before
 
 
@@ -123,8 +123,7 @@ class Release:
                 f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"
             )
         truth, every = self.truth(universe, level), np.arange(len(codes))
-        people = np.zeros(len(codes), dtype=np.int64)
-        np.add.at(people, truth.geounits, truth.counts)
+        people = sums(len(codes), truth.geounits, truth.counts)
         exact = [truth.answers(query).dense(every) for query in choice.versions]
         numbers = [names.index(version) for version in versions]
         if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
@@ -215,4 +214,4 @@ class Release:
         fingerprints = dict(stated.get("input_fingerprints") or {})
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)

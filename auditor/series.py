@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from auditor.reading.findings import FormError, exact
-from auditor.reading.values import FloatArray, IntArray, Stated
+from auditor.reading.values import FloatArray, IntArray, Stated, exact_sum, zeros
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4
@@ -86,7 +86,7 @@ class Series:
         for one in range(self.number + 1):
             solved: list[Fraction] = []
             for t, row in enumerate(self.design[: self.number + 1]):
-                due = Fraction(int(t == one)) - sum((row[s] * solved[s] for s in range(t)), Fraction(0))
+                due = Fraction(int(t == one)) - exact_sum(row[s] * solved[s] for s in range(t))
                 solved.append(due / row[t])
             total += solved[-1] ** 2
         return total
@@ -175,7 +175,7 @@ def distance_problems(series: Series, moved: int) -> list[str]:
         return ["numbers of the design are too large for this program: the distance of histories is not judged"]
     if not_judged := [k for k in series.losses if not 1 <= k <= n]:
         return [f"people with {k} spells are none in {n} periods: what they lose is not judged" for k in not_judged]
-    matrix = np.zeros((n, n), dtype=np.int64)
+    matrix = zeros((n, n))
     for number, row in enumerate(series.design):
         matrix[number, : number + 1] = row
     gram = matrix.T @ matrix
@@ -205,7 +205,7 @@ def _bounds(gram: IntArray, moved: int) -> list[Fraction]:
     above = np.triu(gram, 1).clip(min=0)
     above += above.T
     z = gram - above + np.diag(above.sum(axis=1))  # the Laplacian of the numbers above 0 is added
-    corner = np.zeros((n + 1, n + 1), dtype=np.int64)
+    corner = zeros((n + 1, n + 1))
     corner[1:, 1:] = z.cumsum(axis=0).cumsum(axis=1)
     own, rows = np.diag(corner), corner[:, -1]
     inside = own + own[:, None] - corner - corner.T
@@ -213,7 +213,7 @@ def _bounds(gram: IntArray, moved: int) -> list[Fraction]:
     found = []
     for x in range(33) if moved == 2 else (0,):  # in sixteenths
         values = np.where(outside, -(2**62), 512 * inside - 32 * x * (rows - rows[:, None]))
-        best, sums = np.zeros(n + 1, dtype=np.int64), []
+        best, sums = zeros(n + 1), []
         for _ in range(n):
             best = np.maximum.accumulate(np.maximum(best, (best[:, None] + values).max(axis=0)))
             sums.append(int(best[-1]) + x * x * int(z.sum()))

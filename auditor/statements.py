@@ -20,7 +20,7 @@ from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
 from auditor.draws import drawn_of
 from auditor.form import Form, Universe
 from auditor.reading.findings import FormError, Found, holds, understood
-from auditor.reading.values import Stated
+from auditor.reading.values import Stated, exact_sum, zeros
 from auditor.release import Release
 from auditor.series import distance_problems
 
@@ -70,7 +70,7 @@ def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
     problems = []
     costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in drawn_of(universe)]
-    whole = sum((spent for _, spent in costs), Fraction(0)) * times_of(universe)
+    whole = exact_sum(spent for _, spent in costs) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
@@ -189,7 +189,7 @@ def changes_alone(universe: Universe, about: str, of: str) -> bool:
     if about == "record" and lowest < len(levels) - 1:
         return True  # to another place of the same area
     # Cells between which a record moves unseen have one number: the same exact answers, and the rest of it the same.
-    seen = np.zeros(universe.cells.size, dtype=np.int64)
+    seen = zeros(universe.cells.size)
     for _, query in universe.invariants:
         seen = np.unique(seen * query.size + query.of_cell, return_inverse=True)[1].reshape(-1)
     if about == "attribute":
@@ -213,7 +213,7 @@ def _statement_problems(universe: Universe, statement: Stated, uses: list[Use]) 
         if (together == 1 and not alone) or (together == 2 and alone and statement["about"] != "attribute"):
             return [f"is about {together} records; one can{'' if alone else 'not'} change alone by the invariants"]
     uses = [(name, scale, moved * together) for name, scale, moved in uses]
-    budget = sum((cost_of(use, zcdp=universe.zcdp) for use in uses), Fraction(0)) * times_of(universe)
+    budget = exact_sum(cost_of(use, zcdp=universe.zcdp) for use in uses) * times_of(universe)
     if universe.bypass and statement["about"] != "record":
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
@@ -285,11 +285,11 @@ def person_problems(form: Form, manifest: Stated) -> list[str]:
     if persons == 0:
         return [] if stated["epsilon"] == "infinity" else ["promises something about no person"]
     if persons == 1:
-        budget = sum((one.budget for one in form.universes), Fraction(0))
+        budget = exact_sum(one.budget for one in form.universes)
     else:
         # Two who swap are two changes of one record each; of what else they have, any two persons' records change.
         swap = main.budget * (_SWAP if main.together == 1 else main.times(_SWAP))
-        budget = swap + sum((one.budget * one.times(_SWAP) for one in others), Fraction(0))
+        budget = swap + exact_sum(one.budget * one.times(_SWAP) for one in others)
     plain = main.zcdp and main.series is None
     plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
@@ -313,9 +313,8 @@ def household_problems(form: Form, manifest: Stated) -> list[str]:
         found = stated[companion]
         if found["records"] != members:
             problems.append(f"{companion}: is about {found['records']} members, joins allow {members}")
-        budget = sum(
-            (one.record_budget if one.name == companion else one.budget * one.times(members) for one in form.universes),
-            Fraction(0),
+        budget = exact_sum(
+            one.record_budget if one.name == companion else one.budget * one.times(members) for one in form.universes
         )
         problems += [f"{companion}: {p}" for p in figure_problems(form.universes[0], found, budget, None, [members])]
     return problems
@@ -344,7 +343,7 @@ def parts_problems(form: Form, spec: Stated) -> list[str]:
                     if clique in spent:
                         problems.append(f"{query.name} is measured twice at {level}")
                     spent[clique] = universe.own_budget * part
-        due, whole = at.get(level, of), sum(spent.values(), Fraction(0))
+        due, whole = at.get(level, of), exact_sum(spent.values())
         for clique in [*due, *(one for one in spent if one not in due)]:
             found, stated = spent.get(clique, Fraction(0)), due.get(clique, 0)
             if found * sum(due.values()) != stated * whole:

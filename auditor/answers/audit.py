@@ -21,6 +21,7 @@ from auditor.keys import commitment, derived, key_found, published_fingerprint
 from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
 from auditor.reading.findings import FormError, Found, holds, understood
 from auditor.reading.spec import read_json
+from auditor.reading.values import exact_sum
 
 
 def table_problems(answer: Answer) -> Iterator[str]:
@@ -139,7 +140,7 @@ def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> 
 
 def _receipt_cost_problems(answer: Answer) -> list[str]:
     """Whether the receipt states what the parts cost, of the dataset that was asked."""
-    due = sum((Fraction(part["budget"]) for part in answer.stated["parts"]), Fraction(0))
+    due = exact_sum(Fraction(part["budget"]) for part in answer.stated["parts"])
     receipts = answer.stated["receipts"]
     if len(receipts) != 1:
         return [f"it has {len(receipts)} receipts, and is of one dataset"]

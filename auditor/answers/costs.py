@@ -24,7 +24,7 @@ import numpy as np
 
 from auditor.answers.kept import Answer
 from auditor.reading.findings import FormError
-from auditor.reading.values import BoolArray, IntArray
+from auditor.reading.values import BoolArray, IntArray, sums
 
 #: Of windows under zcdp, and under pure budgets.
 FILTERS: Final = {True: (8, 4, 3, 2, 2, 1, 1, 1), False: (1,)}
@@ -304,8 +304,7 @@ def _within(answer: Answer, unit: IntArray, value: IntArray) -> Iterator[str]:
     low, high, _ = ends_of(answer)
     amounts = value + answer.first
     for sign, most in ((1, high), (-1, -low)):
-        totals = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
-        np.add.at(totals, unit, np.maximum(sign * amounts, 0))
+        totals = sums(int(unit.max(initial=-1)) + 1, unit, np.maximum(sign * amounts, 0))
         if (totals > most).any():
             side = "above" if sign > 0 else "below"
             yield f"{int((totals > most).sum())} units have more than {most} units of the amount {side} 0"

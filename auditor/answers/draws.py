@@ -16,7 +16,7 @@ from auditor.answers.kept import Answer
 from auditor.keys import KeyedStream
 from auditor.noise import Noise, exceedances
 from auditor.reading.findings import FormError, Found, holds
-from auditor.reading.values import IntArray
+from auditor.reading.values import IntArray, zeros
 from auditor.sampler import chosen, flipped, is_wide
 
 #: Numbers drawn again of a part.
@@ -134,7 +134,7 @@ def windows_of(answer: Answer, steps: IntArray | None = None) -> IntArray:
             away *= 2
         ends = [-1, *(min(max(end, -1), k - 1) for end in ends), k - 1]
         counts = [sum(records[low + 1 : high + 1]) for low, high in pairwise(ends)]
-        row = np.zeros(len(counts) + len(weights) - 1, dtype=np.int64)
+        row = zeros(len(counts) + len(weights) - 1)
         for after, weight in enumerate(weights):
             row[after : after + len(counts)] += weight * np.array(counts, dtype=np.int64)
         found.append(row)

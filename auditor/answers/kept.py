@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import itertools
 import json
@@ -25,7 +24,7 @@ from auditor.reading.findings import FormError, understood
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
-from auditor.reading.values import BoolArray, IntArray
+from auditor.reading.values import BoolArray, IntArray, digest, sums, zeros
 
 #: What an answer needs to be drawn again, in restricted/.
 KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")
@@ -254,7 +253,7 @@ class Answer:
         for number in self.order:
             axis = self.axes[number]
             at = at * len(axis.labels) + axis.group[codes[number]]
-        value = np.zeros(len(leaf), dtype=np.int64) if self.amount is None else codes[self.amount].astype(np.int64)
+        value = zeros(len(leaf)) if self.amount is None else codes[self.amount].astype(np.int64)
         return holding, at, value
 
     @cached_property
@@ -268,23 +267,20 @@ class Answer:
     def numbers(self, part: str, centre: int) -> IntArray:
         """The true numbers of a count or a sum, `(n_numbers,)`."""
         at, value, count = self.truth
-        found = np.zeros(self.n_numbers, dtype=np.int64)
-        np.add.at(found, at, count if part == "count" else count * (value + self.first - centre))
-        return found
+        return sums(self.n_numbers, at, count if part == "count" else count * (value + self.first - centre))
 
     @cached_property
     def histograms(self) -> IntArray:
         """True records by candidate, `(n_numbers, n_candidates)`."""
         at, value, count = self.truth
-        found = np.zeros((self.n_numbers, len(self.candidates)), dtype=np.int64)
-        np.add.at(found, (at, np.searchsorted(self.candidates, value)), count)
-        return found
+        shape = self.n_numbers, len(self.candidates)
+        return sums(shape, (at, np.searchsorted(self.candidates, value)), count)
 
     def fingerprint(self, *, private: bool) -> str:
         """Of the question and its terms; the private one with how the records are read."""
         reading = [json.dumps(self.question["reading"])] if private else []
         content = [*self.question["content"], *reading, *self.context]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)
 
     @cached_property
     def spine_fingerprint(self) -> str:

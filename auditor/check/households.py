@@ -23,7 +23,7 @@ from auditor.reading.files import Files, value_text, whole_numbers
 from auditor.reading.findings import Check, surplus
 from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray
+from auditor.reading.values import IntArray, zeros
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -128,7 +128,7 @@ def _read_homes(files: Files, level: Level, homes: RecordFile) -> Homes:
     file = LevelFile(files.again(), homes.path, level, once=False, most=homes.most)
     numbered = files.check(homes.path, "households that are not numbered by their rows")
     counted = files.check(homes.path, "numbers of members that are not whole numbers from 0")
-    parts = [(np.zeros(0, dtype=np.int64),) * 3]
+    parts = [(zeros(0),) * 3]
     for part, leaves in file.parts([*homes.cells.names, *homes.columns]):
         cells = cell_numbers(part, homes.cells, file)
         stated, whole = whole_numbers(part.column(HOUSEHOLD), HOUSEHOLD, file.name)

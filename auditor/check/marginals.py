@@ -23,7 +23,7 @@ from auditor.reading.files import numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray
+from auditor.reading.values import IntArray, zeros
 
 #: Behind the name of an amount: the column of numbers drawn inside its bins. What its hashes are of, first.
 _DRAWN, _USE = "_drawn", 0x6D617264
@@ -143,7 +143,7 @@ def _check_drawn(published: Published) -> None:
     file = LevelFile(files.again(), path, leaves, once=False, most=most)
     outside = files.check(path, "numbers outside of their bins")
     other = files.check(path, "numbers that the public seed does not draw")
-    earlier = np.zeros(len(leaves.codes), dtype=np.int64)
+    earlier = zeros(len(leaves.codes))
     names = [*(spec.marginals or ()), *(name + _DRAWN for name in spec.amounts)]
     for part, geounits in file.parts(names):
         place, earlier = _places(geounits, earlier)

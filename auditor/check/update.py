@@ -12,14 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, sha256
 from auditor.reading.findings import Check, FormError, exact, understood
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray, Stated
+from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
@@ -177,7 +175,7 @@ def _numbers(path: Path, codes: list[str], terms: Mapping[str, list[str]], state
         return None
     places = {code: number for number, code in enumerate(codes)}
     groups = {labels: number for number, labels in enumerate(itertools.product(*terms.values()))}
-    out = np.zeros((len(places), len(groups)), dtype=np.int64)
+    out = zeros((len(places), len(groups)))
     if len(rows) != out.size:
         raise FormError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
     for row in rows:
@@ -208,7 +206,7 @@ def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> 
         within = all(values and values <= full.get(label, set()) for label, values in told.items())
         if section["attribute"] != of or not within or (whole and told != full):
             check.fail(f"public/answers/{name}: the groups of {term!r} are not those of the schema")
-    charged = sum((Fraction(one["cost"]) for one in stated["receipts"]), Fraction(0))
+    charged = exact_sum(Fraction(one["cost"]) for one in stated["receipts"])
     if charged != (cost := _cost(spec, answer)):
         check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
 
@@ -230,7 +228,7 @@ def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None
     total = exact(spec["privacy"][unit])
     if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
         total = exact(declared) - sum(exact(one["privacy"][unit]) for _, one in spec["companions"])
-    total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
+    total += exact_sum(_cost(spec, answer) for answer in answers)
     if exact(manifest["privacy"][0]["budget"]) != total:
         check.fail(
             f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "

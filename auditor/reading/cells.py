@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from auditor.reading.findings import FormError, understood
-from auditor.reading.values import BoolArray, IntArray, Stated
+from auditor.reading.values import BoolArray, IntArray, Stated, zeros
 
 #: More would not fit into memory.
 _MOST_CELLS = 100_000_000
@@ -101,7 +101,7 @@ class Cells:
         if len({number for number, _, _ in factors}) < len(factors):
             raise ValueError(f"the query {name!r} names an attribute twice")
         groups = [(0,) * len(values) for values in self.values]
-        of_cell = np.zeros(self.size, dtype=np.int64)
+        of_cell = zeros(self.size)
         for number, labels, of_value in factors:
             groups[number] = tuple(of_value.tolist())
             of_cell = of_cell * len(labels) + of_value[self._codes[number]]
@@ -123,7 +123,7 @@ class Cells:
 
     def cells_of(self, other: Cells) -> IntArray:
         """`(n_cells,)` the cell of a companion's in which each cell falls; FormError where it has other attributes."""
-        found = np.zeros(self.size, dtype=np.int64)
+        found = zeros(self.size)
         for name in other.names:
             number, labels, _ = self._terms.get(name, (0, (), None))
             if labels != other.labels(name):
@@ -192,7 +192,7 @@ _Group = tuple[str, BoolArray, IntArray, IntArray]
 
 
 def _of_size(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
-    least, most = np.zeros(households.size, dtype=np.int64), np.zeros(households.size, dtype=np.int64)
+    least, most = zeros(households.size), zeros(households.size)
     for label in households.labels(join["size"]):
         size = re.fullmatch(r"([0-9]+)(\+?)", label)
         if size is None:

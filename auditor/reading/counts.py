@@ -23,7 +23,7 @@ from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_
 from auditor.reading.findings import Check, FormError, surplus
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
-from auditor.reading.values import IntArray
+from auditor.reading.values import IntArray, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Counts:
     @classmethod
     def of_parts(cls, width: int, parts: Iterable[tuple[IntArray, IntArray]]) -> Counts:
         """The same of keys and counts in several parts."""
-        empty = np.zeros(0, dtype=np.int64)
+        empty = zeros(0)
         keys, counts = zip((empty, empty), *parts, strict=True)
         return cls.summed(width, np.concatenate(keys), np.concatenate(counts).astype(np.int64))
 
@@ -70,7 +70,7 @@ class Counts:
     def at(self, keys: IntArray) -> IntArray:
         """The counts at `keys`, `(n,)`."""
         if not len(self.keys):
-            return np.zeros(len(keys), dtype=np.int64)
+            return zeros(len(keys))
         near = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[near] == keys, self.counts[near], 0)
 
@@ -92,7 +92,7 @@ class Counts:
         lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
         rows = np.repeat(np.arange(len(geounits)), lengths)
         positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
-        out = np.zeros((len(geounits), self.width), dtype=np.int64)
+        out = zeros((len(geounits), self.width))
         out[rows, self.columns[positions]] = self.counts[positions]
         return out
 
@@ -172,7 +172,7 @@ class LevelFile:
         Raises:
             FormError: see `Files.read`.
         """
-        rows = np.zeros(len(self.level.codes), dtype=np.int64)
+        rows = zeros(len(self.level.codes))
         for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
             geounits = numbers_of(part, "geocode", self.level.codes, self.name)
             kind = f", which is no {self.level.name} of the spine"
@@ -211,7 +211,7 @@ def read_histogram(files: Files, path: Path, level: Level, universe: PublicUnive
     cells, least = universe.cells, universe.least
     file = LevelFile(files, path, level, once=False, most=len(level.codes) * cells.size)
     from_0 = " from 0" if least == 0 else ""
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    keys, counts = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts([*cells.names, "count"]):
         numbers = cell_numbers(part, cells, file)
         column = part.column("count")
@@ -291,7 +291,7 @@ def place(level: Level, width: int, label: Callable[[int], str], key: int) -> st
 
 def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile) -> IntArray:
     """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
-    numbers = np.zeros(part.num_rows, dtype=np.int64)
+    numbers = zeros(part.num_rows)
     valid = np.ones(part.num_rows, dtype=np.bool_)
     for name, values in zip(cells.names, cells.values, strict=True):
         codes = numbers_of(part, name, values, file.name)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.guard import GuardedFile
-from auditor.reading.values import BoolArray, IntArray, Stated
+from auditor.reading.values import BoolArray, IntArray, Stated, zeros
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -146,7 +146,7 @@ def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> Int
     if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
         raise FormError(f"{name}: column {column!r} holds {values.type}; text is required")
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    parts = [np.zeros(0, dtype=np.int64)]
+    parts = [zeros(0)]
     for chunk in encoded.chunks:
         label_index = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
         # A row without a label has the index -1, which is the last of these.
