@@ -159,16 +159,20 @@ class CliqueChoice:
         """Of the pairs that can be chosen."""
         return max((self.weights.get(pair, 1) for pair in self.possible), default=1)
 
+    def _of_record(self, budget: Fraction) -> Fraction:
+        """What the change of one record costs, of a budget for all of a person."""
+        return budget / (self.records**2 if self.zcdp else self.records)
+
     @property
     def epsilon(self) -> Fraction:
         """Of one choice; under rho the root of 8 rho in steps of 2^-20, rounded down."""
-        each = self.budget * self.share / self.records ** (2 if self.zcdp else 1) / self.rounds
+        each = self._of_record(self.budget * self.share) / self.rounds
         return Fraction(math.isqrt(math.floor(8 * each * 4**20)), 2**20) if self.zcdp else each
 
     @property
     def of_attributes(self) -> tuple[str, Fraction]:
         """Mechanism and scale of the noise on the table of each attribute."""
-        each = self.budget * self.attributes_share / len(self.attributes) / self.records ** (2 if self.zcdp else 1)
+        each = self._of_record(self.budget * self.attributes_share) / len(self.attributes)
         return ("discrete_gaussian", self.moved / (2 * each)) if self.zcdp else ("discrete_laplace", self.moved / each)
 
     @property
@@ -181,8 +185,7 @@ class CliqueChoice:
     def penalty(self) -> Fraction:
         """Persons of a cell of a measured pair: the mean of |noise| of a clique at the top, to a thousandth."""
         alone = len(self.attributes) - len({a for pair in self._any_forest() for a in pair})
-        one = self.records ** (2 if self.zcdp else 1)
-        each = (self.budget - self.cost) / one * self.top_share / (self.rounds + alone)
+        each = self._of_record(self.budget - self.cost) * self.top_share / (self.rounds + alone)
         squared = Fraction(6366, 10_000) * self.moved / (2 * each) if self.zcdp else (self.moved / each) ** 2
         return Fraction(math.isqrt(math.floor(squared * 10**6)), 1000)
 

@@ -65,7 +65,9 @@ class Universe(PublicUniverse):
 
     def kept(self, query: Query) -> frozenset[str]:
         """The attributes that a query does not sum out."""
-        return frozenset(name for name, kept in zip(self.cells.names, query.kept, strict=True) if kept)
+        return frozenset(
+            name for name, groups in zip(self.cells.names, query.groups, strict=True) if len(set(groups)) > 1
+        )
 
     @cached_property
     def reach(self) -> int:
@@ -256,7 +258,11 @@ def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, byp
             (
                 level,
                 exact(content["share"]),
-                tuple((cells.query(query), _part(stated)) for query, stated in content.get("queries", ())),
+                # A query is charged in full, wherever its answers are drawn.
+                tuple(
+                    (cells.query(query), exact(stated["share"] if isinstance(stated, dict) else stated))
+                    for query, stated in content.get("queries", ())
+                ),
             )
             for level, content in sections["strategy"]["levels"]
         ),
@@ -264,11 +270,6 @@ def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, byp
             _choice(one, content, cells, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),
     )
-
-
-def _part(stated: Any) -> Fraction:
-    """A query's share of its level's budget: charged in full, wherever its answers are drawn."""
-    return exact(stated["share"] if isinstance(stated, dict) else stated)
 
 
 def _choice(name: str, content: Stated, cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:

@@ -48,11 +48,6 @@ class Query:
         """One an answer."""
         return tuple(" * ".join(labels) for labels in itertools.product(*self.terms)) if self.terms else ("total",)
 
-    @property
-    def kept(self) -> tuple[bool, ...]:
-        """Whether each attribute is not summed out."""
-        return tuple(len(set(groups)) > 1 for groups in self.groups)
-
 
 class Cells:
     """The cells of a schema: all combinations of values, the last attribute's running fastest.
