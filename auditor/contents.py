@@ -88,7 +88,8 @@ def name_problems(fields: Mapping[str, object]) -> list[str]:
     return [f"{name}: {text!r:.60} is no name" for name, text in fields.items() if not _NAME.fullmatch(str(text))]
 
 
-_KNOWN: Final = {
+#: Fields of a manifest that are computed again here.
+KNOWN: Final = {
     "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
     "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
@@ -127,11 +128,6 @@ def _manifest_problems(release: Release) -> list[str]:
     problems += receipt_problems(content.get("receipts", ()))
     bound = {name: content.get(name) for name in BOUND_TO_KEY[:2]}
     return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
-
-
-def unknown_fields(manifest: Stated) -> list[str]:
-    """Fields of the manifest that this program does not recompute; `spinewise verify` has to."""
-    return sorted(manifest.keys() - _KNOWN)
 
 
 def _listing_problems(release: Release) -> list[str]:

@@ -200,7 +200,8 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     note = noted(release.restricted)
     if named and note is None:
         yield holds("ledger", "charge", [f"the spec names the dataset {named!r}, and restricted/ has no charge"])
-    if ends := _chosen_ends(release):
+    companions = release.manifest["spec"].get("companions", ())
+    if ends := {name: one["chosen"] for name, one in companions if one.get("chosen")}:
         yield holds("ledger", "chosen ends", _unpaid(release, ends, note, read))
     if read is None:
         return
@@ -230,11 +231,6 @@ def unknown_receipts(receipts: Iterable[Stated], read: Read) -> list[str]:
         or not 1 <= int(one["number"]) <= len(events)
         or events[int(one["number"]) - 1]["hash"] != one["hash"]
     ]
-
-
-def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:
-    """What the spec says of each upper end that a question chose, by its companion."""
-    return {name: one["chosen"] for name, one in release.manifest["spec"].get("companions", ()) if one.get("chosen")}
 
 
 def _unpaid(release: Release, ends: Mapping[str, Stated], note: Stated | None, read: Read | None) -> list[str]:
@@ -316,11 +312,12 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) 
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
         together += _several(universe.together)
-        together += "" if universe.series is None else universe.series.suffix
+        series = universe.series
+        together += "" if series is None else f" ({series.distance} times over a series)"
         due = [
             (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
              one.mechanism, one.scale)
-            for one in (measured_of(universe) if universe.series is None or universe.series.opens else ())
+            for one in (measured_of(universe) if series is None or not series.number else ())
         ]  # fmt: skip
         paths = (one.path for one in release.every_due if one.universe is universe)
         wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]

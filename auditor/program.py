@@ -15,7 +15,7 @@ from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answ
 from auditor.attack import Attacked, attack
 from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
-from auditor.contents import content_findings, unknown_fields
+from auditor.contents import KNOWN, content_findings
 from auditor.files import read_measured
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
@@ -174,7 +174,7 @@ def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
         key, ledger: whether it was given them.
     """
     answer = is_answer(root)
-    unknown = NOT_HERE if answer else unknown_fields(read_json(Places(root).manifest, "manifest.json"))
+    unknown = NOT_HERE if answer else sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN)
     alone = list(FORM_ALONE if answer else ("software",))
     if not key:
         alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY

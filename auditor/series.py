@@ -56,11 +56,6 @@ class Series:
     design: tuple[tuple[int, ...], ...]
 
     @property
-    def opens(self) -> bool:
-        """Whether the whole series is charged with the release."""
-        return self.number == 0
-
-    @property
     def row(self) -> tuple[int, ...]:
         """Of the release's own period; () if it is not mixed."""
         return self.design[self.number] if self.design else ()
@@ -71,11 +66,6 @@ class Series:
         rows = [list(row) for row in self.design]
         whole = ["series", self.name, list(self.periods), self.spells, str(self.distance), rows]
         return [whole, ["period", self.number, self.predecessor]]
-
-    @property
-    def suffix(self) -> str:
-        """What its charges end with."""
-        return f" ({self.distance} times over a series)"
 
     @cached_property
     def counts(self) -> Fraction:

@@ -77,7 +77,8 @@ def due_parts(answer: Answer) -> list[Due]:
         choice = "exponential" if answer.zcdp else "permute_and_flip"
         around = FILTERS[answer.zcdp]
         # Two windows that share no number: the most that a change moves.
-        far = _power(answer, around) * answer.moved * k ** (2 if answer.zcdp else 1)
+        power = 2 if answer.zcdp else 1
+        far = Fraction(sum(weight**power for weight in around) * answer.moved * k**power)
         numbers = n_windows(len(answer.candidates)) + len(around) - 1
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
         content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
@@ -140,10 +141,6 @@ def least_reach(moved: int, l1: int, l2: int) -> int:
     while moved * found**2 < l2:
         found += 1
     return found
-
-
-def _power(answer: Answer, around: tuple[int, ...]) -> Fraction:
-    return Fraction(sum(one**2 if answer.zcdp else one for one in around))
 
 
 def moved_losses(answer: Answer) -> Fraction:

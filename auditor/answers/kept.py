@@ -118,11 +118,6 @@ class Answer:
         """Lowest areas."""
         return len(self.spine[-1].codes)
 
-    @property
-    def n_groups(self) -> int:
-        """The number of groups of each place."""
-        return math.prod(len(self.axes[number].labels) for number in self.order)
-
     @cached_property
     def places(self) -> tuple[tuple[str, ...], IntArray]:
         """The codes of the places ("" for everywhere), and each leaf's place."""
@@ -138,7 +133,7 @@ class Answer:
     @property
     def n_numbers(self) -> int:
         """Places times groups."""
-        return len(self.places[0]) * self.n_groups
+        return len(self.places[0]) * math.prod(len(self.axes[number].labels) for number in self.order)
 
     @property
     def ranked(self) -> bool:

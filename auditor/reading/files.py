@@ -197,11 +197,6 @@ def file_name(kind: str, name: str) -> str:
     return name
 
 
-def query_name(query: str) -> str:
-    """How the file of a query is called."""
-    return file_name("query", ".".join(term.strip() for term in query.split("*")))
-
-
 def _level(folder: Path, level: str) -> Path:
     return folder / f"{file_name('level', level)}.parquet"
 
@@ -227,7 +222,8 @@ class UniversePlaces:
 
     def answers(self, kind: str, level: str, query: str) -> Path:
         """Answers: noisy "measurements", noisy ones where the released area above is "positive", exact "invariants"."""
-        return self.folder / kind / file_name("level", level) / f"{query_name(query)}.parquet"
+        name = file_name("query", ".".join(term.strip() for term in query.split("*")))
+        return self.folder / kind / file_name("level", level) / f"{name}.parquet"
 
     def selected(self, choice: str, level: str) -> Path:
         """Noisy answers of the version that each geounit has chosen."""
