@@ -27,7 +27,7 @@ from auditor.series import known_before
 
 
 @dataclass(frozen=True, eq=False)
-class Selected:
+class SelectedAnswers:
     """What a private choice published, geounit by geounit.
 
     Attributes:
@@ -110,11 +110,11 @@ class Release:
         return spine_fingerprint(self.spine)
 
     @cached_property
-    def selected(self) -> tuple[Selected, ...]:
+    def selected(self) -> tuple[SelectedAnswers, ...]:
         """What each private choice published; FormError where a file has other geounits, versions or answers."""
         return tuple(self._selected(one, choice) for one in self.form.universes for choice in one.choices)
 
-    def _selected(self, universe: Universe, choice: Choice) -> Selected:
+    def _selected(self, universe: Universe, choice: Choice) -> SelectedAnswers:
         level, names = self.level(choice.level), [query.name for query in choice.versions]
         path = self.places.universe(universe.name).selected(choice.name, choice.level)
         codes, versions, answers = read_selected(path)
@@ -132,7 +132,7 @@ class Release:
             np.asarray(values, dtype=np.int64) - exact[number][row]
             for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
         ]
-        return Selected(universe, choice, numbers, residuals, people)
+        return SelectedAnswers(universe, choice, numbers, residuals, people)
 
     @cached_property
     def every_due(self) -> tuple[Due, ...]:

@@ -37,7 +37,7 @@ _LESS: Final = Fraction(999, 1000)
 
 
 @dataclass(frozen=True)
-class Due:
+class DuePart:
     """A part as it has to be.
 
     Attributes:
@@ -67,7 +67,7 @@ class Due:
         return self.name in CHOSEN
 
 
-def due_parts(answer: Answer) -> list[Due]:
+def due_parts(answer: Answer) -> list[DuePart]:
     """All that the statistic is made of, with the sensitivities of this program."""
     budget, k = answer.budget, answer.together
     records = "" if k == 1 else f" ({k} records a person)"
@@ -83,8 +83,8 @@ def due_parts(answer: Answer) -> list[Due]:
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
         content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
         return [
-            Due(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
-            Due(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
+            DuePart(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
+            DuePart(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
         ]
     names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
     share = budget / len(names)
@@ -94,7 +94,7 @@ def due_parts(answer: Answer) -> list[Due]:
             n = min(k, numbers_of_unit(answer))
             several = "" if n == 1 else f" ({n} numbers of a unit)"
             content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
-            found.append(Due(content, moved, 1, share, noise, answer.n_numbers, several))
+            found.append(DuePart(content, moved, 1, share, noise, answer.n_numbers, several))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
@@ -103,7 +103,7 @@ def due_parts(answer: Answer) -> list[Due]:
         times = 1 if total else k
         moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
         content = [name, low, high, centre, *(["total"] if total else [])]
-        found.append(Due(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
+        found.append(DuePart(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
     return found
 
 
@@ -181,7 +181,7 @@ def cost_problems(answer: Answer) -> list[str]:
     return problems
 
 
-def _noise(answer: Answer, due: Due) -> dict[str, Any]:
+def _noise(answer: Answer, due: DuePart) -> dict[str, Any]:
     """What has to be stated of noise, whose scale is that of so many numbers moved by R each."""
     numbers = due.moved / answer.moved if answer.of_units else 1
     far = due.reach * (1 if due.content[-1] in ("unit", "total") else answer.together)
@@ -197,7 +197,7 @@ def _noise(answer: Answer, due: Due) -> dict[str, Any]:
     }
 
 
-def _choice(answer: Answer, due: Due, scale: Fraction) -> dict[str, Any]:
+def _choice(answer: Answer, due: DuePart, scale: Fraction) -> dict[str, Any]:
     """What has to be stated of a choice with this scale.
 
     R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges. Where R is a root, losses
@@ -218,7 +218,7 @@ def _choice(answer: Answer, due: Due, scale: Fraction) -> dict[str, Any]:
     }
 
 
-def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
+def ranks_of(answer: Answer, due: DuePart, scale: Fraction) -> tuple[int, int]:
     """Records of one step of which the middle is taken; and how many are beyond a maximum, minimum or clip.
 
     The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from auditor.check.published import Published
+from auditor.check.published import PublicRelease
 from auditor.check.relations import check_within
 from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.counts import Counts, LevelFile, cell_numbers, compare, read_counts
@@ -164,7 +164,7 @@ def _read_members(
         home = np.where(known, numbers - 1, 0)
         elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
         usable = cells >= 0
-        place = _Place(file.first_row, part.column(column), level, leaves)
+        place = _Residence(file.first_row, part.column(column), level, leaves)
         exists.add(stated & ~known, place.saying("there is no such household"))
         near.add(elsewhere, place.moved(homes))
         outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
@@ -174,7 +174,7 @@ def _read_members(
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _Residence:
     """Rows of a part of the persons' file, the numbers in them, and the leaf of each."""
 
     first_row: int
@@ -223,7 +223,7 @@ def recounted(table: Crossed, housed: Housed) -> Counts:
     return Counts.summed(len(table.labels), keys[known], housed.members.counts[known])
 
 
-def check_household_table(published: Published, table: Crossed, housed: Housed | None) -> None:
+def check_household_table(published: PublicRelease, table: Crossed, housed: Housed | None) -> None:
     """Check a table at all its levels.
 
     Args:

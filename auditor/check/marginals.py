@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from auditor.check.published import Published
+from auditor.check.published import PublicRelease
 from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
 from auditor.reading.files import numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
@@ -29,7 +29,7 @@ from auditor.reading.values import IntArray, zeros
 _DRAWN, _USE = "_drawn", 0x6D617264
 
 
-def check_marginals(published: Published) -> None:
+def check_marginals(published: PublicRelease) -> None:
     """Compare the universes with each other in every area, and with the microdata; nothing of another release."""
     spec, files, counts = published.spec, published.files, published.counts
     if spec.marginals is None:
@@ -89,7 +89,7 @@ def _check_exact(one: PublicUniverse, other: PublicUniverse, findings: Findings)
             )
 
 
-def _compare(published: Published, pair: tuple[PublicUniverse, PublicUniverse], level: Level) -> None:
+def _compare(published: PublicRelease, pair: tuple[PublicUniverse, PublicUniverse], level: Level) -> None:
     """What two universes share: the same sums in every area of a level; of nothing else, the same number of records."""
     shared, theirs = (dict(universe.cells.attributes) for universe in pair)
     shared = {name: values for name, values in shared.items() if name in theirs}
@@ -112,7 +112,7 @@ def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, le
     )
 
 
-def _check_records(published: Published) -> None:
+def _check_records(published: PublicRelease) -> None:
     """The whole records, which stand with the release's own universe, have the histogram of every universe."""
     spec, files, leaves = published.spec, published.files, published.levels[-1]
     path = published.places.universe("").microdata
@@ -131,7 +131,7 @@ def _check_records(published: Published) -> None:
                 compare(files.check(path, kind), why, leaves, universe.cells.label, found, released)
 
 
-def _check_drawn(published: Published) -> None:
+def _check_drawn(published: PublicRelease) -> None:
     """Each number drawn for a record is inside the bin of its amount, and the one that the public seed draws.
 
     That is the first number of the bin plus a hash modulo how many the bin has; the hash is of the seed, the place of

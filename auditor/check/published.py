@@ -13,7 +13,7 @@ from auditor.reading.spine import Level
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class PublicRelease:
     """A release.
 
     Attributes:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
 from auditor.check.marginals import check_marginals
-from auditor.check.published import Published
+from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
 from auditor.check.relations import check_clip, check_group, check_relation
 from auditor.check.tables import check_cumulative, check_table
@@ -64,7 +64,7 @@ def examine(root: Path) -> Findings:
         spec = read_public_spec(run.manifest)
         levels = read_levels(files, run.spine, spec.levels, spec.prefixes)
         levels = tuple(_named(files, run, level, spec.names.get(level.name, ())) for level in levels)
-        published = Published(files, run, spec, levels, {universe.name: {} for universe in spec.universes})
+        published = PublicRelease(files, run, spec, levels, {universe.name: {} for universe in spec.universes})
         for universe in spec.universes:
             with findings.noting_errors():
                 _check_universe(published, universe)
@@ -117,7 +117,7 @@ def _named(files: Files, run: Places, level: Level, languages: Sequence[str]) ->
     return replace(level, names=tuple(first))
 
 
-def _check_universe(published: Published, universe: PublicUniverse) -> None:
+def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
     """The checks of one universe by itself. Only the checks that need an unreadable file are left out."""
     files, counts = published.files, published.counts[universe.name]
     for level in published.levels:
@@ -149,14 +149,14 @@ def _check_universe(published: Published, universe: PublicUniverse) -> None:
             _check_positive(published, universe, name, answers)
 
 
-def _records(published: Published, universe: PublicUniverse) -> RecordFile:
+def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
     """The microdata of a universe."""
     path = published.places.universe(universe.name).microdata
     columns = key_columns(universe.name, published.spec.joined)
     return RecordFile(path, universe.cells, columns, published.records(universe))
 
 
-def _check_microdata(published: Published, universe: PublicUniverse) -> None:
+def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None:
     files, leaves, own = published.files, published.levels[-1], _records(published, universe)
     records = read_microdata(files, own.path, leaves, own.cells, own.most, own.columns)
     if (released := published.counts[universe.name].get(leaves.name)) is not None:
@@ -165,7 +165,7 @@ def _check_microdata(published: Published, universe: PublicUniverse) -> None:
         compare(check, why, leaves, own.cells.label, records, released)
 
 
-def _check_table(published: Published, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
+def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
     """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
     files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
     folder = published.places.universe(universe.name)
@@ -179,7 +179,7 @@ def _check_table(published: Published, universe: PublicUniverse, table: str, ans
             check_cumulative(files, paths, level, answers, term, cells, margins=margins)
 
 
-def _check_relation(published: Published, universe: PublicUniverse, relation: Relation, path: Path) -> None:
+def _check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
     """Check the histogram against exact answers, or facilities."""
     published.files.seen.add(path)
     level = published.level(relation.level)
@@ -188,7 +188,7 @@ def _check_relation(published: Published, universe: PublicUniverse, relation: Re
             check_relation(published.files, path, level, relation, cells, published.histogram(universe, level))
 
 
-def _check_positive(published: Published, universe: PublicUniverse, name: str, query: Query) -> None:
+def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
     """Compare which answers of a level were drawn with the published histogram of the level above."""
     level, path = published.level(name), published.places.universe(universe.name).answers("positive", name, query.name)
     published.files.seen.add(path)
@@ -201,7 +201,7 @@ def _check_positive(published: Published, universe: PublicUniverse, name: str, q
         check.fail(f"{published.files.name(path)}: {sentence} (level {above!r})")
 
 
-def _check_joins(published: Published, companion: str) -> None:
+def _check_joins(published: PublicRelease, companion: str) -> None:
     """Compare persons with households in every geounit of every level; and the average sizes of households."""
     spec, files = published.spec, published.files
     if companion not in published.counts:
@@ -221,7 +221,7 @@ def _check_joins(published: Published, companion: str) -> None:
 
 
 def _check_sizes(
-    published: Published, persons: PublicUniverse, homes: PublicUniverse, groups: Sequence[Sequence[JoinedGroup]]
+    published: PublicRelease, persons: PublicUniverse, homes: PublicUniverse, groups: Sequence[Sequence[JoinedGroup]]
 ) -> None:
     """Check the average household sizes of every level at which both counts are published."""
     if (size := sized(groups)) is None:
@@ -241,14 +241,14 @@ def _check_sizes(
 
 
 def _columns(
-    published: Published, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
+    published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
 ) -> list[dict[str, FloatArray]]:
     """Columns of a table of a level, see `table_columns`."""
     path = published.places.universe(universe.name).table(table, level.name)
     return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
-def _check_amount(published: Published, universe: PublicUniverse) -> None:
+def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
     """Compare the sums of an amount with the released counts, and the files of sums and means with the tables."""
     amount, files, main = universe.amount, published.files, published.universe("")
     assert amount is not None
@@ -277,7 +277,7 @@ def _check_amount(published: Published, universe: PublicUniverse) -> None:
                 check_ratios(files, path, level, ratios, sums=True)
 
 
-def _check_households(published: Published) -> None:
+def _check_households(published: PublicRelease) -> None:
     """Compare the households that persons have the number of with the joins; and tables of persons by household."""
     spec, files, persons, housed = published.spec, published.files, published.universe(""), dict[str, Housed]()
     for companion in spec.joined if spec.microdata else ():
@@ -301,7 +301,7 @@ def _check_households(published: Published) -> None:
                 check_household_table(published, table, housed.get(table.companion))
 
 
-def _check_shares(published: Published) -> None:
+def _check_shares(published: PublicRelease) -> None:
     """Check the file of each share that the spec uses: numbers from 0."""
     files = published.files
     for share, (level, n_columns) in published.spec.shares.items():
@@ -321,7 +321,7 @@ def _check_shares(published: Published) -> None:
                     check.add(~(np.isfinite(numbers) & (numbers >= 0)), told)
 
 
-def _check_unknown(published: Published) -> None:
+def _check_unknown(published: PublicRelease) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
     run, files = published.places, published.files
     free = [run.universe(universe.name).folder / kind for universe in published.spec.universes for kind in _UNCHECKED]
