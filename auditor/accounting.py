@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from auditor.reading.values import FloatArray, exact_sum
 
 _POINTS: Final = 1 << 19
 _LEAST_DELTA: Final = Fraction(1, 10**12)
@@ -67,6 +68,11 @@ def epsilon_of(use: Use) -> Fraction:
     return moved * scale if name in _CHOICES else moved / scale
 
 
+def cost_of(use: Use, *, zcdp: bool) -> Fraction:
+    """The cost of a mechanism in the unit of a framework."""
+    return rho_of(use) if zcdp else epsilon_of(use)
+
+
 def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] | None:
     """Between which numbers the true epsilon of all the uses together lies, at this delta; None where not computed.
 
@@ -74,7 +80,7 @@ def losses_epsilon(uses: Sequence[Use], delta: Fraction) -> tuple[float, float] 
     convolved by Fourier transform. Each loss is below its grid point plus a step, so the sum of n of them is below the
     sum found plus n steps. Of a mechanism that chooses 0 is the lower, its own epsilon the upper end.
     """
-    rho = sum((rho_of(use) for use in uses), Fraction(0))
+    rho = exact_sum(rho_of(use) for use in uses)
     noisy = [use for use in uses if use[0] not in _CHOICES]
     if rho == 0 or delta < _LEAST_DELTA or rho > _MOST_RHO or any(scale > _WIDEST for _, scale, _ in uses):
         return None
@@ -94,12 +100,12 @@ def best_guess(uses: Sequence[Use]) -> float:
 
     TV, the sum of P (1 - exp(-L)) over the losses L above 0, is what no attack on these noisy numbers exceeds.
     """
-    rho = float(sum((rho_of(use) for use in uses), Fraction(0)))
+    rho = float(exact_sum(rho_of(use) for use in uses))
     loss, mass, _ = loss_distribution(uses, 2 * rho + 20 * math.sqrt(2 * rho) + 10)
     return float((1 + (mass * np.maximum(-np.expm1(-np.maximum(loss, 0)), 0)).sum()) / 2)
 
 
-def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[FloatArray, FloatArray, float]:
     """Losses from the largest to the smallest, their probabilities, and the step of the grid that they lie on."""
     step = 2 * reach / _POINTS
     spectrum = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
@@ -117,7 +123,7 @@ def loss_distribution(uses: Sequence[Use], reach: float) -> tuple[NDArray[np.flo
     return grid[order].astype(np.float64), found[order].astype(np.float64), step
 
 
-def _losses(name: str, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _losses(name: str, scale: float) -> tuple[FloatArray, FloatArray]:
     """Losses of one number moved by one, and their probabilities."""
     if name == "discrete_laplace":
         k = np.arange(-math.ceil(60 * scale) - 2, math.ceil(60 * scale) + 3, dtype=np.float64)

@@ -16,20 +16,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.accounting import Use, best_guess
 from auditor.draws import Due
 from auditor.form import Universe
 from auditor.noise import far
-from auditor.reading.cells import Query
 from auditor.reading.counts import sound_histogram
 from auditor.reading.files import Files
 from auditor.reading.findings import ALPHA, FormError, Found
+from auditor.reading.values import FloatArray, IntArray
 from auditor.release import Release
 from auditor.statements import decimal_of
 
@@ -118,7 +116,7 @@ def attack(release: Release, universe: Universe, seed: int = 1) -> Attacked:
     )
 
 
-Residuals = dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
+Residuals = dict[str, tuple[IntArray, IntArray]]
 
 
 def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals: Residuals) -> Reconstruction:
@@ -141,29 +139,21 @@ def reconstruct(release: Release, universe: Universe, dues: list[Due], residuals
     return Reconstruction(people, linear[0], published, linear[1], blind)
 
 
-def _estimate(dues: list[Due], residuals: Residuals, truth: NDArray[np.int64], *, noisy: bool) -> NDArray[np.float64]:
+def _estimate(dues: list[Due], residuals: Residuals, truth: IntArray, *, noisy: bool) -> FloatArray:
     """The least-squares estimate of the counts `(n, cells)`, of least norm where the answers leave a choice."""
     rows, right = [], []
     for due in dues:
         weight = 1 / math.sqrt(float(due.scales[0]))
         matrix = np.zeros((due.query.size, truth.shape[1]))
-        matrix[due.query.of_cell, np.arange(truth.shape[1])] = weight
-        answers = (truth @ _incidence(due.query)).astype(np.float64)
-        if noisy:
-            answers += residuals[due.name][0]
-        rows.append(matrix)
+        matrix[due.query.of_cell, np.arange(truth.shape[1])] = 1
+        answers = truth @ matrix.T + (residuals[due.name][0] if noisy else 0)
+        rows.append(matrix * weight)
         right.append(answers * weight)
     solved = np.linalg.lstsq(np.concatenate(rows), np.concatenate(right, axis=1).T, rcond=None)[0]
     return np.asarray(solved.T, dtype=np.float64)
 
 
-def _incidence(query: Query) -> NDArray[np.int64]:
-    matrix = np.zeros((len(query.of_cell), query.size), dtype=np.int64)
-    matrix[np.arange(len(query.of_cell)), query.of_cell] = 1
-    return matrix
-
-
-def _whole(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
+def _whole(estimate: FloatArray) -> IntArray:
     """Whole numbers from 0 with the rounded total of each row, nearest to an estimate: the largest remainders go up."""
     clipped = np.maximum(estimate, 0)
     total = np.maximum(np.rint(estimate.sum(axis=1)), 0)
@@ -176,7 +166,7 @@ def _whole(estimate: NDArray[np.float64]) -> NDArray[np.int64]:
     return whole
 
 
-def _right(guess: NDArray[np.int64], truth: NDArray[np.int64]) -> float:
+def _right(guess: IntArray, truth: IntArray) -> float:
     """Share of the true records that a guess has in the right geounit and cell."""
     return float(np.minimum(guess, truth).sum() / max(int(truth.sum()), 1))
 
@@ -209,9 +199,7 @@ def membership(
     account = next(one for one in release.manifest["accounts"] if one["universe"] == universe.name)
     epsilon, delta = float(decimal_of(account["record"]["epsilon"])), float(universe.delta)
     uses: list[Use] = [
-        (universe.mechanism, universe.scale(universe.rest * share * part), universe.moved)
-        for _, share, queries in universe.levels
-        for _, part in queries
+        (universe.mechanism, universe.scale(universe.rest * part), universe.moved) for *_, part in universe.measured
     ]
     share = right / _PLANTED
     most = math.exp(min(epsilon, 700))
@@ -258,9 +246,10 @@ def _ratio(due: Due, residuals: Residuals, told_by: list[tuple[int, int, int]]) 
     return ratio
 
 
-def _log_chance(due: Due, kind: int, noise: int) -> float:
+def _log_chance(due: Due, kind: int, noise: Any) -> Any:
+    """ln of the probability of noises, up to a constant."""
     scale = float(due.scales[kind])
-    return -(noise**2) / (2 * scale) if due.universe.zcdp else -abs(noise) / scale
+    return -np.square(noise, dtype=np.float64) / (2 * scale) if due.universe.zcdp else -np.abs(noise) / scale
 
 
 def _ancestor(release: Release, leaf: int, number: int) -> int:
@@ -283,7 +272,9 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
             pairs = flat[: len(flat) // 2 * 2].reshape(-1, 2)
             if not len(pairs):
                 continue
-            ratio = _pair_ratio(pairs, scale, zcdp=due.universe.zcdp)
+            # Against the pair with one more and one less.
+            changed = pairs + np.array([1, -1])
+            ratio = (_log_chance(due, kind, pairs) - _log_chance(due, kind, changed)).sum(axis=1)
             right += float((ratio > 0).sum()) + 0.5 * float((ratio == 0).sum())
             limit += len(pairs) * best_guess([(due.universe.mechanism, scale, 2)])
             n += len(pairs)
@@ -293,14 +284,3 @@ def trials(dues: list[Due], residuals: Residuals) -> Found:
     p_value = far(seen, most, n) if seen > most else 1.0
     detail = f"{seen:.1%} of {n:,} guesses right, the stated noise allows {most:.1%}"
     return Found("odds", "one answer or another", p_value >= ALPHA, p_value, ALPHA, detail)
-
-
-def _pair_ratio(pairs: NDArray[np.int64], scale: Fraction, *, zcdp: bool) -> NDArray[np.float64]:
-    """ln of the likelihood ratio of each pair of noises, against the pair with one more and one less."""
-    s = float(scale)
-
-    def log_chance(noise: NDArray[np.int64]) -> NDArray[np.float64]:
-        return -(noise.astype(np.float64) ** 2) / (2 * s) if zcdp else -np.abs(noise) / s
-
-    first, second = pairs[:, 0], pairs[:, 1]
-    return log_chance(first) + log_chance(second) - log_chance(first + 1) - log_chance(second - 1)

@@ -11,16 +11,15 @@ import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.cliques import CliqueChoice, Pair
 from auditor.keys import KeyedStream, keyed_hash
 from auditor.reading.counts import Counts, counts_digest
 from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.values import IntArray, exact_sum, sums
 from auditor.sampler import TooWideError, chosen, drawn
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Tables:
         leaves: of each of the `n_leaves`, how many records have each value, of one attribute after the other.
     """
 
-    pairs: Mapping[Pair, NDArray[np.int64]]
+    pairs: Mapping[Pair, IntArray]
     leaves: Counts
     n_leaves: int
 
@@ -66,7 +65,7 @@ def clique_findings(release: Release, secret: bytes | None) -> Iterator[Found]:
 def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
     """What is wrong with the declared budget, or with the cliques as an outcome of such a choice."""
     problems = []
-    whole = sum((universe.budget for universe in release.form.universes), Fraction(0))
+    whole = exact_sum(universe.budget for universe in release.form.universes)
     if whole != choice.budget:
         problems.append(f"choice and measurements cost {whole}, declared is {choice.budget}")
     try:
@@ -80,16 +79,10 @@ def budget_problems(release: Release, choice: CliqueChoice) -> list[str]:
     alone = [(name,) for a, name in enumerate(choice.names) if not any(a in pair for pair in pairs)]
     if list(choice.cliques[len(pairs) :]) != alone:
         problems.append("the cliques are not the pairs and then the attributes that are in none")
-    queries = {tuple(query.name.split(" * ")) for one in release.form.universes for query in _measured(one)}
+    queries = {tuple(query.name.split(" * ")) for one in release.form.universes for _, query, _ in one.measured}
     if queries != set(choice.cliques):
         problems.append("what is measured is not the cliques")
     return problems
-
-
-def _measured(universe: Any) -> Iterator[Any]:
-    for _, _, queries in universe.levels:
-        for query, _ in queries:
-            yield query
 
 
 def stated_pairs(choice: CliqueChoice) -> list[Pair]:
@@ -159,7 +152,7 @@ def _truth_problems(release: Release, choice: CliqueChoice, tables: Tables) -> l
     problems, top = [], release.spine[0]
     for universe in release.form.universes:
         truth = release.truth(universe, top)
-        for query in {query.name: query for query in _measured(universe)}.values():
+        for query in {query.name: query for _, query, _ in universe.measured}.values():
             numbers = sorted(choice.names.index(term) for term in query.name.split(" * "))
             sums = truth.answers(query).dense(np.arange(len(top.codes))).sum(axis=0)
             if len(numbers) > 1 and not np.array_equal(sums, tables.pairs.get((numbers[0], numbers[-1]), ())):
@@ -180,8 +173,7 @@ def choose_again(release: Release, secret: bytes, choice: CliqueChoice, tables: 
     """The pairs that key and tables choose."""
     context = (records, release.spine_fingerprint, choice.fingerprint())
     mechanism, scale = choice.of_attributes
-    whole = np.zeros(tables.leaves.width, dtype=np.int64)
-    np.add.at(whole, tables.leaves.columns, tables.leaves.counts)
+    whole = sums(tables.leaves.width, tables.leaves.columns, tables.leaves.counts)
     ones = []
     for name, own in zip(choice.names, np.split(whole, np.cumsum(choice.sizes)[:-1]), strict=True):
         stream = KeyedStream(secret, context, choice.top, f"attribute {name}")

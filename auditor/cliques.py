@@ -9,19 +9,17 @@ moves two of its cells by one each, adding one moves one, so that scores move by
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 from auditor.reading.cells import Cells
 from auditor.reading.findings import exact
 from auditor.reading.spec import MOVED
+from auditor.reading.values import Stated, digest
 
 #: Two attributes by number.
 Pair = tuple[int, int]
@@ -78,7 +76,7 @@ class CliqueChoice:
     attributes_share: Fraction
     top: str
     top_share: Fraction
-    stated: Mapping[str, Any]
+    stated: Stated
     further: int | None = None
     all_cells: int = 65_536
     most_cells: int = 65_536
@@ -161,16 +159,20 @@ class CliqueChoice:
         """Of the pairs that can be chosen."""
         return max((self.weights.get(pair, 1) for pair in self.possible), default=1)
 
+    def _of_record(self, budget: Fraction) -> Fraction:
+        """What the change of one record costs, of a budget for all of a person."""
+        return budget / (self.records**2 if self.zcdp else self.records)
+
     @property
     def epsilon(self) -> Fraction:
         """Of one choice; under rho the root of 8 rho in steps of 2^-20, rounded down."""
-        each = self.budget * self.share / self.records ** (2 if self.zcdp else 1) / self.rounds
+        each = self._of_record(self.budget * self.share) / self.rounds
         return Fraction(math.isqrt(math.floor(8 * each * 4**20)), 2**20) if self.zcdp else each
 
     @property
     def of_attributes(self) -> tuple[str, Fraction]:
         """Mechanism and scale of the noise on the table of each attribute."""
-        each = self.budget * self.attributes_share / len(self.attributes) / self.records ** (2 if self.zcdp else 1)
+        each = self._of_record(self.budget * self.attributes_share) / len(self.attributes)
         return ("discrete_gaussian", self.moved / (2 * each)) if self.zcdp else ("discrete_laplace", self.moved / each)
 
     @property
@@ -183,8 +185,7 @@ class CliqueChoice:
     def penalty(self) -> Fraction:
         """Persons of a cell of a measured pair: the mean of |noise| of a clique at the top, to a thousandth."""
         alone = len(self.attributes) - len({a for pair in self._any_forest() for a in pair})
-        one = self.records ** (2 if self.zcdp else 1)
-        each = (self.budget - self.cost) / one * self.top_share / (self.rounds + alone)
+        each = self._of_record(self.budget - self.cost) * self.top_share / (self.rounds + alone)
         squared = Fraction(6366, 10_000) * self.moved / (2 * each) if self.zcdp else (self.moved / each) ** 2
         return Fraction(math.isqrt(math.floor(squared * 10**6)), 1000)
 
@@ -219,7 +220,7 @@ class CliqueChoice:
             [[name, *values] for name, values in self.attributes],
         ]  # fmt: skip
         content += [["further", self.further, self.all_cells]] if self.further is not None else []
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)
 
 
 def _have_one_each(tables: Sequence[frozenset[int]], measured: Sequence[tuple[int, ...]]) -> bool:
@@ -238,7 +239,7 @@ def _have_one_each(tables: Sequence[frozenset[int]], measured: Sequence[tuple[in
     return all(found(table, set()) for table in range(len(tables)))
 
 
-def read_choice(spec: Mapping[str, Any], cells: Sequence[Cells]) -> CliqueChoice | None:
+def read_choice(spec: Stated, cells: Sequence[Cells]) -> CliqueChoice | None:
     """The choice that a public spec states; None where it states none.
 
     Args:

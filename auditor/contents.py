@@ -15,10 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from auditor.draws import Due, draw_problems
+from auditor.draws import Due, draw_problems, listed
 from auditor.files import exact_variance, header_and_variances, header_of, hidden_bytes
 from auditor.reading.files import sha256
 from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.values import Stated, zeros
 from auditor.release import Release
 
 _PACKAGES: Final = {
@@ -37,7 +38,7 @@ _LEAST_DISTINCT: Final = 9
 _NAME: Final = re.compile(r"\w[\w.+-]{0,254}")
 
 
-def software_problems(software: Mapping[str, Any]) -> list[str]:
+def software_problems(software: Stated) -> list[str]:
     """What of the versions stated is none, or of a package that changes no number."""
     if set(software) != {"name", "version", "python", "packages"} or software["name"] != "spinewise":
         return ["states more than names and versions"]
@@ -50,7 +51,7 @@ def software_problems(software: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def other_versions(software: Mapping[str, Any]) -> str:
+def other_versions(software: Stated) -> str:
     """Which versions differ from those installed here: these could not be compared."""
     differing = []
     for name, version in software["packages"].items():
@@ -72,7 +73,7 @@ def hash_problems(fields: Mapping[str, object]) -> list[str]:
     ]
 
 
-def receipt_problems(receipts: Iterable[Mapping[str, Any]]) -> list[str]:
+def receipt_problems(receipts: Iterable[Stated]) -> list[str]:
     """Which receipts name no event of a ledger."""
     problems = []
     for number, one in enumerate(receipts):
@@ -87,7 +88,8 @@ def name_problems(fields: Mapping[str, object]) -> list[str]:
     return [f"{name}: {text!r:.60} is no name" for name, text in fields.items() if not _NAME.fullmatch(str(text))]
 
 
-_KNOWN: Final = {
+#: Fields of a manifest that are computed again here.
+KNOWN: Final = {
     "accounts", "draws", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "key_salt",
     "manifest_sha256", "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
@@ -128,41 +130,35 @@ def _manifest_problems(release: Release) -> list[str]:
     return problems + hash_problems(bound | {f"input_fingerprints.{k}": v for k, v in content[BOUND_TO_KEY[2]].items()})
 
 
-def unknown_fields(manifest: Mapping[str, Any]) -> list[str]:
-    """Fields of the manifest that this program does not recompute; `spinewise verify` has to."""
-    return sorted(manifest.keys() - _KNOWN)
-
-
 def _listing_problems(release: Release) -> list[str]:
     """Whether each file is listed with its hash and size; the manifest and its signature are not."""
-    listed: dict[str, dict[str, Any]] = release.manifest["files"]
+    stated: dict[str, dict[str, Any]] = release.manifest["files"]
     present = {
         path.relative_to(release.public).as_posix(): path
         for path in release.public.rglob("*")
         if not path.is_dir() and not (path.parent == release.public and path.name.startswith("manifest."))
     }
-    problems = [f"{name} is not listed" for name in sorted(present.keys() - listed.keys())]
-    problems += [f"{name} is missing" for name in sorted(listed.keys() - present.keys())]
-    for name in sorted(present.keys() & listed.keys()):
-        if listed[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
+    problems = [f"{name} is not listed" for name in sorted(present.keys() - stated.keys())]
+    problems += [f"{name} is missing" for name in sorted(stated.keys() - present.keys())]
+    for name in sorted(present.keys() & stated.keys()):
+        if stated[name] != {"bytes": present[name].stat().st_size, "sha256": sha256(present[name])}:
             problems.append(f"{name} is not the file that is listed")
-    due = {due.path for due in release.every_due}
+    due = {path for *_, path in release.invariants} | {
+        release.public / draw["file"] for draw in listed(release.manifest["spec"], release.spine, release.places)
+    } - {release.public}
     for universe in release.form.universes:
-        places, folder = release.places.universe(universe.name), release.folder(universe.name)
-        due |= {places.answers("invariants", level, query.name) for level, query in universe.invariants}
-        due |= {places.selected(choice.name, choice.level) for choice in universe.choices}
         for kind in ("measurements", "positive", "invariants", "selected"):
-            found = {path for path in (folder / kind).rglob("*") if not path.is_dir()}
+            found = {
+                path for path in (release.places.universe(universe.name).folder / kind).rglob("*") if not path.is_dir()
+            }
             problems += [f"{path.relative_to(release.public)} is not of the spec" for path in sorted(found - due)]
     return problems + [f"{path.relative_to(release.public)} is missing" for path in sorted(due) if not path.is_file()]
 
 
-def _hidden(release: Release) -> list[str]:
-    problems = []
+def _hidden(release: Release) -> Iterator[str]:
     for path in sorted(release.public.rglob("*.parquet")):
         if problem := hidden_bytes(path):
-            problems.append(f"{path.relative_to(release.public)} {problem}")
-    return problems
+            yield f"{path.relative_to(release.public)} {problem}"
 
 
 def _header_problems(release: Release) -> list[str]:
@@ -177,15 +173,13 @@ def _header_problems(release: Release) -> list[str]:
             problems.append(str(error))
         except (TypeError, ValueError, AttributeError, OverflowError):
             problems.append(f"{due.name}: its header cannot be understood")
-    for universe in release.form.universes:
-        for level, query in universe.invariants:
-            path = release.places.universe(universe.name).answers("invariants", level, query.name)
-            required = {
-                "kind": "measurement", "level": level, "query": query.name, "size": query.size,
-                "mechanism": "exact", "scale": "0", "variance": 0.0,
-            }  # fmt: skip
-            if path.is_file() and header_of(path) != required:
-                problems.append(f"invariant {query.name} at {level}: its header is not what the spec gives")
+    for _, level, query, path in release.invariants:
+        required = {
+            "kind": "measurement", "level": level.name, "query": query.name, "size": query.size,
+            "mechanism": "exact", "scale": "0", "variance": 0.0,
+        }  # fmt: skip
+        if path.is_file() and header_of(path) != required:
+            problems.append(f"invariant {query.name} at {level.name}: its header is not what the spec gives")
     return problems
 
 
@@ -208,7 +202,7 @@ def _due_problems(due: Due) -> Iterator[str]:
     for scale, variance in own:
         if not np.isclose(float(variance), exact.get(scale, np.nan), rtol=1e-10, atol=0):
             yield f"its header states the variance {variance} for the scale {scale}"
-    kinds = np.zeros(len(variances), dtype=np.int64) if due.where_positive else due.kind[due.kind >= 0]
+    kinds = zeros(len(variances)) if due.where_positive else due.kind[due.kind >= 0]
     right = np.array(list(exact.values()))
     if len(kinds) != len(variances) or not np.allclose(variances, right[kinds], rtol=1e-10, atol=0):
         yield "its geounits do not have the variance of its noise"
@@ -216,20 +210,18 @@ def _due_problems(due: Due) -> Iterator[str]:
         yield "its rows and its header have different variances"
 
 
-def _note_problems(release: Release) -> list[str]:
+def _note_problems(release: Release) -> Iterator[str]:
     """Notes of solvers are sums of themselves, powers of ten, and no more families than geounits and replicates.
 
     Of public shares they have how far areas are from them, numbers that `verify` computes again.
     """
-    problems = []
     for step, notes in release.manifest["solver"].items():
         try:
             wrong = _wrong_notes(release, step, notes)
         except (TypeError, ValueError, AttributeError, OverflowError):  # something else than numbers
             wrong = "reports what no solver does"
         if wrong:
-            problems.append(f"{step!r:.80} {wrong}")
-    return problems
+            yield f"{step!r:.80} {wrong}"
 
 
 def _wrong_notes(release: Release, step: str, notes: dict[str, Any]) -> str:

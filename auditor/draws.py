@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.cliques import Drawn
 from auditor.form import Universe, read_form
 from auditor.reading.cells import Query
 from auditor.reading.files import Places
-from auditor.reading.findings import FormError
-from auditor.reading.spec import understood
+from auditor.reading.findings import FormError, understood
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Keys of a spec of which draws and relations are derived, or on which neither depends; of it, of a companion, of the
 #: budget, of a level and of a measured query.
@@ -63,7 +62,7 @@ class Due:
     query: Query
     path: Path
     scales: tuple[Fraction, ...]
-    kind: NDArray[np.int64]
+    kind: IntArray
     where_positive: bool
 
     @property
@@ -79,7 +78,7 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
     bits = _paid(spine, shares) if universe.bypass else [np.full(len(one.codes), 1 << n) for n, one in enumerate(spine)]
     for level, paid, (name, own, queries) in zip(spine, bits, universe.levels, strict=True):
         taken, of_geounit = np.unique(paid, return_inverse=True)
-        given = [sum((s for n, s in enumerate(shares) if one >> n & 1), Fraction(0)) for one in taken.tolist()]
+        given = [exact_sum(s for n, s in enumerate(shares) if one >> n & 1) for one in taken.tolist()]
         amounts = [own, *sorted({share for share in given if share not in (0, own)})]
         kinds = [amounts.index(share) if share else -1 for share in given]
         kind = np.array(kinds, dtype=np.int64)[of_geounit.reshape(-1)]
@@ -90,13 +89,13 @@ def measurements_of(universe: Universe, spine: Sequence[Level], places: Places) 
             yield Due(universe, level, query, path, scales, kind, where_positive)
 
 
-def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np.int64]]:
+def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[IntArray]:
     """Of each geounit, as bits, the levels whose shares its measurement gets; 0 where another stands for it.
 
     An only child hands what it would get to its parent, if that is measured or hands on as well.
     """
-    paid = [np.zeros(len(level.codes), dtype=np.int64) for level in spine]
-    at = row = np.zeros(0, dtype=np.int64)
+    paid = [zeros(len(level.codes)) for level in spine]
+    at = row = zeros(0)
     for number, level in enumerate(spine):
         here = np.arange(len(level.codes))
         alone = (np.bincount(level.parents)[level.parents] == 1) if number else np.zeros(len(here), dtype=np.bool_)
@@ -110,10 +109,9 @@ def _paid(spine: Sequence[Level], shares: Sequence[Fraction]) -> list[NDArray[np
 
 def measured_of(universe: Universe) -> Iterator[Drawn]:
     """All that is drawn when a universe is measured, where no geounit stands for others."""
-    for level, share, queries in universe.levels:
-        for query, part in queries:
-            scale = universe.scale(universe.rest * share * part)
-            yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
+    for level, query, part in universe.measured:
+        scale = universe.scale(universe.rest * part)
+        yield Drawn(level, query.name, universe.kept(query), universe.mechanism, scale)
     for one in universe.choices:
         yield Drawn(one.level, f"select {one.name}", frozenset(), "exponential", one.epsilon)
         kept = universe.kept(one.versions[-1])
@@ -125,7 +123,7 @@ def drawn_of(universe: Universe) -> list[Drawn]:
     return [*(() if universe.cliques is None else universe.cliques.drawn()), *measured_of(universe)]
 
 
-def listed(spec: Mapping[str, Any], spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
+def listed(spec: Stated, spine: Sequence[Level], places: Places) -> list[dict[str, Any]]:
     """All that is drawn, as a manifest lists it; nothing where senders of reports drew the noise.
 
     Raises:
@@ -139,29 +137,25 @@ def _entries(universe: Universe, spine: Sequence[Level], places: Places) -> Iter
     dues = {(due.level.name, due.query.name): due for due in measurements_of(universe, spine, places)}
     choices = {f"{verb} {one.name}": one for one in universe.choices for verb in ("select", "selected")}
     for one in drawn_of(universe):
-        due, choice, path = dues.get((one.level, one.query)), choices.get(one.query), None
-        if due is not None:
+        entry = {
+            "universe": universe.name, "level": one.level, "query": one.query, "file": "", "mechanism": one.mechanism,
+            "scales": [str(one.scale)], "kinds": "", "where_positive": False, "weights": [], "versions": [],
+        }  # fmt: skip
+        path = None
+        if (due := dues.get((one.level, one.query))) is not None:
             path = due.path
-        elif choice is not None:
+            entry |= {"scales": [*map(str, due.scales)], "where_positive": due.where_positive}
+            entry["weights"] = list(universe.row)
+            if due.kind.any():
+                entry["kinds"] = hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest()
+        elif (choice := choices.get(one.query)) is not None:
             path = places.universe(universe.name).selected(choice.name, choice.level)
-        bypassed = due is not None and due.kind.any()
-        yield {
-            "universe": universe.name,
-            "level": one.level,
-            "query": one.query,
-            "file": "" if path is None else path.relative_to(places.public).as_posix(),
-            "mechanism": one.mechanism,
-            "scales": [str(scale) for scale in ((one.scale,) if due is None else due.scales)],
-            "kinds": hashlib.sha256(due.kind.astype("<i8").tobytes()).hexdigest() if due and bypassed else "",
-            "where_positive": due is not None and due.where_positive,
-            "weights": [] if due is None else list(universe.row),
-            "versions": []
-            if choice is None
-            else [[query.name, least] for query, least in zip(choice.versions, choice.thresholds, strict=True)],
-        }
+            names = (query.name for query in choice.versions)
+            entry["versions"] = [list(version) for version in zip(names, choice.thresholds, strict=True)]
+        yield entry | ({} if path is None else {"file": path.relative_to(places.public).as_posix()})
 
 
-def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: Places) -> Iterator[str]:
+def draw_problems(manifest: Stated, spine: Sequence[Level], places: Places) -> Iterator[str]:
     """Draws that the manifest lacks, has beyond the spec, or states otherwise, text by text; and what is not judged.
 
     Raises:
@@ -176,7 +170,7 @@ def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: P
         if name in found:
             yield f"public/manifest.json: lists the draw of {_said(one)} twice"
         found[name] = one
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         required, unknown = listed(manifest["spec"], spine, places), list(_unknown_sections(manifest["spec"]))
     for due in required:
         if (one := found.pop(tuple(due[key] for key in _NAMES), None)) is None:
@@ -189,17 +183,17 @@ def draw_problems(manifest: Mapping[str, Any], spine: Sequence[Level], places: P
     yield from unknown
 
 
-def _text(draw: Mapping[str, Any], key: str) -> str:
+def _text(draw: Stated, key: str) -> str:
     return json.dumps(draw[key]) if key in draw else "nothing"
 
 
-def _said(draw: Mapping[str, Any]) -> str:
+def _said(draw: Stated) -> str:
     """A draw as sentences name it."""
     file = f" (public/{draw['file']})" if draw.get("file") else ""
     return f"{draw.get('query')!r:.80} at level {draw.get('level')!r:.80}{file:.200}"
 
 
-def _unknown_sections(spec: Mapping[str, Any]) -> Iterator[str]:
+def _unknown_sections(spec: Stated) -> Iterator[str]:
     """Keys of the spec that this program does not know: what follows from them is not judged."""
     for name, content in (("", spec), *spec["companions"]):
         at = f"companions.{name}." if name else ""
@@ -213,6 +207,6 @@ def _unknown_sections(spec: Mapping[str, Any]) -> Iterator[str]:
                     yield from _unknown(own, "query", f"{at}strategy.levels.{level}.queries.{query}.")
 
 
-def _unknown(content: Mapping[str, Any], place: str, at: str) -> Iterator[str]:
+def _unknown(content: Stated, place: str, at: str) -> Iterator[str]:
     for key in sorted(content.keys() - _KNOWN[place]):
         yield f"public/manifest.json: its spec has {f'{at}{key}'!r:.120}, which is not known here: it is not judged"

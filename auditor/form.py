@@ -5,10 +5,8 @@ Everything is exact; the formulas are those of docs/privacy.md, written down a s
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,8 +14,9 @@ from typing import Any
 
 from auditor.cliques import CliqueChoice, read_choice
 from auditor.reading.cells import Cells, Query, largest_households
-from auditor.reading.findings import FormError, exact
-from auditor.reading.spec import MOVED, PublicUniverse, public_spec, understood
+from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.spec import MOVED, PublicUniverse, public_spec
+from auditor.reading.values import Stated, digest, exact_sum
 from auditor.series import Series, read_series
 
 
@@ -66,7 +65,9 @@ class Universe(PublicUniverse):
 
     def kept(self, query: Query) -> frozenset[str]:
         """The attributes that a query does not sum out."""
-        return frozenset(name for name, kept in zip(self.cells.names, query.kept, strict=True) if kept)
+        return frozenset(
+            name for name, groups in zip(self.cells.names, query.groups, strict=True) if len(set(groups)) > 1
+        )
 
     @cached_property
     def reach(self) -> int:
@@ -98,16 +99,31 @@ class Universe(PublicUniverse):
         return () if self.series is None else self.series.row
 
     @property
+    def measured(self) -> Iterator[tuple[str, Query, Fraction]]:
+        """Level, query and part of the budget of all that is measured."""
+        for level, share, queries in self.levels:
+            for query, part in queries:
+                yield level, query, share * part
+
+    def times(self, n: int) -> int:
+        """How many times as much n records cost, or one that moves numbers by n: rho grows with n^2, epsilon with n."""
+        return n**2 if self.zcdp else n
+
+    @property
     def record_budget(self) -> Fraction:
-        """What the change of one record costs: rho grows with the square of the number of records, epsilon with it."""
-        return _of_one(self.budget, self.together, zcdp=self.zcdp)
+        """What the change of one record costs."""
+        return self.budget / self.times(self.together)
+
+    @property
+    def own_budget(self) -> Fraction:
+        """What is left of the budget when cliques have been chosen."""
+        return self.budget if self.cliques is None else self.budget - self.cliques.cost
 
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        own = self.budget if self.cliques is None else self.budget - self.cliques.cost
-        budget = _of_one(_of_one(own, self.together, zcdp=self.zcdp), self.reach, zcdp=self.zcdp) / self.distance
-        return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
+        budget = self.own_budget / self.times(self.together) / self.times(self.reach) / self.distance
+        return budget * (1 - exact_sum(choice.share for choice in self.choices))
 
     @property
     def mechanism(self) -> str:
@@ -143,11 +159,7 @@ class Universe(PublicUniverse):
             content.append(["clipped", *map(str, self.clipped)])
         if self.series is not None:
             content += self.series.content
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _of_one(budget: Fraction, together: int, *, zcdp: bool) -> Fraction:
-    return budget / together ** (2 if zcdp else 1)
+        return digest(content)
 
 
 def _choice_content(choice: Choice) -> list[Any]:
@@ -170,14 +182,18 @@ class Form:
     universes: tuple[Universe, ...]
     households: Mapping[str, int]
 
+    def universe(self, name: str) -> Universe:
+        """The universe of this name."""
+        return next(one for one in self.universes if one.name == name)
 
-def read_form(spec: Mapping[str, Any]) -> Form:
+
+def read_form(spec: Stated) -> Form:
     """The spec as a manifest has it; FormError where it cannot be understood."""
     if spec.get("privacy", {}).get("framework") == "local":
         raise FormError(
             "public/manifest.json: made from reports that their senders randomised; no noise was added here"
         )
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         public = public_spec(spec)
         bypass = bool(spec["geography"].get("bypass"))
         own, *companions = public.universes
@@ -198,7 +214,7 @@ def read_form(spec: Mapping[str, Any]) -> Form:
     return Form(public.levels, tuple(universes), households)
 
 
-def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
+def _clipped(sections: Stated) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
     """Of a companion that counts what a clip cuts off."""
     if sections.get("count_clipped") is None:
         return None
@@ -207,7 +223,7 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     return sections["count_clipped"], low, high, None if missing is None else exact(missing)
 
 
-def _chosen(sections: Mapping[str, Any]) -> str:
+def _chosen(sections: Stated) -> str:
     """What was paid for apart: the end that a question chose."""
     if (stated := sections.get("chosen")) is None:
         return ""
@@ -217,9 +233,7 @@ def _chosen(sections: Mapping[str, Any]) -> str:
     )
 
 
-def _universe(
-    counted: PublicUniverse, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool
-) -> Universe:
+def _universe(counted: PublicUniverse, sections: Stated, privacy: Stated, *, bypass: bool) -> Universe:
     cells = counted.cells
     zcdp = privacy["framework"] == "zcdp"
     budget = exact(privacy["rho" if zcdp else "epsilon"])
@@ -228,7 +242,7 @@ def _universe(
     together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
     if counted.amount is not None and counted.amount.total:
         together = 1
-    of_one = _of_one(budget, together, zcdp=zcdp)
+    of_one = budget / together ** (2 if zcdp else 1)
     return Universe(
         **vars(counted),
         clipped=_clipped(sections),
@@ -244,7 +258,11 @@ def _universe(
             (
                 level,
                 exact(content["share"]),
-                tuple((cells.query(query), _part(stated)) for query, stated in content.get("queries", ())),
+                # A query is charged in full, wherever its answers are drawn.
+                tuple(
+                    (cells.query(query), exact(stated["share"] if isinstance(stated, dict) else stated))
+                    for query, stated in content.get("queries", ())
+                ),
             )
             for level, content in sections["strategy"]["levels"]
         ),
@@ -254,12 +272,7 @@ def _universe(
     )
 
 
-def _part(stated: Any) -> Fraction:
-    """A query's share of its level's budget: charged in full, wherever its answers are drawn."""
-    return exact(stated["share"] if isinstance(stated, dict) else stated)
-
-
-def _choice(name: str, content: Mapping[str, Any], cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
+def _choice(name: str, content: Stated, cells: Cells, budget: Fraction, moved: int, *, zcdp: bool) -> Choice:
     """The choice costs m e^2 / 8 in rho, or m e in epsilon, with e rounded down to millionths under rho."""
     share = exact(content["share"])
     amount, part = budget * share, exact(content["choice_share"])

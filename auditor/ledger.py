@@ -12,31 +12,28 @@ from contextlib import closing
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from auditor.accounting import epsilon_of, rho_of
+from auditor.accounting import cost_of
 from auditor.clique_redraw import fingerprint_of, read_tables
 from auditor.cliques import CliqueChoice
 from auditor.draws import measured_of
 from auditor.form import Universe
 from auditor.keys import commitment
-from auditor.noise import context_of
 from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.values import Stated, digest
 from auditor.release import Release
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
-_BYPASSED = " (bypass)"
-#: Ends the query of a charge where one person alters several records.
-_SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
-#: Of a question's sum: a record moves its numbers by so much.
-_FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
-#: Of a count of units: each is in so many of its numbers, by one each.
-_NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
-#: Of one choice: a change of a record moves its losses by so much.
-_LOSSES = re.compile(r" \(losses by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
-#: Of a whole series: a person's history is so many times as far away as one record of one release.
-_SERIES = re.compile(r" \(([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\)$", re.ASCII)
-_RUN = "run"
+_BYPASSED: Final = " (bypass)"
+#: Words at the end of the query of a charge, with a number: of what one person alters;
+_SEVERAL: Final = "([1-9][0-9]*) records a person"
+#: of a question's sum, by how much a record moves its numbers; of one choice, by how much its losses;
+_FURTHEST, _LOSSES = "each by up to ([1-9][0-9]*)", "losses by up to ([1-9][0-9]*)"
+#: of a count of units, in how many of its numbers each is, by one each;
+_NUMBERS: Final = "([1-9][0-9]*) numbers of a unit"
+#: of a whole series, how many times as far away a person's history is as one record of one release.
+_SERIES: Final = "([1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series"
 
 #: A ledger's id, and its events as tables hold them.
 Read = tuple[str, list[dict[str, Any]]]
@@ -63,7 +60,7 @@ def read_ledger(place: str) -> Read:
     return about["ledger"], [dict(row) for row in rows]
 
 
-def computed_hash(event: Mapping[str, Any]) -> str:
+def computed_hash(event: Stated) -> str:
     """SHA-256 over a seal and all fields in the order of the table, as docs/ledger.md states it."""
     fields = [value for name, value in event.items() if name not in ("hash", "details")]
     details = event.get("details")
@@ -72,11 +69,11 @@ def computed_hash(event: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str]:
+def chain_problems(ledger: str, events: Sequence[Stated]) -> list[str]:
     """Events that were changed, moved or left out, are priced wrongly, or overspend."""
     problems = []
     previous = ledger
-    opened: dict[str, Mapping[str, Any]] = {}
+    opened: dict[str, Stated] = {}
     spent: Counter[str] = Counter()
     aside: dict[tuple[str, str], Fraction] = {}
     for number, event in enumerate(events, 1):
@@ -104,12 +101,12 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
     return problems + series_problems(events)
 
 
-def series_problems(events: Sequence[Mapping[str, Any]]) -> list[str]:
+def series_problems(events: Sequence[Stated]) -> list[str]:
     """Series that are opened twice or without a charge, and periods that are drawn twice, or not in their order."""
     problems = []
     charged = {(event["dataset"], event["run"]) for event in events if event["kind"] == "charge"}
-    opened: dict[tuple[str, str], Mapping[str, Any]] = {}
-    drawn: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    opened: dict[tuple[str, str], Stated] = {}
+    drawn: dict[tuple[str, str], list[Stated]] = {}
     for event in events:
         if event["kind"] == "series":
             at = event["dataset"], json.loads(event["details"])["name"]
@@ -134,9 +131,7 @@ def series_problems(events: Sequence[Mapping[str, Any]]) -> list[str]:
     return problems
 
 
-def _aside(
-    event: Mapping[str, Any], opened: Mapping[str, Mapping[str, Any]], aside: dict[tuple[str, str], Fraction]
-) -> list[str]:
+def _aside(event: Stated, opened: Mapping[str, Stated], aside: dict[tuple[str, str], Fraction]) -> list[str]:
     """Note what an event sets aside of a dataset by name, and what is left for all else; what is wrong with it."""
     number, dataset, amount = event["number"], event["dataset"], Fraction(event["budget"])
     if dataset not in opened:
@@ -152,7 +147,7 @@ def _aside(
     return problems
 
 
-def _beyond(event: Mapping[str, Any], aside: dict[tuple[str, str], Fraction]) -> list[str]:
+def _beyond(event: Stated, aside: dict[tuple[str, str], Fraction]) -> list[str]:
     """Take a charge from the part of the budget that it is for, of which `aside` has what is left; what is wrong.
 
     Answers to questions are charged under "answer NAME", releases under their names.
@@ -170,25 +165,27 @@ def _beyond(event: Mapping[str, Any], aside: dict[tuple[str, str], Fraction]) ->
     return problems
 
 
-def priced(event: Mapping[str, Any], framework: str) -> Fraction:
+def priced(event: Stated, framework: str) -> Fraction:
     """What a charge has to be."""
-    losses = _LOSSES.search(event["query"])
-    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]] if losses is None else 1
-    use = (event["mechanism"], Fraction(event["scale"]), moved)
-    several = _SEVERAL.search(event["query"])
-    furthest = _FURTHEST.search(event["query"])
-    times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
-    times *= 1 if losses is None else int(losses[1])
-    numbers = _NUMBERS.search(event["query"])
-    series = _SERIES.search(event["query"])
-    n = Fraction(1 if numbers is None else int(numbers[1])) * (1 if series is None else Fraction(series[1]))
-    return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
+    stated = {words: _number(event["query"], words) for words in (_SEVERAL, _FURTHEST, _LOSSES, _NUMBERS, _SERIES)}
+    moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]] if stated[_LOSSES] is None else 1
+    several, furthest, losses, numbers, series = (number or Fraction(1) for number in stated.values())
+    times, zcdp = several * furthest * losses, framework == "zcdp"
+    cost = cost_of((event["mechanism"], Fraction(event["scale"]), moved), zcdp=zcdp)
+    return cost * (times**2 if zcdp else times) * numbers * series
 
 
-def run_of(secret: bytes, context: Sequence[str]) -> str:
-    """By what the ledger knows the run whose streams are bound to a context."""
+def _number(query: str, words: str) -> Fraction | None:
+    """The number in words at the end of a charge's query, if it has them; what one person alters is told last."""
+    found = re.search(rf" \({words}\)(?: \([0-9]+ records a person\))?$", query, re.ASCII)
+    return Fraction(found[1]) if found else None
+
+
+def of_run(events: Iterable[Stated], secret: bytes, context: Sequence[str]) -> list[Stated]:
+    """The events of the run whose streams are bound to a context."""
     content = ["spinewise run 1", "spinewise keys 1", commitment(secret), *context]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    run = digest(content)
+    return [event for event in events if event["run"] == run]
 
 
 def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -> Iterator[Found]:
@@ -203,7 +200,8 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
     note = noted(release.restricted)
     if named and note is None:
         yield holds("ledger", "charge", [f"the spec names the dataset {named!r}, and restricted/ has no charge"])
-    if ends := _chosen_ends(release):
+    companions = release.manifest["spec"].get("companions", ())
+    if ends := {name: one["chosen"] for name, one in companions if one.get("chosen")}:
         yield holds("ledger", "chosen ends", _unpaid(release, ends, note, read))
     if read is None:
         return
@@ -215,7 +213,7 @@ def ledger_findings(release: Release, secret: bytes | None, read: Read | None) -
             yield holds("ledger", "choice of cliques", _clique_problems(release, secret, choice, read))
 
 
-def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]:
+def kept_findings(read: Read, note: Stated | None) -> Iterator[Found]:
     """Whether a ledger's chain is whole, and it still knows the event that a run noted."""
     ledger, events = read
     yield holds("ledger", "chain", chain_problems(ledger, events), well=f"{len(events)} events")
@@ -223,7 +221,7 @@ def kept_findings(read: Read, note: Mapping[str, Any] | None) -> Iterator[Found]
         yield holds("ledger", "memory", forgotten(ledger, events, note))
 
 
-def unknown_receipts(receipts: Iterable[Mapping[str, Any]], read: Read) -> list[str]:
+def unknown_receipts(receipts: Iterable[Stated], read: Read) -> list[str]:
     """What receipts name that a ledger does not have."""
     ledger, events = read
     return [
@@ -235,14 +233,7 @@ def unknown_receipts(receipts: Iterable[Mapping[str, Any]], read: Read) -> list[
     ]
 
 
-def _chosen_ends(release: Release) -> dict[str, dict[str, Any]]:
-    """What the spec says of each upper end that a question chose, by its companion."""
-    return {name: one["chosen"] for name, one in release.manifest["spec"].get("companions", ()) if one.get("chosen")}
-
-
-def _unpaid(
-    release: Release, ends: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any] | None, read: Read | None
-) -> list[str]:
+def _unpaid(release: Release, ends: Mapping[str, Stated], note: Stated | None, read: Read | None) -> list[str]:
     """Ends whose cost is in another ledger than the release's, or in none."""
     problems = []
     receipts = {(one["dataset"], one["ledger"]) for one in release.manifest.get("receipts", ())}
@@ -272,7 +263,7 @@ def noted(restricted: Path) -> dict[str, Any] | None:
     return note
 
 
-def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[str, Any]) -> list[str]:
+def forgotten(ledger: str, events: Sequence[Stated], note: Stated) -> list[str]:
     """Whether a ledger does not know the event that a run noted, or is another."""
     if note["ledger"] != ledger:
         return ["the run was charged in another ledger"]
@@ -283,49 +274,53 @@ def forgotten(ledger: str, events: Sequence[Mapping[str, Any]], note: Mapping[st
     )
 
 
-#: Level, query, mechanism and scale of a charge.
-_Charge = tuple[str, str, str, Fraction]
-
-
-def _charged(
-    own: Sequence[Mapping[str, Any]], due: Iterable[_Charge], paths: Iterable[Path]
-) -> tuple[list[Mapping[str, Any]], list[str]]:
+def charged(
+    own: Sequence[Stated], due: Iterable[tuple[Any, ...]], paths: Iterable[Path], *, counted: bool = False
+) -> tuple[list[Stated], list[str]]:
     """The charges of a run among its events, and what is wrong with them: others than are due, none kept, or too late.
 
     Copying a release makes the files younger, never older.
+
+    Args:
+        own: events of the run.
+        due: level, query, mechanism and scale of each charge, and how many numbers it is for, if these are `counted`.
+        paths: of what was drawn.
     """
     charges = [event for event in own if event["kind"] == "charge"]
-    found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
+    found = Counter(
+        (e["level"], e["query"], e["mechanism"], Fraction(e["scale"]), *([int(e["count"])] if counted else ()))
+        for e in charges
+    )
     right = Counter(due)
     problems = [f"{query} at {level} was not charged" for level, query, *_ in right - found]
     problems += [f"{query} at {level} was charged and not drawn so" for level, query, *_ in found - right]
     if charges and not any(event["kind"] == "commit" for event in own):
-        problems.append("the charge was never committed, and yet there is a release")
+        problems.append("the charge was never committed, and yet noise was drawn")
     times = [path.stat().st_mtime for path in paths if path.is_file()]
     if charges and times:
-        charged, drawn = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp(), min(times)
-        if drawn < charged:  # events have whole seconds, cut off
-            problems.append(f"was drawn {charged - drawn:.0f} s before it was charged")
+        begun, drawn = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp(), min(times)
+        if drawn < begun:  # events have whole seconds, cut off
+            problems.append(f"was drawn {begun - drawn:.0f} s before it was charged")
     return charges, problems
 
 
-def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[str, Any]]) -> list[str]:
+def _charge_problems(release: Release, secret: bytes, events: Sequence[Stated]) -> list[str]:
     problems = []
     for universe in release.form.universes:
-        name = universe.name or "the release"
-        run = run_of(secret, context_of(release, secret, universe))
-        own = [event for event in events if event[_RUN] == run]
+        name = universe.title
+        own = of_run(events, secret, release.context(secret, universe))
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
         together = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
         together += _several(universe.together)
-        together += "" if universe.series is None else universe.series.suffix
+        series = universe.series
+        together += "" if series is None else f" ({series.distance} times over a series)"
         due = [
             (one.level, one.query + (_BYPASSED if universe.bypass and one.query not in chosen else "") + together,
              one.mechanism, one.scale)
-            for one in (measured_of(universe) if universe.series is None or universe.series.opens else ())
+            for one in (measured_of(universe) if series is None or not series.number else ())
         ]  # fmt: skip
         paths = (one.path for one in release.every_due if one.universe is universe)
-        wrong = [*_place_problems(universe, own), *_charged(own, due, paths)[1]]
+        wrong = [*_place_problems(universe, own), *charged(own, due, paths)[1]]
         problems += [f"{name}: {problem}" for problem in wrong]
     return problems
 
@@ -340,14 +335,13 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
         records = fingerprint_of(secret, read_tables(release, choice))
     except FormError as error:
         return [str(error)]
-    run = run_of(secret, (records, release.spine_fingerprint, choice.fingerprint()))
     due = []
     for one in choice.drawn():
         losses = f" (losses by up to {one.weight * choice.moved})" if one.weight * choice.moved > 1 else ""
         due.append((one.level, one.query + losses + _several(choice.records), one.mechanism, one.scale))
     ledger, events = read
-    own = [event for event in events if event[_RUN] == run]
-    charges, problems = _charged(own, due, (one.path for one in release.due))
+    own = of_run(events, secret, (records, release.spine_fingerprint, choice.fingerprint()))
+    charges, problems = charged(own, due, (one.path for one in release.due))
     if charges and choice.stated.get("ledger") != ledger:
         problems.append("the release states another ledger")
     last = max((event["number"] for event in charges), default=0)
@@ -356,7 +350,7 @@ def _clique_problems(release: Release, secret: bytes, choice: CliqueChoice, read
     return problems
 
 
-def _place_problems(universe: Universe, own: Sequence[Mapping[str, Any]]) -> list[str]:
+def _place_problems(universe: Universe, own: Sequence[Stated]) -> list[str]:
     """Whether the ledger let the run of a series through as another period, or as none."""
     if (series := universe.series) is None:
         return []

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.draws import Due
-from auditor.files import read_selected
-from auditor.form import Choice, Universe
+from auditor.form import Choice
 from auditor.keys import KeyedStream
-from auditor.reading.counts import due_answers, read_histogram, read_positive, wrong_answers
+from auditor.reading.counts import read_due, read_histogram
 from auditor.reading.files import Files
-from auditor.reading.findings import ALPHA, Findings, FormError, Found, holds
+from auditor.reading.findings import ALPHA, Found, holds
+from auditor.reading.values import FloatArray, IntArray, zeros
 from auditor.release import Release
 from auditor.sampler import boundaries, chosen, fits, is_wide
 
@@ -37,163 +35,113 @@ _POWERS: Final = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0, 1.5, 
 _SIDES: Final = ("both tails", "the upper tail", "the lower tail")
 
 
-def context_of(release: Release, secret: bytes, universe: Universe) -> tuple[str, str, str]:
-    """What the streams of a universe are bound to: its records, the spine, and the privacy-relevant spec."""
-    return release.fingerprints(secret)[universe.name], release.spine_fingerprint, universe.fingerprint()
-
-
-@dataclass(frozen=True, eq=False)
-class Added:
-    """What was added to true answers, `(n,)`: its place in the stream, the number, and the kind of its geounit."""
-
-    places: NDArray[np.int64]
-    values: NDArray[np.int64]
-    kinds: NDArray[np.int64]
-
-
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """The noise of one stream.
+    """What was added to true answers, by one stream.
 
     Attributes:
         name: as sentences have it.
         universe, level, query: whose stream.
-        scales: of each kind of geounit.
-        read: what was added; FormError where files do not hold it.
+        mechanism: of the noise; `scales`: of each kind of geounit.
+        places, values, kinds: `(n,)` the place of each number in the stream, the number, and the kind of its geounit.
+        problems: what is wrong with which answers were drawn.
     """
 
     name: str
-    universe: Universe
+    universe: str
     level: str
     query: str
+    mechanism: str
     scales: tuple[Fraction, ...]
-    read: Callable[[], Added]
+    places: IntArray
+    values: IntArray
+    kinds: IntArray
+    problems: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> Iterator[tuple[str, str, Fraction, IntArray]]:
+        """Name, mechanism, scale and numbers of each kind of geounit."""
+        for kind, scale in enumerate(self.scales):
+            yield f"{self.name}, scale {scale}", self.mechanism, scale, self.values[self.kinds == kind]
+
+    def wrong(self, stream: KeyedStream, each: int) -> tuple[int, int]:
+        """How many of about `each` of the numbers, the largest among them, are not the stream's, and of how many.
+
+        Which are drawn again is drawn from the operating system's entropy, so that no run can prepare for it.
+        """
+        n = self.values.size
+        picked = set(np.argsort(-np.abs(self.values))[:_EXTREMES].tolist())
+        picked |= set(range(n)) if n <= each else {secrets.randbelow(n) for _ in range(each)}
+        wrong = sum(
+            not fits(
+                self.mechanism, self.scales[self.kinds[at]], int(self.values[at]), stream.words(int(self.places[at]))
+            )
+            for at in sorted(picked)
+        )
+        return wrong, len(picked)
 
 
 def noises(release: Release) -> Iterator[Noise]:
-    """The noise on all that was measured, and on what private choices chose."""
+    """The noise on all that was measured, and on what private choices chose; FormError where files do not hold it."""
     for due in release.every_due:
-        read = partial(_positive if due.where_positive else _measured, release, due)
-        yield Noise(due.name, due.universe, due.level.name, due.query.name, due.scales, read)
-    for universe in release.form.universes:
-        for choice in universe.choices:
-            read = partial(_on_choice, release, universe, choice)
-            query, name = f"selected {choice.name}", f"{choice.level}, {choice.name}"
-            yield Noise(name, universe, choice.level, query, (choice.scale,), read)
+        yield _positive(release, due) if due.where_positive else _measured(release, due)
+    for one in release.selected:
+        universe, choice, size = one.universe, one.choice, one.choice.versions[-1].size
+        empty = zeros(0)
+        places = np.concatenate([empty, *(row * size + np.arange(len(own)) for row, own in enumerate(one.residuals))])
+        at = f"{choice.level}, {choice.name}", universe.name, choice.level, f"selected {choice.name}"
+        values = np.concatenate([empty, *one.residuals])
+        yield Noise(*at, universe.mechanism, (choice.scale,), places, values, np.zeros_like(places))
 
 
-def _measured(release: Release, due: Due) -> Added:
+def _measured(release: Release, due: Due) -> Noise:
     residuals, rows = release.residuals(due)
     places = rows[:, None] * due.query.size + np.arange(due.query.size)
-    return Added(places.ravel(), residuals.ravel(), np.repeat(due.kind[rows], due.query.size))
+    kinds = np.repeat(due.kind[rows], due.query.size)
+    return Noise(*_of(due), places.ravel(), residuals.ravel(), kinds)
 
 
-def _positive(release: Release, due: Due) -> Added:
-    keys, values, _ = _drawn(release, due)
-    return Added(keys, values, np.zeros_like(keys))
+def _of(due: Due) -> tuple[str, str, str, str, str, tuple[Fraction, ...]]:
+    universe = due.universe
+    return due.name, universe.name, due.level.name, due.query.name, universe.mechanism, due.scales
 
 
-def _on_choice(release: Release, universe: Universe, choice: Choice) -> Added:
-    added = _selected(release, universe, choice).residuals
-    size, empty = choice.versions[-1].size, np.zeros(0, dtype=np.int64)
-    places = np.concatenate([empty, *(row * size + np.arange(len(one)) for row, one in enumerate(added))])
-    return Added(places, np.concatenate([empty, *added]), np.zeros_like(places))
+def _positive(release: Release, due: Due) -> Noise:
+    """Also whether the answers that were drawn are those that the published histograms give."""
+    above = release.spine[release.form.levels.index(due.level.name) - 1]
+    files = Files(release.public)
+    path = release.places.universe(due.universe.name).histogram(above.name)
+    released = read_histogram(files, path, above, due.universe)
+    keys, values, wrong = read_due(files, due.path, due.level, due.query, released)
+    truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
+    problems = (*files.findings.problems, *wrong)
+    return Noise(*_of(due), keys, values - truth, np.zeros_like(keys), problems)
 
 
-def redrawn(release: Release, secret: bytes) -> Iterator[Found]:
-    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice.
-
-    Which are redrawn is drawn from the operating system's entropy, so that no run can prepare for it.
-    """
-    every = list(noises(release))
+def redrawn(release: Release, secret: bytes, every: Sequence[Noise]) -> Iterator[Found]:
+    """Redraw a sample of the noise of every stream, and the largest of it; and every private choice."""
     each = max(16, _REDRAWN // max(1, len(every)))
     problems, count, wide = [], 0, 0
     for one in every:
-        try:
-            added = one.read()
-        except FormError as error:
-            problems.append(str(error))
-            continue
-        wrong, tried = _wrong(
-            KeyedStream(secret, context_of(release, secret, one.universe), one.level, one.query), one, added, each
-        )
+        context = release.context(secret, release.form.universe(one.universe))
+        wrong, tried = one.wrong(KeyedStream(secret, context, one.level, one.query), each)
         count += tried
-        wide += tried if all(is_wide(one.universe.mechanism, scale) for scale in one.scales) else 0
+        wide += tried if all(is_wide(one.mechanism, scale) for scale in one.scales) else 0
         if wrong:
             problems.append(f"{one.name}: {wrong} of {tried} numbers are not what the key, these records and spec give")
     within = f", {wide:,} of them to within one" if wide else ""
     yield holds("noise redrawn", "measurements", problems, well=f"{count:,} numbers drawn again, each the same{within}")
-    for universe in release.form.universes:
-        for choice in universe.choices:
-            yield _choices(release, secret, universe, choice)
-
-
-def _wrong(stream: KeyedStream, noise: Noise, added: Added, each: int) -> tuple[int, int]:
-    """How many of a sample of what was added are not the noise of their place, and how many were tried."""
-    n = added.values.size
-    picked = set(np.argsort(-np.abs(added.values))[:_EXTREMES].tolist())
-    picked |= set(range(n)) if n <= each else {secrets.randbelow(n) for _ in range(each)}
-    wrong = sum(
-        not fits(
-            noise.universe.mechanism,
-            noise.scales[added.kinds[at]],
-            int(added.values[at]),
-            stream.words(int(added.places[at])),
-        )
-        for at in sorted(picked)
-    )
-    return wrong, len(picked)
-
-
-def _choices(release: Release, secret: bytes, universe: Universe, choice: Choice) -> Found:
-    """Every choice of a selection drawn again."""
-    found, codes = _selected(release, universe, choice), release.level(choice.level).texts
-    choosing = KeyedStream(secret, context_of(release, secret, universe), choice.level, f"select {choice.name}")
-    problems = [
-        f"{codes[row]} has a version that its key and population do not choose"
-        for row, number in enumerate(found.numbers)
-        if chosen(choice.epsilon, losses(choice, int(found.people[row])), choosing.words(row)) != number
-    ]
-    return holds("choices redrawn", choice.name, problems, well=f"{len(found.numbers):,} choices drawn again")
-
-
-@dataclass(frozen=True, eq=False)
-class _Selected:
-    """What a selection published, geounit by geounit.
-
-    Attributes:
-        numbers: of the version that was chosen.
-        residuals: what was added to its true answers.
-        people: the true population.
-    """
-
-    numbers: list[int]
-    residuals: list[NDArray[np.int64]]
-    people: NDArray[np.int64]
-
-
-def _selected(release: Release, universe: Universe, choice: Choice) -> _Selected:
-    """FormError where the file has other geounits, versions or answers than those of the selection."""
-    level = release.level(choice.level)
-    path = release.places.universe(universe.name).selected(choice.name, choice.level)
-    codes, versions, answers = read_selected(path)
-    names = [query.name for query in choice.versions]
-    if codes != list(level.texts) or not set(versions) <= set(names):
-        raise FormError(
-            f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"
-        )
-    truth = release.truth(universe, level)
-    people = np.zeros(len(codes), dtype=np.int64)
-    np.add.at(people, truth.geounits, truth.counts)
-    exact = [truth.answers(query).dense(np.arange(len(codes))) for query in choice.versions]
-    numbers = [names.index(version) for version in versions]
-    if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
-        raise FormError(f"{path}: a row has not as many answers as its version")
-    residuals = [
-        np.asarray(values, dtype=np.int64) - exact[number][row]
-        for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
-    ]
-    return _Selected(numbers, residuals, people)
+    for found in release.selected:
+        choice, codes = found.choice, release.level(found.choice.level).texts
+        context = release.context(secret, found.universe)
+        choosing = KeyedStream(secret, context, choice.level, f"select {choice.name}")
+        problems = [
+            f"{codes[row]} has a version that its key and population do not choose"
+            for row, number in enumerate(found.numbers)
+            if chosen(choice.epsilon, losses(choice, int(found.people[row])), choosing.words(row)) != number
+        ]
+        well = f"{len(found.numbers):,} choices drawn again"
+        yield holds("choices redrawn", choice.name, problems, well=well)
 
 
 def choice_findings(release: Release) -> Iterator[Found]:
@@ -203,18 +151,17 @@ def choice_findings(release: Release) -> Iterator[Found]:
     as far out as it is, on either side, has at most the probability of Chernoff's bound (1952), at the best of its
     powers.
     """
-    for universe in release.form.universes:
-        for choice in universe.choices:
-            found = _selected(release, universe, choice)
-            missed = np.array([losses(choice, count) for count in found.people.tolist()])
-            odds = (missed.min(1, keepdims=True) - missed) * float(choice.epsilon) / 2
-            logs = odds - np.log(np.exp(odds).sum(1, keepdims=True))
-            total = logs[np.arange(len(logs)), found.numbers].sum()
-            powers = np.concatenate([-_POWERS[_POWERS < 1], _POWERS])
-            bounds = [np.log(np.exp((1 + power) * logs).sum(1)).sum() - power * total for power in powers]
-            p_value = min(1.0, 2 * math.exp(min(0.0, *bounds)))
-            said = "" if p_value >= ALPHA else "versions are chosen more often, or less, than by their losses"
-            yield Found("choices found", choice.name, p_value >= ALPHA, p_value, ALPHA, said)
+    for found in release.selected:
+        choice = found.choice
+        missed = np.array([losses(choice, count) for count in found.people.tolist()])
+        odds = (missed.min(1, keepdims=True) - missed) * float(choice.epsilon) / 2
+        logs = odds - np.log(np.exp(odds).sum(1, keepdims=True))
+        total = logs[np.arange(len(logs)), found.numbers].sum()
+        powers = np.concatenate([-_POWERS[_POWERS < 1], _POWERS])
+        bounds = [np.log(np.exp((1 + power) * logs).sum(1)).sum() - power * total for power in powers]
+        p_value = min(1.0, 2 * math.exp(min(0.0, *bounds)))
+        said = "" if p_value >= ALPHA else "versions are chosen more often, or less, than by their losses"
+        yield Found("choices found", choice.name, p_value >= ALPHA, p_value, ALPHA, said)
 
 
 def losses(choice: Choice, people: int) -> list[int]:
@@ -226,7 +173,7 @@ def losses(choice: Choice, people: int) -> list[int]:
     ]
 
 
-def exceedances(parts: Sequence[tuple[str, Fraction, NDArray[np.int64]]]) -> Found:
+def exceedances(parts: Sequence[tuple[str, Fraction, IntArray]]) -> Found:
     """Whether residuals exceed what they should as often as they should, near the centre and far out; no key needed.
 
     For d = 1, 2, ... each measurement has a threshold that its noise exceeds with an exact probability of at most 2^-d.
@@ -262,7 +209,7 @@ def exceedances(parts: Sequence[tuple[str, Fraction, NDArray[np.int64]]]) -> Fou
     return Found("tails", "all residuals", least >= ALPHA, least, ALPHA, detail)
 
 
-def _tail(mechanism: str, scale: Fraction) -> NDArray[np.float64]:
+def _tail(mechanism: str, scale: Fraction) -> FloatArray:
     """P(X >= k) for k = 0, 1, ..., to float precision; of wide noise by the distribution on the real numbers."""
     if is_wide(mechanism, scale):
         return _wide_tail(mechanism, float(scale))
@@ -273,7 +220,7 @@ def _tail(mechanism: str, scale: Fraction) -> NDArray[np.float64]:
     return np.concatenate([[1 - tail[0]], tail])
 
 
-def _wide_tail(mechanism: str, scale: float) -> NDArray[np.float64]:
+def _wide_tail(mechanism: str, scale: float) -> FloatArray:
     """The same by a formula: as far out as depths are tested, or `_MOST_TAIL` numbers of it."""
     gaussian = mechanism == "discrete_gaussian"
     reach = min(_MOST_TAIL, int(8 * math.sqrt(scale) if gaussian else 32 * scale) + 1)
@@ -286,7 +233,7 @@ def _wide_tail(mechanism: str, scale: float) -> NDArray[np.float64]:
     return tail
 
 
-def _beyond(tail: NDArray[np.float64], residuals: NDArray[np.int64], depth: int, side: str) -> tuple[int, float]:
+def _beyond(tail: FloatArray, residuals: IntArray, depth: int, side: str) -> tuple[int, float]:
     """How many residuals are beyond the threshold of this depth, and the probability of one."""
     times = 2 if side == "both tails" else 1
     fits = np.flatnonzero(times * tail[1:] <= 2.0**-depth)
@@ -310,29 +257,3 @@ def far(seen: float, mean: float, n: int) -> float:
     if seen < 1:
         divergence += (1 - seen) * math.log((1 - seen) / (1 - mean))
     return math.exp(-n * divergence)
-
-
-def positive_findings(release: Release) -> Iterator[Found]:
-    """Whether the answers that were drawn are those that the published histograms give."""
-    if not release.due_positive:
-        return
-    places = list[str]()
-    for due in release.due_positive:
-        try:
-            places += [f"{due.name}: {sentence}" for sentence in _drawn(release, due)[2]]
-        except FormError as error:
-            places.append(f"{due.name}: {error}")
-    yield holds("answers drawn", "where the area above is positive in the release", places)
-
-
-def _drawn(release: Release, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """geounit * size + answer, what was added, and what is wrong with which answers these are."""
-    above = release.spine[release.form.levels.index(due.level.name) - 1]
-    files, findings, universe = Files(release.public), Findings(), due.universe
-    path = release.places.universe(universe.name).histogram(above.name)
-    released = read_histogram(files, path, above, universe.cells, universe.impossible, findings)
-    expected = due_answers(released, due.query, due.level)
-    most = int(np.bincount(expected // due.query.size, minlength=1).max())
-    keys, values = read_positive(files, due.path, due.level, due.query, most, findings)
-    truth = release.truth(due.universe, due.level).answers(due.query).at(keys)
-    return keys, values - truth, [*findings.problems, *wrong_answers(keys, expected, due.query, due.level)]

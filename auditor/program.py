@@ -7,27 +7,25 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.answers.audit import BOUND_TO_KEY, FORM_ALONE, NOT_HERE, audit_answer, is_answer
 from auditor.attack import Attacked, attack
 from auditor.clique_redraw import clique_findings
 from auditor.contents import BOUND_TO_KEY as RELEASE_BOUND_TO_KEY
-from auditor.contents import content_findings, unknown_fields
+from auditor.contents import KNOWN, content_findings
 from auditor.files import read_measured
 from auditor.keys import NoKeyError, commitment, key_found, keyed_hash, published_fingerprint, read_key
 from auditor.ledger import Read, ledger_findings, read_ledger
-from auditor.noise import choice_findings, exceedances, noises, positive_findings, redrawn
+from auditor.noise import choice_findings, exceedances, noises, redrawn
 from auditor.reading.counts import impossible_sums
 from auditor.reading.files import Places, sha256
 from auditor.reading.findings import FormError, Found, holds
 from auditor.reading.spec import read_json
 from auditor.release import Release
-from auditor.statements import parts_findings, statement_findings, together_findings
+from auditor.statements import statement_findings
 
 
 def amount_findings(release: Release) -> Iterator[Found]:
@@ -78,8 +76,6 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
     yield from content_findings(release)
     yield from statement_findings(release)
-    yield from together_findings(release)
-    yield from parts_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
     yield from amount_findings(release)
     if secret is not None:
@@ -88,11 +84,14 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
     yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
-        yield exceedances([part[1:] for part in residual_parts(release)])
+        added = list(noises(release))
+        yield exceedances([part[1:] for noise in added for part in noise.parts])
         yield from choice_findings(release)
         if secret is not None:
-            yield from redrawn(release, secret)
-        yield from positive_findings(release)
+            yield from redrawn(release, secret, added)
+        if any(due.where_positive for due in release.every_due):
+            places = [f"{noise.name}: {problem}" for noise in added for problem in noise.problems]
+            yield holds("answers drawn", "where the area above is positive in the release", places)
         yield from clique_findings(release, secret)
     except FormError as error:
         yield holds("noise", "measurements", [str(error)])
@@ -111,33 +110,18 @@ def secret_of(root: Path, key: Path | None) -> tuple[bytes | None, bool]:
     return read_key(kept if key is None else key)
 
 
-def residual_parts(release: Release) -> Iterator[tuple[str, str, Fraction, NDArray[np.int64]]]:
-    """Name, mechanism, scale and residuals of each measurement, by kind of geounit."""
-    for noise in noises(release):
-        added = noise.read()
-        for number, scale in enumerate(noise.scales):
-            name = f"{noise.name}, scale {scale}"
-            yield name, noise.universe.mechanism, scale, added.values[added.kinds == number]
-
-
-def _truth_problems(release: Release) -> list[str]:
+def _truth_problems(release: Release) -> Iterator[str]:
     """Whether true counts add up the spine, and the invariants are true."""
-    problems = []
     for universe in release.form.universes:
         sums = release.truth(universe, release.spine[-1])
         for above, below in zip(release.spine[-2::-1], release.spine[:0:-1], strict=True):
             sums, own = sums.raised(below), release.truth(universe, above)
             if not (np.array_equal(own.keys, sums.keys) and np.array_equal(own.counts, sums.counts)):
-                problems.append(f"{universe.name or 'the release'}: {above.name} is not the sum of the leaves")
-        for name, query in universe.invariants:
-            path = release.places.universe(universe.name).answers("invariants", name, query.name)
-            level = release.level(name)
-            if path.is_file():
-                _, values = read_measured(path)
-                exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
-                if values.shape != exact.shape or (values != exact).any():
-                    problems.append(f"the invariant {query.name} at {name} is not the truth")
-    return problems
+                yield f"{universe.title}: {above.name} is not the sum of the leaves"
+    for universe, level, query, path in release.invariants:
+        exact = release.truth(universe, level).answers(query).dense(np.arange(len(level.codes)))
+        if path.is_file() and not np.array_equal(read_measured(path)[1], exact):
+            yield f"the invariant {query.name} at {level.name} is not the truth"
 
 
 def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[str]:
@@ -148,12 +132,10 @@ def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[st
         problems.append(
             f"the status is {release.manifest['status']!r}, the key is {'public' if insecure else 'secret'}"
         )
-    stated = release.manifest["input_fingerprints"]
-    due = {
+    if release.manifest["input_fingerprints"] != {
         name: published_fingerprint(secret, release.salt, name, fingerprint)
         for name, fingerprint in release.fingerprints(secret).items()
-    }
-    if stated != due:
+    }:
         problems.append("the fingerprints are not those of the true counts")
     return problems
 
@@ -192,7 +174,7 @@ def left_out(root: Path, *, key: bool, ledger: bool) -> dict[str, str]:
         key, ledger: whether it was given them.
     """
     answer = is_answer(root)
-    unknown = NOT_HERE if answer else unknown_fields(read_json(Places(root).manifest, "manifest.json"))
+    unknown = NOT_HERE if answer else sorted(read_json(Places(root).manifest, "manifest.json").keys() - KNOWN)
     alone = list(FORM_ALONE if answer else ("software",))
     if not key:
         alone += BOUND_TO_KEY if answer else RELEASE_BOUND_TO_KEY

@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.draws import Due, measurements_of
-from auditor.files import read_measured
-from auditor.form import Form, Universe, read_form
+from auditor.files import read_measured, read_selected
+from auditor.form import Choice, Form, Universe, read_form
 from auditor.keys import keyed_hash
+from auditor.reading.cells import Query
 from auditor.reading.counts import Counts, counts_digest, sound_histogram
 from auditor.reading.files import Files, Places
 from auditor.reading.findings import FormError
 from auditor.reading.regular import check_folder
 from auditor.reading.spec import read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
+from auditor.reading.values import FloatArray, IntArray, digest, sums
 from auditor.series import known_before
+
+
+@dataclass(frozen=True, eq=False)
+class SelectedAnswers:
+    """What a private choice published, geounit by geounit.
+
+    Attributes:
+        numbers: of the version that was chosen.
+        residuals: what was added to its true answers.
+        people: the true population.
+    """
+
+    universe: Universe
+    choice: Choice
+    numbers: list[int]
+    residuals: list[IntArray]
+    people: IntArray
 
 
 class Release:
@@ -46,10 +65,6 @@ class Release:
     def level(self, name: str) -> Level:
         """The level of this name."""
         return self.spine[self.form.levels.index(name)]
-
-    def folder(self, universe: str) -> Path:
-        """Where the public files of a universe are."""
-        return self.places.universe(universe).folder
 
     def truth(self, universe: Universe, level: Level) -> Counts:
         """The true counts of a level; FormError where restricted/ does not hold them."""
@@ -80,6 +95,10 @@ class Release:
         content = json.dumps([[[name, own[name]] for name in names], drawn_from])
         return {**own, **dict.fromkeys(names, keyed_hash(secret, "input of all tables", content.encode()))}
 
+    def context(self, secret: bytes, universe: Universe) -> tuple[str, str, str]:
+        """What the streams of a universe are bound to: its records, the spine, and the privacy-relevant spec."""
+        return self.fingerprints(secret)[universe.name], self.spine_fingerprint, universe.fingerprint()
+
     @property
     def salt(self) -> str:
         """Of what the manifest publishes of key and records; "" where it has none."""
@@ -91,10 +110,44 @@ class Release:
         return spine_fingerprint(self.spine)
 
     @cached_property
+    def selected(self) -> tuple[SelectedAnswers, ...]:
+        """What each private choice published; FormError where a file has other geounits, versions or answers."""
+        return tuple(self._selected(one, choice) for one in self.form.universes for choice in one.choices)
+
+    def _selected(self, universe: Universe, choice: Choice) -> SelectedAnswers:
+        level, names = self.level(choice.level), [query.name for query in choice.versions]
+        path = self.places.universe(universe.name).selected(choice.name, choice.level)
+        codes, versions, answers = read_selected(path)
+        if codes != list(level.texts) or not set(versions) <= set(names):
+            raise FormError(
+                f"{path}: the geounits are not those of {choice.level}, or a version is not one of {choice.name}"
+            )
+        truth, every = self.truth(universe, level), np.arange(len(codes))
+        people = sums(len(codes), truth.geounits, truth.counts)
+        exact = [truth.answers(query).dense(every) for query in choice.versions]
+        numbers = [names.index(version) for version in versions]
+        if any(len(values) != choice.versions[number].size for number, values in zip(numbers, answers, strict=True)):
+            raise FormError(f"{path}: a row has not as many answers as its version")
+        residuals = [
+            np.asarray(values, dtype=np.int64) - exact[number][row]
+            for row, (number, values) in enumerate(zip(numbers, answers, strict=True))
+        ]
+        return SelectedAnswers(universe, choice, numbers, residuals, people)
+
+    @cached_property
     def every_due(self) -> tuple[Due, ...]:
         """Every measurement that the spec calls for."""
         return tuple(
             due for universe in self.form.universes for due in measurements_of(universe, self.spine, self.places)
+        )
+
+    @cached_property
+    def invariants(self) -> tuple[tuple[Universe, Level, Query, Path], ...]:
+        """All that is published exactly, and its files."""
+        return tuple(
+            (one, self.level(level), query, self.places.universe(one.name).answers("invariants", level, query.name))
+            for one in self.form.universes
+            for level, query in one.invariants
         )
 
     @property
@@ -102,12 +155,7 @@ class Release:
         """Those of all answers."""
         return tuple(due for due in self.every_due if not due.where_positive)
 
-    @property
-    def due_positive(self) -> tuple[Due, ...]:
-        """Those of answers where the released area above is positive."""
-        return tuple(due for due in self.every_due if due.where_positive)
-
-    def residuals(self, due: Due) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def residuals(self, due: Due) -> tuple[IntArray, IntArray]:
         """What was added to the true answers: `(rows, size)`, and the number of each row's geounit.
 
         Raises:
@@ -122,12 +170,10 @@ class Release:
             return self._unmixed(due, values, truth, rows), rows
         return values - truth, rows
 
-    def _unmixed(
-        self, due: Due, values: NDArray[np.int64], truth: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _unmixed(self, due: Due, values: IntArray, truth: IntArray, rows: IntArray) -> IntArray:
         """What was added where periods are mixed: with the numbers and the truth of those before."""
         *weights, own = due.universe.row
-        rest, counts = values - own * truth, list[NDArray[np.float64]]()
+        rest, counts = values - own * truth, list[FloatArray]()
         for weight, before in zip(weights, self.before, strict=True):
             theirs = next(
                 one for one in before.due if (one.level.name, one.query.name) == (due.level.name, due.query.name)
@@ -168,4 +214,4 @@ class Release:
         fingerprints = dict(stated.get("input_fingerprints") or {})
         published = [self.salt, stated.get("key_commitment"), sorted(fingerprints.items())]
         content = ["release of a series", stated["spec"].get("name"), universe.fingerprint(), *published, measured]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)

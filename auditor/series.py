@@ -14,12 +14,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.reading.findings import FormError, exact
+from auditor.reading.values import FloatArray, IntArray, Stated, exact_sum, zeros
 
 #: Periods of which all pairs of histories are gone through whatever their spells: more than they lose is wrong, too.
 _EXACT: Final = 4
@@ -56,11 +56,6 @@ class Series:
     design: tuple[tuple[int, ...], ...]
 
     @property
-    def opens(self) -> bool:
-        """Whether the whole series is charged with the release."""
-        return self.number == 0
-
-    @property
     def row(self) -> tuple[int, ...]:
         """Of the release's own period; () if it is not mixed."""
         return self.design[self.number] if self.design else ()
@@ -72,11 +67,6 @@ class Series:
         whole = ["series", self.name, list(self.periods), self.spells, str(self.distance), rows]
         return [whole, ["period", self.number, self.predecessor]]
 
-    @property
-    def suffix(self) -> str:
-        """What its charges end with."""
-        return f" ({self.distance} times over a series)"
-
     @cached_property
     def counts(self) -> Fraction:
         """The variance of a count in that of what is drawn: by forward substitution, of unit vectors."""
@@ -86,7 +76,7 @@ class Series:
         for one in range(self.number + 1):
             solved: list[Fraction] = []
             for t, row in enumerate(self.design[: self.number + 1]):
-                due = Fraction(int(t == one)) - sum((row[s] * solved[s] for s in range(t)), Fraction(0))
+                due = Fraction(int(t == one)) - exact_sum(row[s] * solved[s] for s in range(t))
                 solved.append(due / row[t])
             total += solved[-1] ** 2
         return total
@@ -102,7 +92,7 @@ class Series:
         return found
 
 
-def read_series(spec: Mapping[str, Any]) -> Series | None:
+def read_series(spec: Stated) -> Series | None:
     """The place that a public spec states; None where it is of one release. FormError where it cannot be understood."""
     if (stated := spec.get("series")) is None:
         return None
@@ -147,7 +137,7 @@ def _periods(first: str, last: str, step: str) -> tuple[str, ...]:
     return tuple(named(number) for number in range(place(first), place(last) + 1))
 
 
-def known_before(weights: Sequence[int], counts: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
+def known_before(weights: Sequence[int], counts: Sequence[FloatArray]) -> IntArray:
     """What was taken off the numbers of a period: the mixed counts of those before, in their order, rounded."""
     total = np.zeros_like(counts[0])
     for weight, count in zip(weights, counts, strict=True):
@@ -175,7 +165,7 @@ def distance_problems(series: Series, moved: int) -> list[str]:
         return ["numbers of the design are too large for this program: the distance of histories is not judged"]
     if not_judged := [k for k in series.losses if not 1 <= k <= n]:
         return [f"people with {k} spells are none in {n} periods: what they lose is not judged" for k in not_judged]
-    matrix = np.zeros((n, n), dtype=np.int64)
+    matrix = zeros((n, n))
     for number, row in enumerate(series.design):
         matrix[number, : number + 1] = row
     gram = matrix.T @ matrix
@@ -195,7 +185,7 @@ def distance_problems(series: Series, moved: int) -> list[str]:
     return problems
 
 
-def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
+def _bounds(gram: IntArray, moved: int) -> list[Fraction]:
     """With 1, 2 ... T spells: what the distance of no two histories is above.
 
     For every x >= 0 it is 4 times the largest sum, over disjoint intervals, of 1'Z 1 within the interval less x times
@@ -205,7 +195,7 @@ def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
     above = np.triu(gram, 1).clip(min=0)
     above += above.T
     z = gram - above + np.diag(above.sum(axis=1))  # the Laplacian of the numbers above 0 is added
-    corner = np.zeros((n + 1, n + 1), dtype=np.int64)
+    corner = zeros((n + 1, n + 1))
     corner[1:, 1:] = z.cumsum(axis=0).cumsum(axis=1)
     own, rows = np.diag(corner), corner[:, -1]
     inside = own + own[:, None] - corner - corner.T
@@ -213,7 +203,7 @@ def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
     found = []
     for x in range(33) if moved == 2 else (0,):  # in sixteenths
         values = np.where(outside, -(2**62), 512 * inside - 32 * x * (rows - rows[:, None]))
-        best, sums = np.zeros(n + 1, dtype=np.int64), []
+        best, sums = zeros(n + 1), []
         for _ in range(n):
             best = np.maximum.accumulate(np.maximum(best, (best[:, None] + values).max(axis=0)))
             sums.append(int(best[-1]) + x * x * int(z.sum()))
@@ -221,7 +211,7 @@ def _bounds(gram: NDArray[np.int64], moved: int) -> list[Fraction]:
     return [Fraction(min(sums), 128 if moved == 2 else 512) for sums in zip(*found, strict=True)]
 
 
-def _all_pairs(gram: NDArray[np.int64], spells: int, moved: int) -> int | None:
+def _all_pairs(gram: IntArray, spells: int, moved: int) -> int | None:
     """The largest distance of all pairs of histories with so many spells; None where these are too many."""
     n = len(gram)
     intervals = list(combinations(range(n + 1), 2))
@@ -254,7 +244,7 @@ def _all_pairs(gram: NDArray[np.int64], spells: int, moved: int) -> int | None:
     return found
 
 
-def _farthest(products: NDArray[np.int64], members: list[NDArray[np.int64]], signs: list[int]) -> int:
+def _farthest(products: IntArray, members: list[IntArray], signs: list[int]) -> int:
     """The largest distance of pairs of histories whose spells are the members, put into answers one after another."""
     alone = sum(products[one, one] for one in members)
     shared = {
@@ -263,7 +253,7 @@ def _farthest(products: NDArray[np.int64], members: list[NDArray[np.int64]], sig
         for i in range(j)
     }
 
-    def placed(number: int, answers: list[list[int]], distance: NDArray[np.int64]) -> int:
+    def placed(number: int, answers: list[list[int]], distance: IntArray) -> int:
         if number == len(members):
             return int(distance.max())
         most = placed(number + 1, [*answers, [number]], distance)

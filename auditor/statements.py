@@ -9,17 +9,18 @@ universe.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
-from auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
+from auditor.accounting import Use, cost_of, losses_epsilon, zcdp_epsilon
 from auditor.draws import drawn_of
 from auditor.form import Form, Universe
-from auditor.reading.findings import FormError, Found, holds
+from auditor.reading.findings import FormError, Found, holds, understood
+from auditor.reading.values import Stated, exact_sum, zeros
 from auditor.release import Release
 from auditor.series import distance_problems
 
@@ -43,32 +44,33 @@ def statement_findings(release: Release) -> Iterator[Found]:
     stated = {entry["universe"]: entry for entry in release.manifest["privacy"]}
     accounts = {entry["universe"]: entry for entry in release.manifest.get("accounts", ())}
     names = {universe.name for universe in release.form.universes}
-    yield holds("statements", "universes", _missing(names, set(stated), set(accounts)))
+    others = [f"statements are about {sorted(about)}, the spec has {sorted(names)}"
+              for about in (stated.keys(), accounts.keys()) if about != names]  # fmt: skip
+    yield holds("statements", "universes", others)
     for universe in release.form.universes:
-        name = universe.name or "the release"
+        name = universe.title
         if universe.name in stated:
             yield holds("statements", f"{name}: noise", noise_problems(universe, stated[universe.name]))
         if universe.name in accounts:
             yield holds("statements", f"{name}: account", account_problems(universe, accounts[universe.name]))
         if universe.series is not None:
             yield holds("statements", f"{name}: histories", distance_problems(universe.series, universe.moved))
-
-
-def _missing(names: set[str], *others: set[str]) -> list[str]:
-    return [f"statements are about {sorted(found)}, the spec has {sorted(names)}" for found in others if found != names]
+    yield holds("statements", "one person in all universes", person_problems(release.form, release.manifest))
+    yield holds("statements", "households", household_problems(release.form, release.manifest))
+    if release.manifest["spec"].get("marginals") is not None:
+        yield holds("statements", "parts of the budget", parts_problems(release.form, release.manifest["spec"]))
 
 
 def times_of(universe: Universe) -> Fraction:
     """How many times as much a record costs as one that moves each number by one; of a series, a history."""
-    return universe.reach ** (2 if universe.zcdp else 1) * universe.distance
+    return universe.times(universe.reach) * universe.distance
 
 
-def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
+def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
-    cost = rho_of if universe.zcdp else epsilon_of
     problems = []
-    costs = [(one, cost(one.seen(universe.moved))) for one in drawn_of(universe)]
-    whole = sum((spent for _, spent in costs), Fraction(0)) * times_of(universe)
+    costs = [(one, cost_of(one.seen(universe.moved), zcdp=universe.zcdp)) for one in drawn_of(universe)]
+    whole = exact_sum(spent for _, spent in costs) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
@@ -137,7 +139,7 @@ def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
     return found
 
 
-def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str]:
+def account_problems(universe: Universe, account: Stated) -> list[str]:
     """What is wrong with a universe's entry in `accounts`."""
     problems = []
     drawn = drawn_of(universe)
@@ -165,7 +167,7 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
         ]
     for statement in account["groups"]:
         size = int(statement["of"])
-        budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
+        budget = universe.record_budget * universe.times(size)
         problems += [f"group of {size}: {p}" for p in figure_problems(universe, statement, budget, None, [size])]
     return problems
 
@@ -187,7 +189,7 @@ def changes_alone(universe: Universe, about: str, of: str) -> bool:
     if about == "record" and lowest < len(levels) - 1:
         return True  # to another place of the same area
     # Cells between which a record moves unseen have one number: the same exact answers, and the rest of it the same.
-    seen = np.zeros(universe.cells.size, dtype=np.int64)
+    seen = zeros(universe.cells.size)
     for _, query in universe.invariants:
         seen = np.unique(seen * query.size + query.of_cell, return_inverse=True)[1].reshape(-1)
     if about == "attribute":
@@ -199,8 +201,7 @@ def changes_alone(universe: Universe, about: str, of: str) -> bool:
     return bool((many > 1).any())
 
 
-def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: list[Use]) -> list[str]:
-    cost = rho_of if universe.zcdp else epsilon_of
+def _statement_problems(universe: Universe, statement: Stated, uses: list[Use]) -> list[str]:
     together = statement.get("records", 1)  # two that swap, where invariants leave nothing less
     if together == 0 and universe.invariants:
         return [] if statement["epsilon"] == "infinity" else ["promises something about no record"]
@@ -212,7 +213,7 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
         if (together == 1 and not alone) or (together == 2 and alone and statement["about"] != "attribute"):
             return [f"is about {together} records; one can{'' if alone else 'not'} change alone by the invariants"]
     uses = [(name, scale, moved * together) for name, scale, moved in uses]
-    budget = sum((cost(use) for use in uses), Fraction(0)) * times_of(universe)
+    budget = exact_sum(cost_of(use, zcdp=universe.zcdp) for use in uses) * times_of(universe)
     if universe.bypass and statement["about"] != "record":
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
@@ -223,7 +224,7 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
 
 def figure_problems(
     universe: Universe,
-    statement: Mapping[str, Any],
+    statement: Stated,
     budget: Fraction,
     uses: list[Use] | None,
     numbers: Sequence[int] = (),
@@ -269,13 +270,7 @@ def figure_problems(
 _SWAP: Final = 2
 
 
-def together_findings(release: Release) -> Iterator[Found]:
-    """What the manifest states about one person in all universes, and about a household of each joined companion."""
-    yield holds("statements", "one person in all universes", person_problems(release.form, release.manifest))
-    yield holds("statements", "households", household_problems(release.form, release.manifest))
-
-
-def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
+def person_problems(form: Form, manifest: Stated) -> list[str]:
     """What is wrong with `joint`, the statement that the release's one epsilon is taken from."""
     stated = manifest.get("joint")
     if stated is None:
@@ -290,11 +285,11 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
     if persons == 0:
         return [] if stated["epsilon"] == "infinity" else ["promises something about no person"]
     if persons == 1:
-        budget = sum((one.budget for one in form.universes), Fraction(0))
+        budget = exact_sum(one.budget for one in form.universes)
     else:
         # Two who swap are two changes of one record each; of what else they have, any two persons' records change.
-        swap = _SWAP * main.budget if main.together == 1 else _of_group(main, _SWAP)
-        budget = swap + sum((_of_group(one, _SWAP) for one in others), Fraction(0))
+        swap = main.budget * (_SWAP if main.together == 1 else main.times(_SWAP))
+        budget = swap + exact_sum(one.budget * one.times(_SWAP) for one in others)
     plain = main.zcdp and main.series is None
     plain = plain and not any(one.bypass or one.together > 1 or one.reach > 1 for one in form.universes)
     uses = None
@@ -303,7 +298,7 @@ def person_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
     return figure_problems(main, stated, budget, uses, [one.together for one in form.universes])
 
 
-def household_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
+def household_problems(form: Form, manifest: Stated) -> list[str]:
     """What is wrong with `households`."""
     stated = {statement["of"]: statement for statement in manifest.get("households", ())}
     problems = [f"has a statement about {name}, which no join names" for name in stated.keys() - form.households.keys()]
@@ -318,52 +313,37 @@ def household_problems(form: Form, manifest: Mapping[str, Any]) -> list[str]:
         found = stated[companion]
         if found["records"] != members:
             problems.append(f"{companion}: is about {found['records']} members, joins allow {members}")
-        budget = sum(
-            (one.record_budget if one.name == companion else _of_group(one, members) for one in form.universes),
-            Fraction(0),
+        budget = exact_sum(
+            one.record_budget if one.name == companion else one.budget * one.times(members) for one in form.universes
         )
         problems += [f"{companion}: {p}" for p in figure_problems(form.universes[0], found, budget, None, [members])]
     return problems
 
 
-def _of_group(universe: Universe, persons: int) -> Fraction:
-    """What so many persons cost who change together."""
-    return universe.budget * persons ** (2 if universe.zcdp else 1)
-
-
-def _persons(manifest: Mapping[str, Any], universe: Universe) -> int | None:
+def _persons(manifest: Stated, universe: Universe) -> int | None:
     """How many records change in the smallest change of a universe, as its account has it."""
     accounts = {account["universe"]: account for account in manifest.get("accounts", ())}
     return int(accounts[universe.name]["record"]["records"]) if universe.name in accounts else None
 
 
-def parts_findings(release: Release) -> Iterator[Found]:
-    """What each clique costs at each level, by the universes, against `[marginals]`; nothing of other releases."""
-    if release.manifest["spec"].get("marginals") is not None:
-        yield holds("statements", "parts of the budget", parts_problems(release.form, release.manifest["spec"]))
-
-
-def parts_problems(form: Form, spec: Mapping[str, Any]) -> list[str]:
+def parts_problems(form: Form, spec: Stated) -> list[str]:
     """Cliques that have another part of what all have at a level, or are measured elsewhere, twice or not at all."""
     section = spec["marginals"]
-    try:
+    with understood("public/manifest.json: its [marginals]"):
         cliques = [frozenset(map(str, clique)) for clique in section["cliques"]]
         of = {**dict.fromkeys(cliques, 1), **_parts(section.get("parts"))}
         at = {str(level): {**of, **_parts(stated)} for level, stated in section.get("parts_at") or ()}
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise FormError(f"public/manifest.json: its [marginals] cannot be understood: {error}") from error
     problems = []
     for level in form.levels:
         spent: dict[frozenset[str], Fraction] = {}
         for universe in form.universes:
-            own = universe.budget - (Fraction(0) if universe.cliques is None else universe.cliques.cost)
-            for name, share, queries in universe.levels:
-                for query, part in queries if name == level and share else ():
+            for name, query, part in universe.measured:
+                if name == level and part:
                     clique = frozenset(query.names)
                     if clique in spent:
                         problems.append(f"{query.name} is measured twice at {level}")
-                    spent[clique] = own * share * part
-        due, whole = at.get(level, of), sum(spent.values(), Fraction(0))
+                    spent[clique] = universe.own_budget * part
+        due, whole = at.get(level, of), exact_sum(spent.values())
         for clique in [*due, *(one for one in spent if one not in due)]:
             found, stated = spent.get(clique, Fraction(0)), due.get(clique, 0)
             if found * sum(due.values()) != stated * whole:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -21,8 +18,10 @@ from auditor.answers.kept import KEPT, UNITS, Answer
 from auditor.contents import hash_problems, name_problems, other_versions, receipt_problems, software_problems
 from auditor.files import hidden_bytes
 from auditor.keys import commitment, derived, key_found, published_fingerprint
-from auditor.ledger import Read, kept_findings, noted, unknown_receipts
-from auditor.reading.findings import FormError, Found, holds
+from auditor.ledger import Read, charged, kept_findings, noted, of_run, unknown_receipts
+from auditor.reading.findings import FormError, Found, holds, understood
+from auditor.reading.spec import read_json
+from auditor.reading.values import exact_sum
 
 
 def table_problems(answer: Answer) -> Iterator[str]:
@@ -141,7 +140,7 @@ def charge_findings(answer: Answer, secret: bytes | None, read: Read | None) -> 
 
 def _receipt_cost_problems(answer: Answer) -> list[str]:
     """Whether the receipt states what the parts cost, of the dataset that was asked."""
-    due = sum((Fraction(part["budget"]) for part in answer.stated["parts"]), Fraction(0))
+    due = exact_sum(Fraction(part["budget"]) for part in answer.stated["parts"])
     receipts = answer.stated["receipts"]
     if len(receipts) != 1:
         return [f"it has {len(receipts)} receipts, and is of one dataset"]
@@ -156,41 +155,20 @@ def _receipt_cost_problems(answer: Answer) -> list[str]:
     return problems
 
 
-def run_of(answer: Answer, secret: bytes) -> str:
-    """By what a ledger knows the answer."""
-    content = ["spinewise run 1", "spinewise keys 1", commitment(secret), answer.records(secret)]
-    content += [answer.spine_fingerprint, answer.fingerprint(private=True)]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
 def charge_problems(answer: Answer, secret: bytes, events: list[dict[str, Any]]) -> list[str]:
     """What is wrong with its charges: another question, mechanism, scale or number of numbers, a lower price, late."""
-    run, problems = run_of(answer, secret), []
-    own = [event for event in events if event["run"] == run]
-    charges = [event for event in own if event["kind"] == "charge"]
-    if not charges:
-        return ["it was never charged"]
-    due: Counter[tuple[Any, ...]] = Counter()
+    context = answer.records(secret), answer.spine_fingerprint, answer.fingerprint(private=True)
+    own, due = of_run(events, secret, context), []
     for one in due_parts(answer):
-        part = answer.parts.get(one.name)
-        if part is None:
-            continue
-        reach = int(part["reach"]) if one.choice else one.reach
-        furthest = "" if reach == 1 else f" (each by up to {reach})"
-        at = answer.place, f"{one.name}: {answer.text}{furthest}{one.several}"
-        due[(*at, one.mechanism, Fraction(part["scale"]), one.count)] += 1
-    found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"]), int(e["count"])) for e in charges)
-    problems += [f"{query} at {place} was not charged" for place, query, *_ in due - found]
-    problems += [f"{query} at {place} was charged and not drawn so" for place, query, *_ in found - due]
+        if (part := answer.parts.get(one.name)) is not None:
+            reach = int(part["reach"]) if one.choice else one.reach
+            furthest = "" if reach == 1 else f" (each by up to {reach})"
+            query = f"{one.name}: {answer.text}{furthest}{one.several}"
+            due.append((answer.place, query, one.mechanism, Fraction(part["scale"]), one.count))
+    charges, problems = charged(own, due, [answer.public / "measurements.csv"], counted=True)
     if any(event["dataset"] != answer.dataset for event in charges):
         problems.append("another dataset was charged")
-    if not any(event["kind"] == "commit" for event in own):
-        problems.append("the charge was never committed, and yet there is an answer")
-    charged = max(datetime.fromisoformat(event["time"]) for event in charges).timestamp()
-    drawn = (answer.public / "measurements.csv").stat().st_mtime
-    if drawn < charged:  # events have whole seconds, cut off
-        problems.append(f"was drawn {charged - drawn:.0f} s before it was charged")
-    return problems
+    return problems if charges else ["it was never charged"]
 
 
 #: Fields of answer.json that are computed again here.
@@ -228,7 +206,7 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
         FormError: the answer cannot be understood, or was made by a version that kept nothing to draw it again from.
     """
     answer = Answer(root)
-    try:
+    with understood(str(answer.public / "answer.json")):
         yield holds("content", "public/", content_problems(answer))
         yield holds("content", "answer.json", statement_problems(answer) + form_problems(answer))
         software = answer.stated["software"]
@@ -244,8 +222,6 @@ def audit_answer(root: Path, secret: bytes | None, insecure: bool, ledger: Read 
         yield from _drawn(answer, secret)
         yield holds("answer", "answer.csv", table_problems(answer))
         yield from charge_findings(answer, secret, ledger)
-    except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
-        raise FormError(f"{answer.public / 'answer.json'}: cannot be understood ({error!r})") from None
 
 
 def _drawn(answer: Answer, secret: bytes | None) -> Iterator[Found]:
@@ -321,6 +297,7 @@ def key_problems(answer: Answer, secret: bytes) -> list[str]:
     records = answer.records(secret)
     if stated["input_fingerprint"] != published_fingerprint(secret, salt, "question", records):
         problems.append("the fingerprint is not that of the true counts")
-    if answer.recorded != {"question": records}:
+    run = answer.restricted / "run.json"
+    if read_json(run, str(run)).get("input_fingerprints") != {"question": records}:
         problems.append("restricted/run.json has another fingerprint than the true counts")
     return problems

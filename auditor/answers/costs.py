@@ -21,13 +21,15 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.answers.kept import Answer
 from auditor.reading.findings import FormError
+from auditor.reading.values import BoolArray, IntArray, sums
 
 #: Of windows under zcdp, and under pure budgets.
 FILTERS: Final = {True: (8, 4, 3, 2, 2, 1, 1, 1), False: (1,)}
+#: Parts that are chosen.
+CHOSEN: Final = ("quantile", "clip")
 #: Of the budget, for a choice.
 _CHOICE: Final = {True: Fraction(7, 8), False: Fraction(15, 16)}
 #: A choice may cost a little less than its share, since a root is no fraction.
@@ -35,7 +37,7 @@ _LESS: Final = Fraction(999, 1000)
 
 
 @dataclass(frozen=True)
-class Due:
+class DuePart:
     """A part as it has to be.
 
     Attributes:
@@ -62,10 +64,10 @@ class Due:
     @property
     def choice(self) -> bool:
         """Whether it is chosen."""
-        return self.name in ("quantile", "clip")
+        return self.name in CHOSEN
 
 
-def due_parts(answer: Answer) -> list[Due]:
+def due_parts(answer: Answer) -> list[DuePart]:
     """All that the statistic is made of, with the sensitivities of this program."""
     budget, k = answer.budget, answer.together
     records = "" if k == 1 else f" ({k} records a person)"
@@ -75,13 +77,14 @@ def due_parts(answer: Answer) -> list[Due]:
         choice = "exponential" if answer.zcdp else "permute_and_flip"
         around = FILTERS[answer.zcdp]
         # Two windows that share no number: the most that a change moves.
-        far = _power(answer, around) * answer.moved * k ** (2 if answer.zcdp else 1)
+        power = 2 if answer.zcdp else 1
+        far = Fraction(sum(weight**power for weight in around) * answer.moved * k**power)
         numbers = n_windows(len(answer.candidates)) + len(around) - 1
         reach = math.isqrt(sum(one * one for one in around)) if answer.zcdp else 1
         content = [name, str(answer.quantile), len(answer.candidates), answer.lowest, "windows 2"]
         return [
-            Due(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
-            Due(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
+            DuePart(content, moved_losses(answer), 0, budget * share, choice, answer.n_numbers, records),
+            DuePart(["windows"], far, reach, budget * (1 - share), noise, answer.n_numbers * numbers, records),
         ]
     names = {"sum": ["sum"], "mean": ["sum", "count"]}.get(answer.statistic, ["count"])
     share = budget / len(names)
@@ -91,7 +94,7 @@ def due_parts(answer: Answer) -> list[Due]:
             n = min(k, numbers_of_unit(answer))
             several = "" if n == 1 else f" ({n} numbers of a unit)"
             content, moved = [name, 1, 1, 0, "unit"], Fraction(answer.moved * n)
-            found.append(Due(content, moved, 1, share, noise, answer.n_numbers, several))
+            found.append(DuePart(content, moved, 1, share, noise, answer.n_numbers, several))
             continue
         low, high, centre = (1, 1, 0) if name == "count" else ends_of(answer)
         total = name == "sum" and answer.of_total
@@ -100,7 +103,7 @@ def due_parts(answer: Answer) -> list[Due]:
         times = 1 if total else k
         moved = Fraction(l2 * times**2 if answer.zcdp else l1 * times)
         content = [name, low, high, centre, *(["total"] if total else [])]
-        found.append(Due(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
+        found.append(DuePart(content, moved, reach, share, noise, answer.n_numbers, "" if total else records))
     return found
 
 
@@ -138,10 +141,6 @@ def least_reach(moved: int, l1: int, l2: int) -> int:
     while moved * found**2 < l2:
         found += 1
     return found
-
-
-def _power(answer: Answer, around: tuple[int, ...]) -> Fraction:
-    return Fraction(sum(one**2 if answer.zcdp else one for one in around))
 
 
 def moved_losses(answer: Answer) -> Fraction:
@@ -182,7 +181,7 @@ def cost_problems(answer: Answer) -> list[str]:
     return problems
 
 
-def _noise(answer: Answer, due: Due) -> dict[str, Any]:
+def _noise(answer: Answer, due: DuePart) -> dict[str, Any]:
     """What has to be stated of noise, whose scale is that of so many numbers moved by R each."""
     numbers = due.moved / answer.moved if answer.of_units else 1
     far = due.reach * (1 if due.content[-1] in ("unit", "total") else answer.together)
@@ -198,7 +197,7 @@ def _noise(answer: Answer, due: Due) -> dict[str, Any]:
     }
 
 
-def _choice(answer: Answer, due: Due, scale: Fraction) -> dict[str, Any]:
+def _choice(answer: Answer, due: DuePart, scale: Fraction) -> dict[str, Any]:
     """What has to be stated of a choice with this scale.
 
     R of the losses is told to the ledger: m (e R k)^2 / 8, or m e R k, is what it charges. Where R is a root, losses
@@ -219,7 +218,7 @@ def _choice(answer: Answer, due: Due, scale: Fraction) -> dict[str, Any]:
     }
 
 
-def ranks_of(answer: Answer, due: Due, scale: Fraction) -> tuple[int, int]:
+def ranks_of(answer: Answer, due: DuePart, scale: Fraction) -> tuple[int, int]:
     """Records of one step of which the middle is taken; and how many are beyond a maximum, minimum or clip.
 
     The latter is the least t with which all k - 1 others together are chosen in one of ten cases at most, by the
@@ -271,9 +270,7 @@ def cap_problems(answer: Answer) -> Iterator[str]:
         yield from _within(answer, unit, value)
 
 
-def _as_they_are(
-    answer: Answer, record: NDArray[np.int64], counted: NDArray[np.int64], unit: NDArray[np.int64]
-) -> Iterator[str]:
+def _as_they_are(answer: Answer, record: IntArray, counted: IntArray, unit: IntArray) -> Iterator[str]:
     """Whether records count as what they are, but for amounts taken down and the number of a unit's records."""
     own = len(answer.axes) - answer.by_records
     before = np.unravel_index(record, (answer.n_leaves, *answer.shape[:own]))
@@ -289,9 +286,7 @@ def _as_they_are(
         yield "a unit is counted with several numbers of its records"
 
 
-def _numbers(
-    answer: Answer, unit: NDArray[np.int64], at: NDArray[np.int64], holding: NDArray[np.bool_]
-) -> Iterator[str]:
+def _numbers(answer: Answer, unit: IntArray, at: IntArray, holding: BoolArray) -> Iterator[str]:
     most = min(answer.together, numbers_of_unit(answer))
     unit, at = unit[holding], at[holding]
     _, times = np.unique(np.stack([unit, at]), axis=1, return_counts=True)
@@ -302,12 +297,11 @@ def _numbers(
         yield f"{int((several > most).sum())} units are counted in more than {most} numbers"
 
 
-def _within(answer: Answer, unit: NDArray[np.int64], value: NDArray[np.int64]) -> Iterator[str]:
+def _within(answer: Answer, unit: IntArray, value: IntArray) -> Iterator[str]:
     low, high, _ = ends_of(answer)
     amounts = value + answer.first
     for sign, most in ((1, high), (-1, -low)):
-        totals = np.zeros(int(unit.max(initial=-1)) + 1, dtype=np.int64)
-        np.add.at(totals, unit, np.maximum(sign * amounts, 0))
+        totals = sums(int(unit.max(initial=-1)) + 1, unit, np.maximum(sign * amounts, 0))
         if (totals > most).any():
             side = "above" if sign > 0 else "below"
             yield f"{int((totals > most).sum())} units have more than {most} units of the amount {side} 0"

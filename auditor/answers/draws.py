@@ -10,73 +10,67 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from auditor.answers.costs import FILTERS
+from auditor.answers.costs import CHOSEN, FILTERS
 from auditor.answers.kept import Answer
 from auditor.keys import KeyedStream
-from auditor.noise import exceedances
+from auditor.noise import Noise, exceedances
 from auditor.reading.findings import FormError, Found, holds
-from auditor.sampler import chosen, fits, flipped, is_wide
+from auditor.reading.values import IntArray, zeros
+from auditor.sampler import chosen, flipped, is_wide
 
-#: Numbers drawn again of a part, and the largest that are among them.
+#: Numbers drawn again of a part.
 _REDRAWN: Final = 3000
-_EXTREMES: Final = 8
 #: Candidates of all choices that are drawn again; at least so many choices are.
 _CANDIDATES: Final = 60_000
 _LEAST_CHOICES: Final = 2
 
 
-def noise_of(answer: Answer, name: str) -> NDArray[np.int64]:
+def noise_of(answer: Answer, name: str) -> Noise:
     """What was added to the true numbers of a part, in the order of its stream."""
+    part = answer.parts[name]
     if name == "windows":
-        return (_windows_published(answer) - windows_of(answer)).ravel()
-    return _column(answer, name) - answer.numbers(name, int(answer.parts[name]["centre"]))
+        added = (_windows_published(answer) - windows_of(answer)).ravel()
+    else:
+        added = _column(answer, name) - answer.numbers(name, int(part["centre"]))
+    places, scales = np.arange(added.size), (Fraction(part["scale"]),)
+    return Noise(f"the {name}", "", answer.place, name, str(part["mechanism"]), scales, places, added, 0 * places)
 
 
 def tail_findings(answer: Answer) -> Iterator[Found]:
     """Whether what was added lies as far out as it should; needs no key."""
-    parts = []
-    for name, part in answer.parts.items():
-        if name in ("quantile", "clip"):
-            continue
-        mechanism, scale, noise = str(part["mechanism"]), Fraction(part["scale"]), noise_of(answer, name)
-        parts.append((mechanism, scale, noise))
-        if is_wide(mechanism, scale):
-            yield _spread(name, mechanism, scale, noise)
-    yield exceedances(parts)
+    added = [noise_of(answer, name) for name in answer.parts if name not in CHOSEN]
+    for noise in added:
+        if is_wide(noise.mechanism, noise.scales[0]):
+            yield _spread(noise)
+    yield exceedances([part[1:] for noise in added for part in noise.parts])
 
 
-def _spread(name: str, mechanism: str, scale: Fraction, noise: NDArray[np.int64]) -> Found:
+def _spread(noise: Noise) -> Found:
     """Of noise that is too wide for a table: whether any of it is further out than once in 10^9, or all of it is 0."""
-    far = 6.2 * math.sqrt(float(scale)) if mechanism == "discrete_gaussian" else 22 * float(scale)
-    problems = [f"{int((np.abs(noise) > far).sum())} numbers are further out than such noise is"]
-    problems = problems if (np.abs(noise) > far).any() else []
-    if not noise.any():
+    scale = float(noise.scales[0])
+    far = 6.2 * math.sqrt(scale) if noise.mechanism == "discrete_gaussian" else 22 * scale
+    beyond, problems = int((np.abs(noise.values) > far).sum()), []
+    if beyond:
+        problems.append(f"{beyond} numbers are further out than such noise is")
+    if not noise.values.any():
         problems.append("nothing was added to any of its numbers")
-    return holds("tails", f"the {name}", problems)
+    return holds("tails", noise.name, problems)
 
 
 def redrawn(answer: Answer, secret: bytes) -> Iterator[Found]:
-    """A sample of each part's noise drawn again, with the largest of it; and of the choices.
-
-    Which are drawn again is of the operating system's entropy, so that no program can prepare for it.
-    """
+    """A sample of each part's noise drawn again, with the largest of it; and of the choices."""
     for name, part in answer.parts.items():
         stream = _stream(answer, secret, name)
-        if name in ("quantile", "clip"):
+        if name in CHOSEN:
             yield _choices(answer, name, part, stream)
             continue
-        mechanism, scale, noise = str(part["mechanism"]), Fraction(part["scale"]), noise_of(answer, name)
-        picked = set(np.argsort(-np.abs(noise))[:_EXTREMES].tolist())
-        whole = noise.size <= _REDRAWN
-        picked |= set(range(noise.size)) if whole else {secrets.randbelow(noise.size) for _ in range(_REDRAWN)}
-        wide = is_wide(mechanism, scale)
-        wrong = [at for at in picked if not fits(mechanism, scale, int(noise[at]), stream.words(int(at)))]
-        problems = [f"{len(wrong)} of {len(picked)} numbers are not what the key, these records and the question give"]
-        how = " to within one" if wide else ""
-        well = f"{len(picked):,} numbers drawn again, each the same{how}"
-        yield holds("noise redrawn", f"the {name}", problems if wrong else [], well=well)
+        noise = noise_of(answer, name)
+        wrong, tried = noise.wrong(stream, _REDRAWN)
+        problems = [f"{wrong} of {tried} numbers are not what the key, these records and the question give"]
+        how = " to within one" if is_wide(noise.mechanism, noise.scales[0]) else ""
+        well = f"{tried:,} numbers drawn again, each the same{how}"
+        yield holds("noise redrawn", noise.name, problems if wrong else [], well=well)
 
 
 def _stream(answer: Answer, secret: bytes, part: str) -> KeyedStream:
@@ -120,16 +114,16 @@ def losses(part: dict[str, Any], quantile: Fraction, records: Sequence[int]) -> 
     return found
 
 
-def steps_of(answer: Answer) -> NDArray[np.int64]:
+def steps_of(answer: Answer) -> IntArray:
     """The numbers of the candidates that were chosen; FormError where there are no such candidates."""
-    (part,) = (part for name, part in answer.parts.items() if name in ("quantile", "clip"))
+    (part,) = (part for name, part in answer.parts.items() if name in CHOSEN)
     steps = _column(answer, str(part["name"])) - answer.lowest
     if ((steps < 0) | (steps >= len(answer.candidates))).any():
         raise FormError(f"{answer.public / 'measurements.csv'}: a {part['name']} is none of the candidates")
     return steps
 
 
-def windows_of(answer: Answer, steps: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def windows_of(answer: Answer, steps: IntArray | None = None) -> IntArray:
     """The true numbers around each choice, or these steps, `(n_groups, n)`: windows, with the filter's weights."""
     steps = steps_of(answer) if steps is None else steps
     k, weights, found = len(answer.candidates), FILTERS[answer.zcdp], []
@@ -140,21 +134,21 @@ def windows_of(answer: Answer, steps: NDArray[np.int64] | None = None) -> NDArra
             away *= 2
         ends = [-1, *(min(max(end, -1), k - 1) for end in ends), k - 1]
         counts = [sum(records[low + 1 : high + 1]) for low, high in pairwise(ends)]
-        row = np.zeros(len(counts) + len(weights) - 1, dtype=np.int64)
+        row = zeros(len(counts) + len(weights) - 1)
         for after, weight in enumerate(weights):
             row[after : after + len(counts)] += weight * np.array(counts, dtype=np.int64)
         found.append(row)
     return np.array(found)
 
 
-def _windows_published(answer: Answer) -> NDArray[np.int64]:
-    names = [name for name in answer.published if name not in ("quantile", "clip")]
+def _windows_published(answer: Answer) -> IntArray:
+    names = [name for name in answer.published if name not in CHOSEN]
     if names != [f"window{number + 1}" for number in range(windows_of(answer).shape[1])]:
         raise FormError(f"{answer.public / 'measurements.csv'}: its windows are not those of the grid")
     return np.stack([answer.published[name] for name in names], axis=1)
 
 
-def _column(answer: Answer, name: str) -> NDArray[np.int64]:
+def _column(answer: Answer, name: str) -> IntArray:
     if name not in answer.published:
         raise FormError(f"{answer.public / 'measurements.csv'}: has no column {name}")
     return answer.published[name]

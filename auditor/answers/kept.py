@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import itertools
 import json
@@ -17,15 +16,15 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from auditor.files import read_columns
 from auditor.keys import keyed_hash
 from auditor.reading.counts import Counts, counts_digest
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, understood
 from auditor.reading.regular import check_folder
-from auditor.reading.spec import MOVED
+from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level, read_spine, spine_fingerprint
+from auditor.reading.values import BoolArray, IntArray, digest, sums, zeros
 
 #: What an answer needs to be drawn again, in restricted/.
 KEPT: Final = ("question.json", "areas.parquet", "counts.parquet", "run.json")
@@ -45,8 +44,8 @@ class Axis:
 
     name: str
     values: tuple[str, ...]
-    keep: NDArray[np.bool_]
-    group: NDArray[np.int64]
+    keep: BoolArray
+    group: IntArray
     term: str
     labels: tuple[str, ...]
 
@@ -55,9 +54,9 @@ class Axis:
 class Units:
     """The records of units with several, `(n,)` each: unit, cell as it is, and cell as it is counted or -1."""
 
-    unit: NDArray[np.int64]
-    record: NDArray[np.int64]
-    counted: NDArray[np.int64]
+    unit: IntArray
+    record: IntArray
+    counted: IntArray
 
 
 class Answer:
@@ -79,7 +78,7 @@ class Answer:
                 "that can be audited"
             )
         self.question: dict[str, Any] = _json(self.restricted / "question.json")
-        try:
+        with understood(str(self.restricted / "question.json")):
             *form, self.text, self.statistic, self.place, axes, self.order, self.content = self.question["content"]
             if form != ["question", 2]:
                 raise ValueError(f"is of the form {form}")
@@ -90,8 +89,6 @@ class Answer:
             self.moved = MOVED[self.neighbours]
             self.amount = None if self.question["amount"] is None else int(self.question["amount"])
             self.unit_name = self.question["reading"][6]
-        except (KeyError, ValueError, TypeError, IndexError, ZeroDivisionError) as error:
-            raise FormError(f"{self.restricted / 'question.json'}: cannot be understood ({error!r})") from None
         if self.framework not in ("zcdp", "pure") or self.budget <= 0 or self.together < 1:
             raise FormError(f"{self.restricted / 'question.json'}: has no budget in a framework that is known")
         areas = self.restricted / "areas.parquet"
@@ -121,13 +118,8 @@ class Answer:
         """Lowest areas."""
         return len(self.spine[-1].codes)
 
-    @property
-    def n_groups(self) -> int:
-        """The number of groups of each place."""
-        return math.prod(len(self.axes[number].labels) for number in self.order)
-
     @cached_property
-    def places(self) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    def places(self) -> tuple[tuple[str, ...], IntArray]:
         """The codes of the places ("" for everywhere), and each leaf's place."""
         leaves = np.arange(self.n_leaves)
         if self.place == EVERYWHERE:
@@ -141,7 +133,7 @@ class Answer:
     @property
     def n_numbers(self) -> int:
         """Places times groups."""
-        return len(self.places[0]) * self.n_groups
+        return len(self.places[0]) * math.prod(len(self.axes[number].labels) for number in self.order)
 
     @property
     def ranked(self) -> bool:
@@ -197,7 +189,7 @@ class Answer:
         return 0 if self.amount is None or self.statistic == "clip" else int(self.grid[0] / self.unit)
 
     @property
-    def candidates(self) -> NDArray[np.int64]:
+    def candidates(self) -> IntArray:
         """Numbers of the values that can be chosen."""
         if self.amount is None:
             raise FormError(f"{self.root}: a {self.statistic} of no amount")
@@ -246,9 +238,7 @@ class Answer:
         """Whether the last axis is the number of a unit's records, which records themselves do not have."""
         return self.of_units and self.axes[-1].name == RECORDS
 
-    def placed(
-        self, leaf: NDArray[np.int64], cell: NDArray[np.int64]
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    def placed(self, leaf: IntArray, cell: IntArray) -> tuple[BoolArray, IntArray, IntArray]:
         """Of each: whether the conditions hold, its number, and the number of its amount's value."""
         codes = np.unravel_index(cell, self.shape)
         holding = np.ones(len(leaf), dtype=bool)
@@ -258,37 +248,34 @@ class Answer:
         for number in self.order:
             axis = self.axes[number]
             at = at * len(axis.labels) + axis.group[codes[number]]
-        value = np.zeros(len(leaf), dtype=np.int64) if self.amount is None else codes[self.amount].astype(np.int64)
+        value = zeros(len(leaf)) if self.amount is None else codes[self.amount].astype(np.int64)
         return holding, at, value
 
     @cached_property
-    def truth(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def truth(self) -> tuple[IntArray, IntArray, IntArray]:
         """Number, value of the amount, and count of what counts."""
         holding, at, value = self.placed(self.counts.geounits, self.counts.columns)
         if self.of_total:  # amounts were taken down after the conditions were looked at
             holding = np.ones_like(holding)
         return at[holding], value[holding], self.counts.counts[holding]
 
-    def numbers(self, part: str, centre: int) -> NDArray[np.int64]:
+    def numbers(self, part: str, centre: int) -> IntArray:
         """The true numbers of a count or a sum, `(n_numbers,)`."""
         at, value, count = self.truth
-        found = np.zeros(self.n_numbers, dtype=np.int64)
-        np.add.at(found, at, count if part == "count" else count * (value + self.first - centre))
-        return found
+        return sums(self.n_numbers, at, count if part == "count" else count * (value + self.first - centre))
 
     @cached_property
-    def histograms(self) -> NDArray[np.int64]:
+    def histograms(self) -> IntArray:
         """True records by candidate, `(n_numbers, n_candidates)`."""
         at, value, count = self.truth
-        found = np.zeros((self.n_numbers, len(self.candidates)), dtype=np.int64)
-        np.add.at(found, (at, np.searchsorted(self.candidates, value)), count)
-        return found
+        shape = self.n_numbers, len(self.candidates)
+        return sums(shape, (at, np.searchsorted(self.candidates, value)), count)
 
     def fingerprint(self, *, private: bool) -> str:
         """Of the question and its terms; the private one with how the records are read."""
         reading = [json.dumps(self.question["reading"])] if private else []
         content = [*self.question["content"], *reading, *self.context]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return digest(content)
 
     @cached_property
     def spine_fingerprint(self) -> str:
@@ -298,11 +285,6 @@ class Answer:
     def records(self, secret: bytes) -> str:
         """The keyed fingerprint of what was counted."""
         return keyed_hash(secret, "input of a question", counts_digest(self.counts, self.n_leaves))
-
-    @property
-    def recorded(self) -> object:
-        """The fingerprint that the run recorded."""
-        return _json(self.restricted / "run.json").get("input_fingerprints")
 
     @cached_property
     def parts(self) -> dict[str, dict[str, Any]]:
@@ -328,7 +310,7 @@ class Answer:
         return [*level, *(axis.term for axis in axes)], rows
 
     @cached_property
-    def published(self) -> dict[str, NDArray[np.int64]]:
+    def published(self) -> dict[str, IntArray]:
         """The columns of measurements.csv that are numbers; FormError where it is not as the question gives it."""
         header, rows, data = self.table("measurements.csv")
         names, keys = self.keys()
@@ -364,10 +346,4 @@ def _axis(content: list[Any]) -> Axis:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise FormError(f"{path}: cannot be read ({error})") from None
-    if not isinstance(content, dict):
-        raise FormError(f"{path}: cannot be understood")
-    return content
+    return read_json(path, str(path))

@@ -8,21 +8,22 @@ has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from auditor.check.published import PublicRelease
 from auditor.check.relations import check_within
 from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.counts import Counts, LevelFile, cell_numbers, compare, read_counts
-from auditor.reading.files import Files, Places, value_text, whole_numbers
-from auditor.reading.findings import Check, Findings, surplus
+from auditor.reading.files import Files, value_text, whole_numbers
+from auditor.reading.findings import Check, surplus
 from auditor.reading.spec import Crossed
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, zeros
 
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
@@ -52,9 +53,9 @@ class Homes:
     """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
 
     level: Level
-    leaves: NDArray[np.int64]
-    cells: NDArray[np.int64]
-    members: NDArray[np.int64]
+    leaves: IntArray
+    cells: IntArray
+    members: IntArray
 
     def name(self, home: int) -> str:
         """Number and leaf, as sentences show them."""
@@ -92,7 +93,6 @@ def check_households(
     homes: RecordFile,
     column: str,
     limits: Sequence[Limit],
-    findings: Findings,
 ) -> Housed:
     """Check that persons live in households as the joins say; returns who lives where.
 
@@ -106,32 +106,31 @@ def check_households(
         persons, homes: the two files.
         column: of the persons' file, with the number of the household.
         limits: of all joins between the two.
-        findings: takes what is wrong.
 
     Raises:
         FormError: a file is missing or damaged.
     """
-    known = _read_homes(files, level, homes, findings)
-    members = _read_members(files, level, persons, column, limits, known, findings)
-    name = files.name(homes.path)
+    known = _read_homes(files, level, homes)
+    members = _read_members(files, level, persons, column, limits, known)
     found = np.bincount(members.geounits, members.counts, minlength=len(known.leaves)).astype(np.int64)
-    findings.check(name, "households with other numbers of members than they state").add(
+    files.check(homes.path, "households with other numbers of members than they state").add(
         found != known.members,
         lambda home: f"{known.name(home)} states {known.members[home]:,} members; {found[home]:,} persons have it",
     )
     for group, _ in limits:
-        _check_group(findings.check(name, f"households that break the join {group.join!r}"), group, known, members)
+        check = files.check(homes.path, f"households that break the join {group.join!r}")
+        _check_group(check, group, known, members)
     return Housed(known, members)
 
 
-def _read_homes(files: Files, level: Level, homes: RecordFile, findings: Findings) -> Homes:
+def _read_homes(files: Files, level: Level, homes: RecordFile) -> Homes:
     # Unknown geocodes and values are reported where the records are counted.
-    file, valued = LevelFile(files, homes.path, level, Findings(), once=False, most=homes.most), Check("", "")
-    numbered = findings.check(file.name, "households that are not numbered by their rows")
-    counted = findings.check(file.name, "numbers of members that are not whole numbers from 0")
-    parts = [(np.zeros(0, dtype=np.int64),) * 3]
+    file = LevelFile(files.again(), homes.path, level, once=False, most=homes.most)
+    numbered = files.check(homes.path, "households that are not numbered by their rows")
+    counted = files.check(homes.path, "numbers of members that are not whole numbers from 0")
+    parts = [(zeros(0),) * 3]
     for part, leaves in file.parts([*homes.cells.names, *homes.columns]):
-        cells = cell_numbers(part, homes.cells, file, valued)
+        cells = cell_numbers(part, homes.cells, file)
         stated, whole = whole_numbers(part.column(HOUSEHOLD), HOUSEHOLD, file.name)
         rows = file.first_row + np.arange(part.num_rows)
         told = file.saying("has the number ", part.column(HOUSEHOLD), "; it is that of the row")
@@ -144,31 +143,28 @@ def _read_homes(files: Files, level: Level, homes: RecordFile, findings: Finding
 
 
 def _read_members(
-    files: Files,
-    level: Level,
-    persons: RecordFile,
-    column: str,
-    limits: Sequence[Limit],
-    homes: Homes,
-    findings: Findings,
+    files: Files, level: Level, persons: RecordFile, column: str, limits: Sequence[Limit], homes: Homes
 ) -> Counts:
     """Persons of each cell in each household; those who live where they cannot are reported."""
-    file, valued = LevelFile(files, persons.path, level, Findings(), once=False, most=persons.most), Check("", "")
-    exists = findings.check(file.name, "persons of households that are not there")
-    near = findings.check(file.name, "persons of households elsewhere")
-    without = findings.check(file.name, "persons without a household who live in one by the joins")
-    outside = findings.check(file.name, "persons of a household who live in none by the joins")
-    lives, must = _residents(persons.cells, limits)
+    file = LevelFile(files.again(), persons.path, level, once=False, most=persons.most)
+    exists = files.check(persons.path, "persons of households that are not there")
+    near = files.check(persons.path, "persons of households elsewhere")
+    without = files.check(persons.path, "persons without a household who live in one by the joins")
+    outside = files.check(persons.path, "persons of a household who live in none by the joins")
+    lives, must = np.zeros((2, persons.cells.size), dtype=np.bool_)
+    for group, others in limits:
+        lives |= group.persons
+        must |= group.persons & (not others)
     parts = []
     for part, leaves in file.parts([*persons.cells.names, *persons.columns]):
-        cells = cell_numbers(part, persons.cells, file, valued)
+        cells = cell_numbers(part, persons.cells, file)
         numbers, whole = whole_numbers(part.column(column), column, file.name)
         stated = part.column(column).is_valid().to_numpy(zero_copy_only=False)
         known = whole & (numbers >= 1) & (numbers <= len(homes.leaves))
         home = np.where(known, numbers - 1, 0)
         elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
         usable = cells >= 0
-        place = _Place(file.first_row, part.column(column), level, leaves)
+        place = _Residence(file.first_row, part.column(column), level, leaves)
         exists.add(stated & ~known, place.saying("there is no such household"))
         near.add(elsewhere, place.moved(homes))
         outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
@@ -178,13 +174,13 @@ def _read_members(
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _Residence:
     """Rows of a part of the persons' file, the numbers in them, and the leaf of each."""
 
     first_row: int
     numbers: pa.ChunkedArray
     level: Level
-    leaves: NDArray[np.int64]
+    leaves: IntArray
 
     def saying(self, what: str) -> Callable[[int], str]:
         """From a row of the part to a sentence about it."""
@@ -203,15 +199,6 @@ class _Place:
             return self.saying(f"the household is in another {self.level.name}, {leaf}")(row)
 
         return sentence
-
-
-def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which cells' persons may live in households, and which of them must, `(n_cells,)` each."""
-    may, must = np.zeros(cells.size, dtype=np.bool_), np.zeros(cells.size, dtype=np.bool_)
-    for group, others in limits:
-        may |= group.persons
-        must |= group.persons & (not others)
-    return may, must
 
 
 def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Counts) -> None:
@@ -236,62 +223,40 @@ def recounted(table: Crossed, housed: Housed) -> Counts:
     return Counts.summed(len(table.labels), keys[known], housed.members.counts[known])
 
 
-def check_household_table(
-    files: Files,
-    run: Places,
-    table: Crossed,
-    levels: Sequence[Level],
-    persons: Mapping[str, Counts],
-    housed: Housed | None,
-    findings: Findings,
-) -> None:
+def check_household_table(published: PublicRelease, table: Crossed, housed: Housed | None) -> None:
     """Check a table at all its levels.
 
     Args:
-        files: reads them.
-        run: with the files' names.
+        published: the release.
         table: what the spec demands.
-        levels: of the spine, top first.
-        persons: level -> histogram of the persons, of those that can be read.
         housed: who lives where; None without microdata.
-        findings: takes what is wrong.
 
     Raises:
         FormError: a file is missing or damaged.
     """
     required = None if housed is None else recounted(table, housed)
     why = "the persons of such households in the microdata"
-    for number, level in reversed(list(enumerate(levels))):
+    for number, level in reversed(list(enumerate(published.levels))):
         if level.name in table.levels:
-            found = _read(files, run, table, level, persons.get(level.name), findings)
+            path = published.places.household_table(table.name, level.name)
+            found = _read(published.files, path, table, level, published.counts[""].get(level.name))
             if required is not None:
-                name = files.name(run.household_table(table.name, level.name))
-                label = table.labels.__getitem__
-                compare(findings, name, f"counts that are not {why}", why, level, label, found, required)
+                check, label = published.files.check(path, f"counts that are not {why}"), table.labels.__getitem__
+                compare(check, why, level, label, found, required)
             if housed is None:
                 required, why = found, f"the sum over level {level.name!r}"
         if required is not None and number:
             required = required.raised(level)
 
 
-def _read(
-    files: Files,
-    run: Places,
-    table: Crossed,
-    level: Level,
-    persons: Counts | None,
-    findings: Findings,
-) -> Counts:
+def _read(files: Files, path: Path, table: Crossed, level: Level, persons: Counts | None) -> Counts:
     """The counts of a level's file; more persons of an answer than there are is reported."""
-    path = run.household_table(table.name, level.name)
     labels, theirs = table.labels, table.households.size
-    file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are not whole numbers from 0")
-    many = findings.check(file.name, "numbers of persons that are more than there are")
+    file = LevelFile(files, path, level, once=True)
     own = None if persons is None else persons.answers(table.persons)
     parts = []
     for part, geounits in file.parts(labels):
-        columns = [read_counts(part.column(label), label, geounits, file, counted) for label in labels]
+        columns = [read_counts(part.column(label), label, geounits, file) for label in labels]
         counts = np.maximum(np.stack(columns, axis=1), 0)
         if own is not None:
             there, here = own.dense(geounits), counts.reshape(len(counts), -1, theirs).sum(axis=2)
@@ -302,7 +267,8 @@ def _read(
                     f"{surplus(int(here[at]), int(there[at]))} (all persons of the histogram)"
                 )
 
-            many.add((geounits >= 0)[:, None] & (here > there), sentence)
+            many = (geounits >= 0)[:, None] & (here > there)
+            file.check("numbers of persons that are more than there are").add(many, sentence)
         places = geounits[:, None] * len(labels) + np.arange(len(labels))
         parts.append((places[geounits >= 0].ravel(), counts[geounits >= 0].ravel()))
     return Counts.of_parts(len(labels), parts)

@@ -9,7 +9,7 @@ have its attributes, and a number that is exact in one is so in the others, as f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import combinations, permutations
 
@@ -17,62 +17,41 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from auditor.check.published import PublicRelease
 from auditor.reading.counts import Counts, LevelFile, compare, read_microdata
-from auditor.reading.files import Files, Places, numbers_of, whole_numbers
+from auditor.reading.files import numbers_of, whole_numbers
 from auditor.reading.findings import Findings, FormError
-from auditor.reading.spec import PublicSpec, PublicUniverse
+from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, zeros
 
 #: Behind the name of an amount: the column of numbers drawn inside its bins. What its hashes are of, first.
 _DRAWN, _USE = "_drawn", 0x6D617264
 
 
-def check_marginals(
-    files: Files,
-    run: Places,
-    spec: PublicSpec,
-    counts: Mapping[str, Mapping[str, Counts]],
-    levels: Sequence[Level],
-    findings: Findings,
-) -> None:
-    """Compare the universes with each other in every area, and with the microdata.
-
-    Args:
-        files: of the release.
-        run: where they are.
-        spec: of a release of marginals; nothing is checked of another.
-        counts: universe -> level -> its histogram, so far as it could be read.
-        levels: of the spine, top first.
-        findings: takes what is wrong.
-    """
+def check_marginals(published: PublicRelease) -> None:
+    """Compare the universes with each other in every area, and with the microdata; nothing of another release."""
+    spec, files, counts = published.spec, published.files, published.counts
     if spec.marginals is None:
         return
     for universe in spec.universes:
         if universe.cells.names != tuple(name for name in spec.marginals if name in universe.cells.names):
             raise FormError(
-                f"public/manifest.json: {universe.name or 'the release'} has the attributes "
-                f"{', '.join(universe.cells.names)}; [marginals] has {', '.join(spec.marginals)}"
+                f"public/manifest.json: {universe.title} has the attributes {', '.join(universe.cells.names)}; "
+                f"[marginals] has {', '.join(spec.marginals)}"
             )
     for one, other in permutations(spec.universes, 2):
-        _check_impossible(one, other, findings)
-        _check_exact(one, other, findings)
+        _check_impossible(one, other, files.findings)
+        _check_exact(one, other, files.findings)
     for one, other in combinations(spec.universes, 2):
-        for level in levels:
+        for level in published.levels:
             if level.name in counts[one.name] and level.name in counts[other.name]:
-                _compare(files, run, (one, other), level, counts, findings)
-    if spec.microdata and levels:
-        _check_records(files, run, spec, counts, levels[-1], findings)
+                _compare(published, (one, other), level)
+    if spec.microdata:
+        _check_records(published)
         if spec.amounts:
-            with findings.noting_errors():
-                most = max(
-                    (int(one[levels[-1].name].counts.sum()) for one in counts.values() if levels[-1].name in one),
-                    default=None,
-                )
-                _check_drawn(files, run, spec, levels[-1], most, findings)
-
-
-def _name(universe: PublicUniverse) -> str:
-    return universe.name or "the release"
+            with files.findings.noting_errors():
+                _check_drawn(published)
 
 
 def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Findings) -> None:
@@ -91,8 +70,8 @@ def _check_impossible(one: PublicUniverse, other: PublicUniverse, findings: Find
     check.add(
         ~possible & in_other,
         lambda cell: (
-            f"{', '.join(shared)} = {own.labels[cell]} is impossible in {_name(one)} by its structural zeros, and "
-            f"possible in {_name(other)}"
+            f"{', '.join(shared)} = {own.labels[cell]} is impossible in {one.title} by its structural zeros, and "
+            f"possible in {other.title}"
         ),
     )
 
@@ -105,92 +84,66 @@ def _check_exact(one: PublicUniverse, other: PublicUniverse, findings: Findings)
         if not any(at == level and needed <= {*theirs.names} for at, theirs in other.invariants):
             named = " * ".join(name for name in other.cells.names if name in needed) or "total"
             check.fail(
-                f"public/manifest.json: {query.name} is exact at {level} in {_name(one)}, and {named} is not in "
-                f"{_name(other)}"
+                f"public/manifest.json: {query.name} is exact at {level} in {one.title}, and {named} is not in "
+                f"{other.title}"
             )
 
 
-def _compare(
-    files: Files,
-    run: Places,
-    pair: tuple[PublicUniverse, PublicUniverse],
-    level: Level,
-    counts: Mapping[str, Mapping[str, Counts]],
-    findings: Findings,
-) -> None:
+def _compare(published: PublicRelease, pair: tuple[PublicUniverse, PublicUniverse], level: Level) -> None:
     """What two universes share: the same sums in every area of a level; of nothing else, the same number of records."""
-    one, other = pair
-    shared = {
-        name: values.to_pylist()
-        for name, values in zip(one.cells.names, one.cells.values, strict=True)
-        if name in other.cells.names
-    }
+    shared, theirs = (dict(universe.cells.attributes) for universe in pair)
+    shared = {name: values for name, values in shared.items() if name in theirs}
     query = " * ".join(shared) or "total"
-    theirs = {name: values.to_pylist() for name, values in zip(other.cells.names, other.cells.values, strict=True)}
     if any(theirs[name] != values for name, values in shared.items()):
-        raise FormError(
-            f"public/manifest.json: {one.name or 'the release'} and {other.name} have other values of one of {query}"
-        )
+        raise FormError(f"public/manifest.json: {pair[0].title} and {pair[1].name} have other values of one of {query}")
     queries = [of.cells.query(query) for of in pair]
-    sums = [counts[of.name][level.name].answers(own) for of, own in zip(pair, queries, strict=True)]
-    names = [files.name(run.universe(of.name).histogram(level.name)) for of in pair]
-    kind = f"sums of {query} that another table of the tree does not have"
-    label = queries[1].labels.__getitem__
-    compare(findings, names[1], kind, f"the sum in {names[0]}", level, label, sums[1], sums[0])
+    sums = [published.counts[of.name][level.name].answers(own) for of, own in zip(pair, queries, strict=True)]
+    own, other = (published.histogram(of, level) for of in pair)
+    check = published.files.check(other, f"sums of {query} that another table of the tree does not have")
+    why, label = f"the sum in {published.files.name(own)}", queries[1].labels.__getitem__
+    compare(check, why, level, label, sums[1], sums[0])
 
 
 def _impossible_records(row: int, *, universe: PublicUniverse, found: Counts, leaves: Level) -> str:
     cell, area = int(found.columns[row]), leaves.codes[int(found.geounits[row])]
     return (
         f"{area}, {universe.cells.label(cell)!r}: {int(found.counts[row]):,} records, and the structural zeros of "
-        f"{_name(universe)} leave none"
+        f"{universe.title} leave none"
     )
 
 
-def _check_records(
-    files: Files,
-    run: Places,
-    spec: PublicSpec,
-    counts: Mapping[str, Mapping[str, Counts]],
-    leaves: Level,
-    findings: Findings,
-) -> None:
+def _check_records(published: PublicRelease) -> None:
     """The whole records, which stand with the release's own universe, have the histogram of every universe."""
-    path = run.universe("").microdata
+    spec, files, leaves = published.spec, published.files, published.levels[-1]
+    path = published.places.universe("").microdata
     for universe in spec.universes:
-        released = counts[universe.name].get(leaves.name)
         others = [name for name in spec.marginals or () if name not in universe.cells.names]
         others += [name + _DRAWN for name in spec.amounts]
-        with findings.noting_errors():
-            most = None if released is None else int(released.counts.sum())
-            found = read_microdata(files, path, leaves, universe.cells, findings, most, others)
-            impossible = findings.check(files.name(path), "records that cannot be")
-            impossible.add(
+        with files.findings.noting_errors():
+            found = read_microdata(files, path, leaves, universe.cells, published.records(universe), others)
+            files.check(path, "records that cannot be").add(
                 universe.impossible[found.columns],
                 partial(_impossible_records, universe=universe, found=found, leaves=leaves),
             )
-            if released is not None:
-                histogram = files.name(run.universe(universe.name).histogram(leaves.name))
-                kind = (
-                    f"cells with another number of records than the histogram of {universe.name or 'the release'} has"
-                )
-                why = f"the count in {histogram}"
-                compare(findings, files.name(path), kind, why, leaves, universe.cells.label, found, released)
+            if (released := published.counts[universe.name].get(leaves.name)) is not None:
+                kind = f"cells with another number of records than the histogram of {universe.title} has"
+                why = f"the count in {files.name(published.histogram(universe, leaves))}"
+                compare(files.check(path, kind), why, leaves, universe.cells.label, found, released)
 
 
-def _check_drawn(
-    files: Files, run: Places, spec: PublicSpec, leaves: Level, most: int | None, findings: Findings
-) -> None:
+def _check_drawn(published: PublicRelease) -> None:
     """Each number drawn for a record is inside the bin of its amount, and the one that the public seed draws.
 
     That is the first number of the bin plus a hash modulo how many the bin has; the hash is of the seed, the place of
     the amount among all attributes, that of the leaf on the spine, and that of the record among those of its leaf.
     """
-    path = run.universe("").microdata
-    file = LevelFile(files, path, leaves, Findings(), once=False, most=most)
-    outside = findings.check(file.name, "numbers outside of their bins")
-    other = findings.check(file.name, "numbers that the public seed does not draw")
-    earlier = np.zeros(len(leaves.codes), dtype=np.int64)
+    spec, files, leaves = published.spec, published.files, published.levels[-1]
+    path = published.places.universe("").microdata
+    most = max((n for n in map(published.records, spec.universes) if n is not None), default=None)
+    file = LevelFile(files.again(), path, leaves, once=False, most=most)
+    outside = files.check(path, "numbers outside of their bins")
+    other = files.check(path, "numbers that the public seed does not draw")
+    earlier = zeros(len(leaves.codes))
     names = [*(spec.marginals or ()), *(name + _DRAWN for name in spec.amounts)]
     for part, geounits in file.parts(names):
         place, earlier = _places(geounits, earlier)
@@ -207,14 +160,14 @@ def _check_drawn(
             columns = part.column(name + _DRAWN), part.column(name)
             said = file.saying("has ", columns[0], f" as {name + _DRAWN!r}, and ", columns[1], f" as {name!r}")
 
-            def seeded(row: int, said: Callable[[int], str] = said, drawn: NDArray[np.int64] = drawn) -> str:
+            def seeded(row: int, said: Callable[[int], str] = said, drawn: IntArray = drawn) -> str:
                 return f"{said(row)}, in which the public seed draws {drawn[row]}"
 
             outside.add(known & ~inside, said)
             other.add(known & inside & (stated != drawn), seeded)
 
 
-def _places(geounits: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(geounits: IntArray, earlier: IntArray) -> tuple[IntArray, IntArray]:
     """The number of each row among those of its leaf, from 0, and how many rows each leaf has so far."""
     order = np.argsort(geounits, kind="stable")
     ordered = geounits[order]
@@ -225,7 +178,7 @@ def _places(geounits: NDArray[np.int64], earlier: NDArray[np.int64]) -> tuple[ND
     return place, earlier + np.bincount(geounits[known], minlength=len(earlier))
 
 
-def _hash(seed: int, *keys: int | NDArray[np.int64]) -> NDArray[np.uint64]:
+def _hash(seed: int, *keys: int | IntArray) -> NDArray[np.uint64]:
     """64 bits of each tuple of keys: SplitMix64 (Steele, Lea and Flood 2014) of the seed, each key mixed in in turn."""
     state = np.array([seed % 2**64], dtype=np.uint64)  # of one number, which wraps around without a warning
     for key in keys:

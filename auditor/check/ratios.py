@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
+from auditor.reading.cells import JoinedGroup, Query, together
 from auditor.reading.counts import COUNT, ENDS, LevelFile, is_long, read_long
 from auditor.reading.files import Files, value_text
-from auditor.reading.findings import Check, Findings, FormError
+from auditor.reading.findings import FormError
 from auditor.reading.spec import PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, FloatArray, IntArray
 
 #: How far a number may be from what follows from the tables, and an end from solving its equation, relative to them.
 _NEAR = 1e-12
@@ -27,7 +27,6 @@ _TOLERANCE = 1e-9
 #: What is added to a label for the columns of its interval.
 INTERVAL = tuple(f":{end}" for end in ENDS)
 
-Floats = NDArray[np.float64]
 #: A published table, its query, and the number of the answer that is meant.
 Number = tuple[str, Query, int]
 
@@ -41,7 +40,7 @@ class Sized:
         least, most: members of one household.
     """
 
-    persons: NDArray[np.bool_]
+    persons: BoolArray
     least: int
     most: int
 
@@ -51,20 +50,16 @@ def sized(joins: Sequence[Sequence[JoinedGroup]]) -> Sized | None:
 
     One of the joins has to limit all members of every household from above, and households must differ in size.
     """
-    persons = np.logical_or.reduce([group.persons for groups in joins for group in groups])
-    limits = []
-    for groups in joins:
-        together = np.logical_or.reduce([group.persons for group in groups])
-        if (together == persons).all() and all((group.most != NO_LIMIT).all() for group in groups):
-            least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
-            limits.append((int(least.min()), int(most.max())))
+    whole = list(map(together, joins))
+    persons = np.logical_or.reduce([one.persons for one in whole])
+    limits = [one for one in whole if one.limited and np.array_equal(one.persons, persons)]
     if not limits:
         return None
-    least, most = max(low for low, _ in limits), min(high for _, high in limits)
+    least, most = max(int(one.least.min()) for one in limits), min(int(one.most.max()) for one in limits)
     return Sized(persons, least, most) if least < most else None
 
 
-def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) -> Number | None:
+def number_of(universe: PublicUniverse, cells: BoolArray, level: str) -> Number | None:
     """The first table of a level with an answer that counts just these cells, but for impossible ones."""
     possible = ~universe.impossible
     for name, answers, levels in universe.tables:
@@ -75,7 +70,7 @@ def number_of(universe: PublicUniverse, cells: NDArray[np.bool_], level: str) ->
     return None
 
 
-def counted_by(own: PublicUniverse, answers: Query, level: str, cells: NDArray[np.int64]) -> str | None:
+def counted_by(own: PublicUniverse, answers: Query, level: str, cells: IntArray) -> str | None:
     """The first of the release's own tables of a level with the same answers; None where there is none."""
     wanted = answers.of_cell[cells]
     for name, counted, names in own.tables:
@@ -86,7 +81,7 @@ def counted_by(own: PublicUniverse, answers: Query, level: str, cells: NDArray[n
 
 def table_columns(
     files: Files, path: Path, answers: Query, level: Level, margins: bool, labels: Sequence[str]
-) -> list[dict[str, Floats]]:
+) -> list[dict[str, FloatArray]]:
     """For some labels of a table their columns by suffix, "" of the number, `(n_geounits,)` each; NaN where unknown.
 
     Raises:
@@ -94,13 +89,13 @@ def table_columns(
     """
     ends = INTERVAL if margins else ()
     if is_long(answers):
-        long = read_long(files, path, level, answers, Findings(), margins=margins)
+        long = read_long(files.again(), path, level, answers, margins=margins)
         numbers = map(answers.labels.index, labels)
         return [
             {"": long.column(COUNT, number), **{end: long.column(end[1:], number) for end in ends}}
             for number in numbers
         ]
-    file = LevelFile(files, path, level, Findings(), once=True)
+    file = LevelFile(files.again(), path, level, once=True)
     out = [{end: np.full(len(level.codes), np.nan) for end in ("", *ends)} for _ in labels]
     for rows, geounits in file.parts([label + end for label in answers.labels for end in ("", *ends)]):
         known = geounits >= 0
@@ -110,7 +105,7 @@ def table_columns(
     return out
 
 
-def _column(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+def _column(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
     """A column of numbers, NaN for what is missing; FormError where it holds something else."""
     column = rows.column(name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
@@ -130,63 +125,47 @@ class Ratio:
     """
 
     names: tuple[str, str, str]
-    above: Mapping[str, Floats]
-    below: Mapping[str, Floats] | None
+    above: Mapping[str, FloatArray]
+    below: Mapping[str, FloatArray] | None
     limits: tuple[int, int]
     unit: float = 1.0
 
 
-def check_ratios(
-    files: Files,
-    path: Path,
-    level: Level,
-    ratios: Sequence[Ratio],
-    findings: Findings,
-    *,
-    margins: bool,
-    sums: bool = False,
-) -> None:
+def check_ratios(files: Files, path: Path, level: Level, ratios: Sequence[Ratio], *, sums: bool = False) -> None:
     """Check the file of ratios of a level.
 
     Args:
         files: reads it.
         path: of it.
         level: of the geounits.
-        ratios: all that it has.
-        findings: takes what is wrong.
-        margins: whether intervals are published.
+        ratios: all that it has, one at least.
         sums: whether the number above has its interval there, too.
 
     Raises:
         FormError: the file is missing or damaged.
     """
-    file = LevelFile(files, path, level, findings, once=True)
-    same = findings.check(file.name, "numbers that are not those of the tables")
-    right = findings.check(file.name, "ratios, or their intervals, that do not follow from the tables")
-    ends = ("", *INTERVAL) if margins else ("",)
-    due: dict[str, Floats] = {}
+    file, ends = LevelFile(files, path, level, once=True), tuple(ratios[0].above)
+    due: dict[str, FloatArray] = {}
     for one in ratios:
         due |= {one.names[0] + end: one.above[end] * one.unit for end in (ends if sums else ("",))}
         due |= {} if one.below is None else {one.names[1]: one.below[""]}
     formed = [one for one in ratios if one.below is not None]
     for rows, geounits in file.parts([*due, *(one.names[2] + end for one in formed for end in ends)]):
         for name, numbers in due.items():
-            _check_number(same, rows, name, numbers[geounits], geounits, file)
+            _check_number(rows, name, numbers[geounits], geounits, file)
         for one in formed:
-            _check_ratio(right, one, rows, geounits, file, margins=margins)
+            _check_ratio(one, rows, geounits, file)
 
 
-def _stated(rows: pa.Table, name: str, file: LevelFile) -> Floats:
+def _stated(rows: pa.Table, name: str, file: LevelFile) -> FloatArray:
     """A column in which what is not known is missing; infinite where it is a NaN instead."""
     found, stated = _column(rows, name, file), rows.column(name).is_valid().to_numpy()
     return np.where(np.isnan(found) & stated, np.inf, found)
 
 
-def _check_number(
-    same: Check, rows: pa.Table, name: str, required: Floats, geounits: NDArray[np.int64], file: LevelFile
-) -> None:
+def _check_number(rows: pa.Table, name: str, required: FloatArray, geounits: IntArray, file: LevelFile) -> None:
     near = np.isclose(_stated(rows, name, file), required, rtol=_NEAR, atol=0.0, equal_nan=True)
-    same.add(
+    file.check("numbers that are not those of the tables").add(
         (geounits >= 0) & ~near,
         lambda row: (
             f"{file.level.label(geounits[row])}, {name!r}: found {value_text(rows.column(name), row)}, required "
@@ -195,12 +174,11 @@ def _check_number(
     )
 
 
-def _check_ratio(
-    right: Check, one: Ratio, rows: pa.Table, geounits: NDArray[np.int64], file: LevelFile, *, margins: bool
-) -> None:
+def _check_ratio(one: Ratio, rows: pa.Table, geounits: IntArray, file: LevelFile) -> None:
     """The ratio is that of the two numbers, and its interval one that follows from theirs; nothing where these fail."""
     assert one.below is not None
     name, (least, most) = one.names[2], one.limits
+    right = file.check("ratios, or their intervals, that do not follow from the tables")
     p, h = one.above[""][geounits], one.below[""][geounits]
 
     def said(row: int, what: str) -> str:
@@ -212,7 +190,7 @@ def _check_ratio(
         ratio, found = p / h, _stated(rows, name, file) / one.unit
         wrong = np.where(h > 0, ~np.isclose(found, ratio, rtol=_NEAR, atol=0.0), ~np.isnan(found))
         right.add((geounits >= 0) & wrong, lambda row: said(row, ""))
-        if not margins:
+        if INTERVAL[0] not in one.above:
             return
         moe, low, high = (_stated(rows, name + end, file) / one.unit for end in INTERVAL)
         (p_low, p_high), (h_low, h_high) = (
@@ -239,12 +217,14 @@ def _check_ratio(
     right.add((geounits >= 0) & ~wrong & broken, interval)
 
 
-def _widened(reach: Floats) -> Floats:
+def _widened(reach: FloatArray) -> FloatArray:
     """How far an interval of whole numbers reaches as one of numbers without steps: half a step more, where it does."""
     return reach + np.where(reach > 0, 0.5, 0.0)
 
 
-def _solves(end: Floats, p: Floats, h: Floats, distances: tuple[Floats, Floats], limit: float) -> NDArray[np.bool_]:
+def _solves(
+    end: FloatArray, p: FloatArray, h: FloatArray, distances: tuple[FloatArray, FloatArray], limit: float
+) -> BoolArray:
     """Whether an end is where 0 begins to be excluded, or the limit where that lies beyond it."""
     excluded = (p - end * h) ** 2 - distances[0] ** 2 - (end * distances[1]) ** 2
     scale = _TOLERANCE * np.maximum(p**2 + (end * h) ** 2, 1.0)

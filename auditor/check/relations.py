@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from auditor.reading.cells import NO_LIMIT, JoinedGroup, Query
 from auditor.reading.counts import Counts, LevelFile, impossible_sums, read_counts
 from auditor.reading.files import LARGEST, Files
-from auditor.reading.findings import Check, Findings, FormError
-from auditor.reading.spec import Bound, PublicUniverse
+from auditor.reading.findings import Check, FormError
+from auditor.reading.spec import PublicUniverse, Relation
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, IntArray
 
 #: A number's place, in words; and what follows from what is allowed there.
 Words = Callable[[int], str]
@@ -34,7 +35,7 @@ def check_within(
     place: Words,
     why: str,
     by: Words = lambda _: "",
-    unlimited: NDArray[np.bool_] | None = None,
+    unlimited: BoolArray | None = None,
 ) -> None:
     """Report the numbers that are not from `least` to `most`, all `(n,)`.
 
@@ -57,32 +58,30 @@ def check_within(
     check.add(np.asarray((found < least) | ((found > most) & ~free), dtype=np.bool_), sentence)
 
 
-def check_group(
-    group: JoinedGroup, level: Level, persons: Counts, households: Counts, names: tuple[str, str], findings: Findings
-) -> None:
+def check_group(check: Check, group: JoinedGroup, level: Level, persons: Counts, households: Counts, name: str) -> None:
     """Report the geounits of a level in which the persons of a group are too few or too many for its households.
 
     Args:
+        check: takes them.
         group: of persons.
         level: whose counts these are.
         persons, households: histograms of the level, as counts of cells.
-        names: of the files of both.
-        findings: to which they are added.
+        name: of the file of households.
     """
     n = len(level.codes)
     check_within(
-        findings.check(names[0], f"counts that break the join {group.join!r}"),
+        check,
         _by_geounit(persons, group.persons.astype(np.int64), n),
         _by_geounit(households, group.least, n),
         _by_geounit(households, np.maximum(group.most, 0), n),
         lambda at: f"{level.label(at)}, {group.label!r}",
         f"the join {group.join!r}",
-        by=lambda _: f" by the households in {names[1]}",
+        by=lambda _: f" by the households in {name}",
         unlimited=_by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0,
     )
 
 
-def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[Any]:
+def _by_geounit(counts: Counts, weights: IntArray, n: int) -> NDArray[Any]:
     """The sum of counts times the weight of their cell in each geounit, `(n,)`, exact."""
     large = float(np.abs(counts.counts).sum()) * max(int(weights.max(initial=0)), 1) > LARGEST
     out = np.zeros(n, dtype=object if large else np.int64)
@@ -93,22 +92,22 @@ def _by_geounit(counts: Counts, weights: NDArray[np.int64], n: int) -> NDArray[A
 
 
 def check_clip(
-    universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: NDArray[np.int64], findings: Findings
+    check: Check, universe: PublicUniverse, level: Level, records: Counts, sums: Counts, cells: IntArray
 ) -> None:
     """Report the places of a level in which so many records cannot have the sum of their amounts.
 
     Args:
+        check: takes them.
         universe: the companion of the amount.
         level: whose counts these are.
         records, sums: histograms of the release and of the companion.
         cells: of the companion, in which each cell of the release is.
-        findings: to which they are added.
     """
     assert universe.amount is not None
     keys, n, found, least, most = impossible_sums(records, sums, cells, universe.amount)
     width = universe.cells.size
     check_within(
-        findings.check(f"companion {universe.name!r} at level {level.name!r}", "sums that so many records cannot have"),
+        check,
         found,
         least,
         most,
@@ -118,71 +117,42 @@ def check_clip(
     )
 
 
-def check_invariant(
-    files: Files, path: Path, level: Level, answers: Query, cells: Counts, histogram: str, findings: Findings
-) -> None:
-    """Compare the histogram `cells` of a level, in the file `histogram`, with what is published exactly.
+def check_relation(files: Files, path: Path, level: Level, relation: Relation, cells: Counts, histogram: Path) -> None:
+    """Check the cells of a level, of the file `histogram`, against the numbers of a file.
 
     Raises:
-        FormError: the file of exact answers is missing or damaged.
+        FormError: the file of these numbers is missing or damaged.
     """
-    file = LevelFile(files, path, level, findings, once=True, values=answers.size)
-    name = f"the invariant {answers.name!r}"
-    against = _Against(file, findings, histogram, name, cells.answers(answers), answers, 1, 1)
-    for part, geounits in file.parts(["value", "variance"]):
-        for label, column in zip(answers.labels, _answer_columns(part.column("value"), answers, file), strict=True):
-            against.check(column, label, geounits)
+    answers, columns, released = relation.answers, list(relation.columns), cells.answers(relation.answers)
+    file = LevelFile(files, path, level, once=True, values=1 if columns else answers.size)
+    broken = files.check(histogram, f"counts that break {relation.name}")
+    for part, geounits in file.parts(columns or ["value", "variance"]):
+        read = map(part.column, columns) if columns else _answer_columns(part.column("value"), answers, file)
+        for label, column in zip(columns or answers.labels, read, strict=True):
+            numbers = read_counts(column, label, geounits, file)
+            known = (geounits >= 0) & (numbers >= 0)
+            _check_answer(broken, relation, file, label, geounits[known], numbers[known], released)
 
 
-def check_bound(
-    files: Files, path: Path, level: Level, bound: Bound, cells: Counts, histogram: str, findings: Findings
+def _check_answer(
+    broken: Check,
+    relation: Relation,
+    file: LevelFile,
+    label: str,
+    geounits: IntArray,
+    y: NDArray[Any],
+    released: Counts,
 ) -> None:
-    """Check the histogram `cells` of the bound's level, in the file `histogram`, against the facilities.
-
-    Raises:
-        FormError: the file of facilities is missing or damaged.
-    """
-    file = LevelFile(files, path, level, findings, once=True)
-    name, released = f"the bound {bound.name!r}", cells.answers(bound.answers)
-    against = _Against(file, findings, histogram, name, released, bound.answers, bound.lower, bound.upper)
-    for part, geounits in file.parts(list(bound.columns)):
-        for label in bound.columns:
-            against.check(part.column(label), label, geounits)
-
-
-class _Against:
-    """Released answers against the numbers of a file: at least and at most so many times these."""
-
-    def __init__(
-        self,
-        file: LevelFile,
-        findings: Findings,
-        histogram: str,
-        name: str,
-        released: Counts,
-        answers: Query,
-        lower: int,
-        upper: int,
-    ) -> None:
-        self._file, self._released, self._answers, self._times = file, released, answers, (lower, upper)
-        self._counted = findings.check(file.name, "counts that are not whole numbers from 0")
-        self._broken = findings.check(histogram, f"counts that break {name}")
-        self._why = f"{name}, {file.name}"
-
-    def check(self, column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64]) -> None:
-        """Those of the answer `label`, of the geounits of rows."""
-        numbers: NDArray[Any] = read_counts(column, label, geounits, self._file, self._counted)
-        known = np.flatnonzero((geounits >= 0) & (numbers >= 0))
-        of, y = geounits[known], numbers[known]
-        if int(y.max(initial=0)) * max(*map(abs, self._times), 1) > LARGEST:
-            y = y.astype(object)
-        x = self._released.at(of * self._released.width + self._answers.labels.index(label))
-        check_within(
-            self._broken, x, y * self._times[0], y * self._times[1],
-            lambda at: f"{self._file.level.label(of[at])}, {label!r}",
-            self._why,
-            lambda at: f" by {y[at]:,} there",
-        )  # fmt: skip
+    """Released numbers of the answer `label` against those of the file, of some geounits."""
+    if int(y.max(initial=0)) * max(abs(relation.lower), abs(relation.upper), 1) > LARGEST:
+        y = y.astype(object)
+    x = released.at(geounits * released.width + relation.answers.labels.index(label))
+    check_within(
+        broken, x, y * relation.lower, y * relation.upper,
+        lambda at: f"{file.level.label(geounits[at])}, {label!r}",
+        f"{relation.name}, {file.name}",
+        lambda at: f" by {y[at]:,} there",
+    )  # fmt: skip
 
 
 def _answer_columns(column: pa.ChunkedArray, answers: Query, file: LevelFile) -> list[pa.Array]:

@@ -6,112 +6,28 @@ readers. So a slip in one of them cannot hide itself here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.check.households import Housed, RecordFile, check_household_table, check_households, key_columns
 from auditor.check.marginals import check_marginals
+from auditor.check.published import PublicRelease
 from auditor.check.ratios import Ratio, check_ratios, counted_by, number_of, sized, table_columns
-from auditor.check.relations import check_bound, check_clip, check_group, check_invariant
+from auditor.check.relations import check_clip, check_group, check_relation
 from auditor.check.tables import check_cumulative, check_table
 from auditor.check.update import check_update
 from auditor.draws import draw_problems
-from auditor.reading.cells import Query, joined_groups
-from auditor.reading.counts import (
-    Counts,
-    LevelFile,
-    compare,
-    due_answers,
-    read_histogram,
-    read_microdata,
-    read_positive,
-    wrong_answers,
-)
-from auditor.reading.files import Files, Places, UniversePlaces
-from auditor.reading.findings import Findings, FormError
-from auditor.reading.spec import Amount, Bound, PublicSpec, PublicUniverse, read_json, read_public_spec, understood
+from auditor.reading.cells import JoinedGroup, Query, joined_groups
+from auditor.reading.counts import LevelFile, compare, read_due, read_histogram, read_microdata
+from auditor.reading.files import Files, Places
+from auditor.reading.findings import Findings, FormError, understood
+from auditor.reading.spec import PublicUniverse, Relation, read_json, read_public_spec
 from auditor.reading.spine import Level, read_levels
-
-
-def with_names(
-    files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
-) -> tuple[Level, ...]:
-    """The levels with the names that are published; whatever is wrong with these is reported."""
-    return tuple(
-        _named(files, run, level, spec.names[level.name], findings) if level.name in spec.names else level
-        for level in levels
-    )
-
-
-def _named(files: Files, run: Places, level: Level, languages: tuple[str, ...], findings: Findings) -> Level:
-    columns = [f"name:{language}" if language else "name" for language in languages]
-    first = [""] * len(level.codes)
-    with findings.noting_errors():
-        file = LevelFile(files, run.names(level.name), level, findings, once=True)
-        named = findings.check(file.name, "names that are empty")
-        for rows, geounits in file.parts(columns):
-            texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
-            for column, own in zip(columns, texts, strict=True):
-                named.add(np.array(own, dtype=np.str_) == "", file.saying(f"has no text in column {column!r}"))
-            for geounit, text in zip(geounits.tolist(), texts[0], strict=True):
-                if geounit >= 0:
-                    first[geounit] = text
-    return replace(level, names=tuple(first))
-
-
-def check_shares(files: Files, run: Places, spec: PublicSpec, levels: tuple[Level, ...], findings: Findings) -> None:
-    """Check the file of each share that the spec uses."""
-    by_name = {level.name: level for level in levels}
-    for share, (of_level, n_columns) in spec.shares.items():
-        path = run.universe("").shares(share)
-        files.seen.add(path)
-        if of_level in by_name:
-            with findings.noting_errors():
-                _check_shares(LevelFile(files, path, by_name[of_level], findings, once=True), n_columns, findings)
-
-
-def _check_shares(file: LevelFile, n_columns: int, findings: Findings) -> None:
-    columns = [f"number_{number + 1}" for number in range(n_columns)]
-    counted = findings.check(file.name, "numbers that are none, or negative")
-    for rows, _ in file.parts(columns):
-        for column in columns:
-            values = rows.column(column)
-            if not pa.types.is_float64(values.type):
-                raise FormError(f"{file.name}: column {column!r} holds {values.type}; numbers are required")
-            numbers = values.fill_null(np.nan).to_numpy()
-            told = file.saying("has ", values, "; numbers from 0 are allowed")
-            counted.add(~(np.isfinite(numbers) & (numbers >= 0)), told)
-
-
-def check_positive(
-    files: Files,
-    folder: UniversePlaces,
-    universe: PublicUniverse,
-    levels: tuple[Level, ...],
-    counts: Mapping[str, Counts],
-    findings: Findings,
-) -> None:
-    """Compare what was drawn of a universe with its published histograms `counts`, level by level."""
-    for name, query in universe.positive:
-        with findings.noting_errors():
-            number = [level.name for level in levels].index(name)
-            level, above = levels[number], counts.get(levels[number - 1].name)
-            path = folder.answers("positive", name, query.name)
-            files.seen.add(path)
-            if above is None:
-                continue
-            due = due_answers(above, query, level)
-            most = int(np.bincount(due // query.size, minlength=1).max())
-            keys, _ = read_positive(files, path, level, query, most, findings)
-            check = findings.check(files.name(path), "answers that do not follow from the release")
-            for sentence in wrong_answers(keys, due, query, level):
-                check.fail(f"{files.name(path)}: {sentence} (level {levels[number - 1].name!r})")
-
+from auditor.reading.values import FloatArray
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
 _UNCHECKED = ("measurements", "selected", "estimates", "draws")
@@ -142,40 +58,34 @@ def examine(root: Path) -> Findings:
         FormError: there is no finished release.
     """
     run = _run_at(root)
-    files, findings = Files(run.public), Findings()
+    files = Files(run.public)
+    findings = files.findings
     with findings.noting_errors():
         spec = read_public_spec(run.manifest)
-        levels = with_names(
-            files, run, spec, read_levels(files, run.spine, spec.levels, spec.prefixes, findings), findings
-        )
-        universes = {
-            universe.name: _Universe(files, run.universe(universe.name), spec, universe, levels, findings)
-            for universe in spec.universes
-        }
-        for checked in universes.values():
+        levels = read_levels(files, run.spine, spec.levels, spec.prefixes)
+        levels = tuple(_named(files, run, level, spec.names.get(level.name, ())) for level in levels)
+        published = PublicRelease(files, run, spec, levels, {universe.name: {} for universe in spec.universes})
+        for universe in spec.universes:
             with findings.noting_errors():
-                checked.check()
+                _check_universe(published, universe)
         with findings.noting_errors():
-            counts = {name: checked.counts for name, checked in universes.items()}
-            check_marginals(files, run, spec, counts, levels, findings)
-        _check_joins(universes, spec, levels, findings)
-        _check_sizes(universes, spec, run, findings)
-        _check_amounts(universes, spec, run, findings)
-        housed = _check_households(universes, spec, findings) if spec.microdata and levels else {}
-        for table in spec.household_tables:
+            check_marginals(published)
+        for companion in spec.joined:
             with findings.noting_errors():
-                files.seen |= {run.household_table(table.name, level) for level in table.levels}
-                where = housed.get(table.companion)
-                if where is not None or not spec.microdata:
-                    check_household_table(files, run, table, levels, universes[""].counts, where, findings)
-        check_shares(files, run, spec, levels, findings)
+                _check_joins(published, companion)
+        for universe in spec.universes:
+            if universe.amount is not None:
+                with findings.noting_errors():
+                    _check_amount(published, universe)
+        _check_households(published)
+        _check_shares(published)
         with findings.noting_errors():
             drawn = findings.check("public/manifest.json", "draws that are not those of the spec")
             for sentence in draw_problems(read_json(run.manifest, "public/manifest.json"), levels, run):
                 drawn.fail(sentence)
-        check_update(files, run, levels, findings)
-        _check_unknown(files, run, spec, findings)
-        with understood("files"):
+        check_update(files, run, levels)
+        _check_unknown(published)
+        with understood("public/manifest.json: its files"):
             findings.changed += files.changed(dict(read_json(run.manifest, "public/manifest.json")["files"]))
     return findings
 
@@ -190,232 +100,232 @@ def _run_at(root: Path) -> Places:
     return run
 
 
-@dataclass(frozen=True, eq=False)
-class _Universe:
-    """The checks of one universe. Only the checks that need an unreadable file are left out.
-
-    Attributes:
-        counts: of the levels whose histogram can be read.
-    """
-
-    files: Files
-    folder: UniversePlaces
-    spec: PublicSpec
-    universe: PublicUniverse
-    levels: tuple[Level, ...]
-    findings: Findings
-    counts: dict[str, Counts] = field(default_factory=dict)
-
-    def check(self) -> None:
-        for level in self.levels:
-            with self.findings.noting_errors():
-                path = self.folder.histogram(level.name)
-                self.counts[level.name] = read_histogram(
-                    self.files, path, level, self.universe.cells, self.universe.impossible, self.findings, self._least
-                )
-        self._check_sums()
-        self._check_microdata()
-        self._check_tables()
-        self._check_relations()
-        check_positive(self.files, self.folder, self.universe, self.levels, self.counts, self.findings)
-
-    @property
-    def _least(self) -> int:
-        """What no number is below."""
-        return 0 if self.universe.amount is None else self.universe.amount.least
-
-    def histogram(self, level: str) -> str:
-        """The histogram of a level, as sentences name it."""
-        return self.files.name(self.folder.histogram(level))
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the microdata by which persons find their households."""
-        return key_columns(self.universe.name, self.spec.joined)
-
-    @property
-    def records(self) -> RecordFile:
-        """The microdata."""
-        leaves = self.levels[-1].name
-        most = int(self.counts[leaves].counts.sum()) if leaves in self.counts else None
-        return RecordFile(self.folder.microdata, self.universe.cells, self.key_columns, most)
-
-    def _check_sums(self) -> None:
-        for above, below in zip(self.levels, self.levels[1:], strict=False):
-            if above.name in self.counts and below.name in self.counts:
-                self._compare(
-                    self.histogram(above.name),
-                    f"cells that are not the sum over level {below.name!r}",
-                    f"the sum over its children, level {below.name!r}",
-                    above,
-                    self.counts[above.name],
-                    self.counts[below.name].raised(below),
-                )
-
-    def _compare(self, name: str, kind: str, why: str, level: Level, actual: Counts, required: Counts) -> None:
-        compare(self.findings, name, kind, why, level, self.universe.cells.label, actual, required)
-
-    def _check_microdata(self) -> None:
-        if not self.spec.microdata or self.universe.amount is not None or self.spec.marginals is not None:
-            return  # whole records of several universes are compared with all of them
-        leaves, own = self.levels[-1], self.records
-        with self.findings.noting_errors():
-            records = read_microdata(self.files, own.path, leaves, own.cells, self.findings, own.most, own.columns)
-            if leaves.name in self.counts:
-                kind = "cells with another number of records than the histogram has"
-                name, why = self.files.name(own.path), f"the count in {self.histogram(leaves.name)}"
-                self._compare(name, kind, why, leaves, records, self.counts[leaves.name])
-
-    def _check_tables(self) -> None:
-        """Compare tables, and what continues them cumulatively, with sums of the histograms' cells."""
-        files, findings, margins = self.files, self.findings, self.spec.margins
-        for table, answers, names in self.universe.tables:
-            term = dict(self.universe.cumulated).get(table)
-            for level in (level for level in self.levels if level.name in names):
-                path, cells = self.folder.table(table, level.name), self.counts.get(level.name)
-                with findings.noting_errors():
-                    required = None if cells is None else cells.answers(answers)
-                    check_table(files, path, level, answers, required, findings, margins=margins, least=self._least)
-                if term is not None:
-                    with findings.noting_errors():
-                        paths = self.folder.table(table, level.name, "cumulative"), path
-                        check_cumulative(files, paths, level, answers, term, cells, findings, margins=margins)
-
-    def _check_relations(self) -> None:
-        """Check the histograms against exact answers and facilities."""
-        for name, answers in self.universe.invariants:
-            self._against(check_invariant, self.folder.answers("invariants", name, answers.name), name, answers)
-        for number, bound in enumerate(self.universe.bounds):
-            self._against(check_bound, self.folder.constraint(number), bound.level, bound)
-
-    def _against(self, check: Callable[..., None], path: Path, name: str, stated: Query | Bound) -> None:
-        with self.findings.noting_errors():
-            self.files.seen.add(path)
-            if name in self.counts:
-                level = self._level(name)
-                check(self.files, path, level, stated, self.counts[name], self.histogram(name), self.findings)
-
-    def columns(
-        self, table: str, answers: Query, level: Level, labels: Sequence[str]
-    ) -> list[dict[str, NDArray[np.float64]]]:
-        """Columns of a table of a level, see `table_columns`."""
-        path = self.folder.table(table, level.name)
-        return table_columns(self.files, path, answers, level, self.spec.margins, labels)
-
-    def _level(self, name: str) -> Level:
-        return next(level for level in self.levels if level.name == name)
+def _named(files: Files, run: Places, level: Level, languages: Sequence[str]) -> Level:
+    """A level with the names that are published of it; whatever is wrong with these is reported."""
+    columns = [f"name:{language}" if language else "name" for language in languages]
+    first = [""] * len(level.codes)
+    with files.findings.noting_errors():
+        file = LevelFile(files, run.names(level.name), level, once=True)
+        for rows, geounits in file.parts(columns) if columns else ():
+            texts = [[text or "" for text in rows.column(column).to_pylist()] for column in columns]
+            for column, own in zip(columns, texts, strict=True):
+                said = file.saying(f"has no text in column {column!r}")
+                file.check("names that are empty").add(np.array(own, dtype=np.str_) == "", said)
+            for geounit, text in zip(geounits.tolist(), texts[0], strict=True):
+                if geounit >= 0:
+                    first[geounit] = text
+    return replace(level, names=tuple(first))
 
 
-def _check_joins(
-    universes: Mapping[str, _Universe], spec: PublicSpec, levels: tuple[Level, ...], findings: Findings
+def _check_universe(published: PublicRelease, universe: PublicUniverse) -> None:
+    """The checks of one universe by itself. Only the checks that need an unreadable file are left out."""
+    files, counts = published.files, published.counts[universe.name]
+    for level in published.levels:
+        with files.findings.noting_errors():
+            path = published.histogram(universe, level)
+            counts[level.name] = read_histogram(files, path, level, universe)
+    for above, below in zip(published.levels, published.levels[1:], strict=False):
+        if above.name in counts and below.name in counts:
+            path = published.histogram(universe, above)
+            check = files.check(path, f"cells that are not the sum over level {below.name!r}")
+            why, sums = f"the sum over its children, level {below.name!r}", counts[below.name].raised(below)
+            compare(check, why, above, universe.cells.label, counts[above.name], sums)
+    # Whole records of several universes are compared with all of them.
+    if published.spec.microdata and universe.amount is None and published.spec.marginals is None:
+        with files.findings.noting_errors():
+            _check_microdata(published, universe)
+    for table, answers, names in universe.tables:
+        for level in published.levels:
+            if level.name in names:
+                _check_table(published, universe, table, answers, level)
+    folder = published.places.universe(universe.name)
+    for name, answers in universe.invariants:
+        relation = Relation(f"the invariant {answers.name!r}", name, answers)
+        _check_relation(published, universe, relation, folder.answers("invariants", name, answers.name))
+    for number, bound in enumerate(universe.bounds):
+        _check_relation(published, universe, bound, folder.constraint(number))
+    for name, answers in universe.positive:
+        with files.findings.noting_errors():
+            _check_positive(published, universe, name, answers)
+
+
+def _records(published: PublicRelease, universe: PublicUniverse) -> RecordFile:
+    """The microdata of a universe."""
+    path = published.places.universe(universe.name).microdata
+    columns = key_columns(universe.name, published.spec.joined)
+    return RecordFile(path, universe.cells, columns, published.records(universe))
+
+
+def _check_microdata(published: PublicRelease, universe: PublicUniverse) -> None:
+    files, leaves, own = published.files, published.levels[-1], _records(published, universe)
+    records = read_microdata(files, own.path, leaves, own.cells, own.most, own.columns)
+    if (released := published.counts[universe.name].get(leaves.name)) is not None:
+        check = files.check(own.path, "cells with another number of records than the histogram has")
+        why = f"the count in {files.name(published.histogram(universe, leaves))}"
+        compare(check, why, leaves, own.cells.label, records, released)
+
+
+def _check_table(published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level) -> None:
+    """Compare a table, and what continues it cumulatively, with sums of the histogram's cells."""
+    files, margins, cells = published.files, published.spec.margins, published.counts[universe.name].get(level.name)
+    folder = published.places.universe(universe.name)
+    path = folder.table(table, level.name)
+    with files.findings.noting_errors():
+        required = None if cells is None else cells.answers(answers)
+        check_table(files, path, level, answers, required, margins=margins, least=universe.least)
+    if (term := dict(universe.cumulated).get(table)) is not None:
+        with files.findings.noting_errors():
+            paths = folder.table(table, level.name, "cumulative"), path
+            check_cumulative(files, paths, level, answers, term, cells, margins=margins)
+
+
+def _check_relation(published: PublicRelease, universe: PublicUniverse, relation: Relation, path: Path) -> None:
+    """Check the histogram against exact answers, or facilities."""
+    published.files.seen.add(path)
+    level = published.level(relation.level)
+    with published.files.findings.noting_errors():
+        if (cells := published.counts[universe.name].get(level.name)) is not None:
+            check_relation(published.files, path, level, relation, cells, published.histogram(universe, level))
+
+
+def _check_positive(published: PublicRelease, universe: PublicUniverse, name: str, query: Query) -> None:
+    """Compare which answers of a level were drawn with the published histogram of the level above."""
+    level, path = published.level(name), published.places.universe(universe.name).answers("positive", name, query.name)
+    published.files.seen.add(path)
+    above = published.levels[published.levels.index(level) - 1].name
+    if (released := published.counts[universe.name].get(above)) is None:
+        return
+    *_, wrong = read_due(published.files, path, level, query, released)
+    check = published.files.check(path, "answers that do not follow from the release")
+    for sentence in wrong:
+        check.fail(f"{published.files.name(path)}: {sentence} (level {above!r})")
+
+
+def _check_joins(published: PublicRelease, companion: str) -> None:
+    """Compare persons with households in every geounit of every level; and the average sizes of households."""
+    spec, files = published.spec, published.files
+    if companion not in published.counts:
+        raise FormError(f"public/manifest.json: a join is with {companion!r}, which is no companion")
+    persons, households = (published.universe(name) for name in ("", companion))
+    joins = [join for join in spec.joins if join["companion"] == companion]
+    groups = [joined_groups(join, persons.cells, households.cells) for join in joins]
+    for level in published.levels:
+        own, theirs = (published.counts[name].get(level.name) for name in ("", companion))
+        if own is not None and theirs is not None:
+            path, name = published.histogram(persons, level), files.name(published.histogram(households, level))
+            for group in (group for some in groups for group in some):
+                check = files.check(path, f"counts that break the join {group.join!r}")
+                check_group(check, group, level, own, theirs, name)
+    if not any(join["others"] for join in joins):
+        _check_sizes(published, persons, households, groups)
+
+
+def _check_sizes(
+    published: PublicRelease, persons: PublicUniverse, homes: PublicUniverse, groups: Sequence[Sequence[JoinedGroup]]
 ) -> None:
-    """Compare persons with households in every geounit of every level."""
-    persons = universes[""]
-    for join in spec.joins:
-        with findings.noting_errors():
-            if (households := universes.get(str(join.get("companion")))) is None:
-                raise FormError(
-                    f"public/manifest.json: a join is with {join.get('companion')!r}, which is no companion"
-                )
-            for group in joined_groups(join, persons.universe.cells, households.universe.cells):
-                for level in levels:
-                    if level.name in persons.counts and level.name in households.counts:
-                        names = persons.histogram(level.name), households.histogram(level.name)
-                        own, theirs = persons.counts[level.name], households.counts[level.name]
-                        check_group(group, level, own, theirs, names, findings)
-
-
-def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: Places, findings: Findings) -> None:
     """Check the average household sizes of every level at which both counts are published."""
-    persons = universes[""]
-    for companion in spec.joined:
-        with findings.noting_errors():
-            joins = [join for join in spec.joins if join["companion"] == companion]
-            homes = universes.get(companion)
-            if homes is None or any(join["others"] for join in joins):
-                continue
-            cells = persons.universe.cells, homes.universe.cells
-            size = sized([joined_groups(join, *cells) for join in joins])
-            if size is None:
-                continue
-            for level in persons.levels:
-                own = number_of(persons.universe, size.persons, level.name)
-                theirs = number_of(homes.universe, np.ones(cells[1].size, dtype=np.bool_), level.name)
-                if own is not None and theirs is not None:
-                    path = run.household_sizes(companion, level.name)
-                    persons.files.seen.add(path)
-                    above, below = (
-                        one.columns(table, answers, level, [answers.labels[answer]])[0]
-                        for one, (table, answers, answer) in ((persons, own), (homes, theirs))
-                    )
-                    names, limits = ("persons", "households", "average"), (size.least, size.most)
-                    ratios = [Ratio(names, above, below, limits)]
-                    check_ratios(persons.files, path, level, ratios, findings, margins=spec.margins)
+    if (size := sized(groups)) is None:
+        return
+    for level in published.levels:
+        own = number_of(persons, size.persons, level.name)
+        theirs = number_of(homes, np.ones(homes.cells.size, dtype=np.bool_), level.name)
+        if own is not None and theirs is not None:
+            path = published.places.household_sizes(homes.name, level.name)
+            published.files.seen.add(path)
+            above, below = (
+                _columns(published, of, table, answers, level, [answers.labels[answer]])[0]
+                for of, (table, answers, answer) in ((persons, own), (homes, theirs))
+            )
+            ratio = Ratio(("persons", "households", "average"), above, below, (size.least, size.most))
+            check_ratios(published.files, path, level, [ratio])
 
 
-def _check_amounts(universes: Mapping[str, _Universe], spec: PublicSpec, run: Places, findings: Findings) -> None:
-    """Compare the sums of amounts with the released counts, and the files of sums and means with the tables."""
-    own = universes[""]
-    for one in universes.values():
-        if one.universe.amount is not None:
-            with findings.noting_errors():
-                _check_amount(own, one, one.universe.amount, spec, run, findings)
+def _columns(
+    published: PublicRelease, universe: PublicUniverse, table: str, answers: Query, level: Level, labels: Sequence[str]
+) -> list[dict[str, FloatArray]]:
+    """Columns of a table of a level, see `table_columns`."""
+    path = published.places.universe(universe.name).table(table, level.name)
+    return table_columns(published.files, path, answers, level, published.spec.margins, labels)
 
 
-def _check_amount(
-    own: _Universe, one: _Universe, amount: Amount, spec: PublicSpec, run: Places, findings: Findings
-) -> None:
-    universe, files = one.universe, own.files
-    cells = own.universe.cells.cells_of(universe.cells)
-    for level in own.levels:
-        if level.name in own.counts and level.name in one.counts:
-            check_clip(universe, level, own.counts[level.name], one.counts[level.name], cells, findings)
+def _check_amount(published: PublicRelease, universe: PublicUniverse) -> None:
+    """Compare the sums of an amount with the released counts, and the files of sums and means with the tables."""
+    amount, files, main = universe.amount, published.files, published.universe("")
+    assert amount is not None
+    cells = main.cells.cells_of(universe.cells)
+    for level in published.levels:
+        records, found = (published.counts[name].get(level.name) for name in ("", universe.name))
+        if records is not None and found is not None:
+            place = f"companion {universe.name!r} at level {level.name!r}"
+            check = files.findings.check(place, "sums that so many records cannot have")
+            check_clip(check, universe, level, records, found, cells)
         for table, answers, names in universe.tables:
             if level.name not in names:
                 continue
-            with findings.noting_errors():
-                sums = one.columns(table, answers, level, answers.labels)
-                counted = counted_by(own.universe, answers, level.name, cells)
-                counts = None if counted is None else own.columns(counted, answers, level, answers.labels)
+            with files.findings.noting_errors():
+                sums = _columns(published, universe, table, answers, level, answers.labels)
+                counted = counted_by(main, answers, level.name, cells)
+                counts: list[dict[str, FloatArray]] | list[None] = [None] * answers.size
+                if counted is not None:
+                    counts = _columns(published, main, counted, answers, level, answers.labels)
+                limits, unit = (amount.first, amount.last), float(amount.unit)
                 ratios = [
-                    Ratio(
-                        (f"{label}:sum", f"{label}:count", f"{label}:mean"),
-                        sums[number],
-                        None if counts is None else counts[number],
-                        (amount.first, amount.last),
-                        float(amount.unit),
-                    )
-                    for number, label in enumerate(answers.labels)
+                    Ratio((f"{label}:sum", f"{label}:count", f"{label}:mean"), above, below, limits, unit)
+                    for label, above, below in zip(answers.labels, sums, counts, strict=True)
                 ]
-                path = run.means(universe.name, table, level.name)
-                check_ratios(files, path, level, ratios, findings, margins=spec.margins, sums=True)
+                path = published.places.means(universe.name, table, level.name)
+                check_ratios(files, path, level, ratios, sums=True)
 
 
-def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> dict[str, Housed]:
-    """Compare the households that persons have the number of with the joins; companion -> who lives where."""
-    persons, housed = universes[""], dict[str, Housed]()
-    for companion in spec.joined:
-        with findings.noting_errors():
-            if (homes := universes.get(companion)) is None:
-                continue  # which is reported above
+def _check_households(published: PublicRelease) -> None:
+    """Compare the households that persons have the number of with the joins; and tables of persons by household."""
+    spec, files, persons, housed = published.spec, published.files, published.universe(""), dict[str, Housed]()
+    for companion in spec.joined if spec.microdata else ():
+        if companion not in published.counts:
+            continue  # which is reported above
+        with files.findings.noting_errors():
+            homes = published.universe(companion)
             limits = [
                 (group, bool(join["others"]))
                 for join in spec.joins
                 if join["companion"] == companion
-                for group in joined_groups({**join, "others": False}, persons.universe.cells, homes.universe.cells)
+                for group in joined_groups({**join, "others": False}, persons.cells, homes.cells)
             ]
-            column = persons.key_columns[spec.joined.index(companion)]
-            leaves = persons.levels[-1]
-            housed[companion] = check_households(
-                persons.files, leaves, persons.records, homes.records, column, limits, findings
-            )
-    return housed
+            own, theirs = (_records(published, universe) for universe in (persons, homes))
+            column = own.columns[spec.joined.index(companion)]
+            housed[companion] = check_households(files, published.levels[-1], own, theirs, column, limits)
+    for table in spec.household_tables:
+        with files.findings.noting_errors():
+            files.seen |= {published.places.household_table(table.name, level) for level in table.levels}
+            if table.companion in housed or not spec.microdata:
+                check_household_table(published, table, housed.get(table.companion))
 
 
-def _check_unknown(files: Files, run: Places, spec: PublicSpec, findings: Findings) -> None:
+def _check_shares(published: PublicRelease) -> None:
+    """Check the file of each share that the spec uses: numbers from 0."""
+    files = published.files
+    for share, (level, n_columns) in published.spec.shares.items():
+        path = published.places.universe("").shares(share)
+        files.seen.add(path)
+        with files.findings.noting_errors():
+            file = LevelFile(files, path, published.level(level), once=True)
+            columns = [f"number_{number + 1}" for number in range(n_columns)]
+            for rows, _ in file.parts(columns):
+                for column in columns:
+                    values = rows.column(column)
+                    if not pa.types.is_float64(values.type):
+                        raise FormError(f"{file.name}: column {column!r} holds {values.type}; numbers are required")
+                    numbers = values.fill_null(np.nan).to_numpy()
+                    told = file.saying("has ", values, "; numbers from 0 are allowed")
+                    check = file.check("numbers that are none, or negative")
+                    check.add(~(np.isfinite(numbers) & (numbers >= 0)), told)
+
+
+def _check_unknown(published: PublicRelease) -> None:
     """Report published counts that the spec does not give: no constraint of theirs is known."""
-    free = [run.universe(universe.name).folder / folder for universe in spec.universes for folder in _UNCHECKED]
-    check = findings.check("public", "files that the spec does not give")
+    run, files = published.places, published.files
+    free = [run.universe(universe.name).folder / kind for universe in published.spec.universes for kind in _UNCHECKED]
+    check = files.findings.check("public", "files that the spec does not give")
     for path in sorted(run.public.rglob("*.parquet")):
         if path not in files.seen and not any(folder in path.parents for folder in free):
             check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")

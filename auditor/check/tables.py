@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from auditor.check.ratios import INTERVAL, table_columns
 from auditor.reading.cells import Query
 from auditor.reading.counts import COUNT, ENDS, ZEROS, Counts, LevelFile, is_long, read_long
 from auditor.reading.files import Files, value_text, whole_numbers
-from auditor.reading.findings import Findings, surplus
+from auditor.reading.findings import surplus
 from auditor.reading.spine import Level
+from auditor.reading.values import BoolArray, IntArray
 
-_WHY = "the sum over the histogram's cells"
+_WHY, _OTHER = "the sum over the histogram's cells", "counts that are not the histogram's"
 
 
 def check_table(
@@ -33,7 +33,6 @@ def check_table(
     level: Level,
     answers: Query,
     required: Counts | None,
-    findings: Findings,
     *,
     margins: bool,
     least: int = 0,
@@ -46,28 +45,27 @@ def check_table(
         level: of its rows.
         answers: of its query.
         required: what it has to hold.
-        findings: takes what is wrong.
         margins: whether there are intervals.
         least: what no number is below; less than 0 for sums of amounts that may be.
 
     Raises:
         FormError: the file is missing or damaged.
     """
-    numbers = _Numbers(files.name(path), findings, least, margins=margins)
     if not is_long(answers):
-        file = LevelFile(files, path, level, findings, once=True)
+        file = LevelFile(files, path, level, once=True)
         suffixes = ("", *INTERVAL) if margins else ("",)
         for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
             expected = None if required is None else required.dense(geounits)
             for index, label in enumerate(answers.labels):
 
-                def place(row: int, label: str = label, geounits: NDArray[np.int64] = geounits) -> str:
+                def place(row: int, label: str = label, geounits: IntArray = geounits) -> str:
                     return f"{file.place(geounits, row)}, {label!r}"
 
                 columns = [part.column(label + suffix) for suffix in suffixes]
-                numbers.check(columns, None if expected is None else expected[:, index], geounits >= 0, place)
+                due = None if expected is None else expected[:, index]
+                _check_numbers(file, columns, due, geounits >= 0, place, least)
         return
-    table, size = read_long(files, path, level, answers, findings, margins=margins), answers.size
+    table, size = read_long(files, path, level, answers, margins=margins), answers.size
     zeros = table.answers == ZEROS
 
     def where(row: int) -> str:
@@ -77,11 +75,11 @@ def check_table(
     keys = table.geounits * size + table.answers
     expected = None if required is None else np.where(zeros, 0, required.at(keys))
     columns = [table.rows.column(name) for name in (COUNT, *(ENDS if margins else ()))]
-    numbers.check(columns, expected, ~zeros, where, zeros)
+    _check_numbers(table.file, columns, expected, ~zeros, where, least, zeros)
     if required is not None:
         # What a row of zeros stands for is found by what else must have a row.
         lacking = (required.counts != 0) & ~np.isin(required.keys, np.unique(keys[~zeros]))
-        numbers.equal.add(
+        table.file.check(_OTHER).add(
             lacking,
             lambda at: (
                 f"{level.label(int(required.keys[at]) // size)}, {answers.labels[int(required.keys[at]) % size]!r}: "
@@ -90,65 +88,56 @@ def check_table(
         )
 
 
-class _Numbers:
-    """The checks of a table's numbers: whole, those of the histogram, and inside their intervals."""
+def _check_numbers(
+    file: LevelFile,
+    columns: Sequence[pa.ChunkedArray],
+    required: IntArray | None,
+    known: BoolArray,
+    place: Callable[[int], str],
+    least: int,
+    zeros: BoolArray | None = None,
+) -> None:
+    """Check that numbers are whole, those of the histogram, and inside their intervals.
 
-    def __init__(self, name: str, findings: Findings, least: int, *, margins: bool) -> None:
-        self._name, self._least = name, least
-        self._whole = f"whole numbers{' from 0' if least == 0 else ''}"
-        self._counted = findings.check(name, f"counts that are not {self._whole}")
-        self.equal = findings.check(name, "counts that are not the histogram's")
-        self._precise = (
-            findings.check(name, "intervals that are not whole numbers around the count") if margins else None
+    Args:
+        file: they are in.
+        columns: the numbers, and where there are intervals margins, low and high ends, `(n_rows,)` each.
+        required: the numbers that the histogram gives; None where it cannot be read.
+        known: which of them are of a geounit and an answer.
+        place: from a row to where it is, in words.
+        least: what no number is below.
+        zeros: which stand for zeros; None where none do.
+    """
+    counts, whole = whole_numbers(columns[0], COUNT, file.name)
+    right = whole = whole & (counts >= least)
+    none = np.zeros(len(counts), dtype=np.bool_) if zeros is None else zeros
+    needed = f"whole numbers{' from 0' if least == 0 else ''}"
+    file.check(f"counts that are not {needed}").add(
+        ~whole | (none & (counts != 0)),
+        lambda row: (
+            f"{place(row)}: found {value_text(columns[0], row)}, {'a zero is' if none[row] else f'{needed} are'} "
+            "required"
+        ),
+    )
+    if required is not None:
+        right = whole & (counts == required)
+        file.check(_OTHER).add(
+            known & whole & ~right,
+            lambda row: f"{place(row)}: {surplus(int(counts[row]), int(required[row]))} ({_WHY})",
         )
-
-    def check(
-        self,
-        columns: Sequence[pa.ChunkedArray],
-        required: NDArray[np.int64] | None,
-        known: NDArray[np.bool_],
-        place: Callable[[int], str],
-        zeros: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Check numbers, and margins, low and high ends, `(n_rows,)` each.
-
-        Args:
-            columns: these.
-            required: the numbers that the histogram gives; None where it cannot be read.
-            known: which of them are of a geounit and an answer.
-            place: from a row to where it is, in words.
-            zeros: which stand for zeros; None where none do.
-        """
-        counts, whole = whole_numbers(columns[0], COUNT, self._name)
-        whole &= counts >= self._least
-        none = np.zeros(len(counts), dtype=np.bool_) if zeros is None else zeros
-        self._counted.add(
-            ~whole | (none & (counts != 0)),
+    if columns[1:]:
+        # Of a count that is wrong, the interval is not reported too.
+        file.check("intervals that are not whole numbers around the count").add(
+            right & ~_around(columns[1:], counts, least, file.name),
             lambda row: (
-                f"{place(row)}: found {value_text(columns[0], row)}, "
-                f"{'a zero is' if none[row] else f'{self._whole} are'} required"
+                f"{place(row)}, its interval: found {value_text(columns[2], row)} to {value_text(columns[3], row)} "
+                f"with margin of error {value_text(columns[1], row)} for the count {counts[row]}; whole numbers "
+                "around the count (or NaN, unknown) are required"
             ),
         )
-        right = whole
-        if required is not None:
-            right = whole & (counts == required)
-            self.equal.add(
-                known & whole & ~right,
-                lambda row: f"{place(row)}: {surplus(int(counts[row]), int(required[row]))} ({_WHY})",
-            )
-        if self._precise is not None:
-            # Of a count that is wrong, the interval is not reported too.
-            self._precise.add(
-                right & ~_around(columns[1:], counts, self._least, self._name),
-                lambda row: (
-                    f"{place(row)}, its interval: found {value_text(columns[2], row)} to {value_text(columns[3], row)} "
-                    f"with margin of error {value_text(columns[1], row)} for the count {counts[row]}; whole numbers "
-                    "around the count (or NaN, unknown) are required"
-                ),
-            )
 
 
-def _around(columns: Sequence[pa.ChunkedArray], counts: NDArray[np.int64], least: int, name: str) -> NDArray[np.bool_]:
+def _around(columns: Sequence[pa.ChunkedArray], counts: IntArray, least: int, name: str) -> BoolArray:
     """Whether an interval is of whole numbers from `least` on and holds the count, its margin the larger distance.
 
     Or all three numbers are NaN, where nothing is known of it.
@@ -161,7 +150,7 @@ def _around(columns: Sequence[pa.ChunkedArray], counts: NDArray[np.int64], least
     return right | np.logical_and.reduce([_is_nan(column) for column in columns])
 
 
-def _is_nan(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+def _is_nan(column: pa.ChunkedArray) -> BoolArray:
     if not pa.types.is_floating(column.type):
         return np.zeros(len(column), dtype=bool)
     return np.asarray(pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False))
@@ -174,7 +163,6 @@ def check_cumulative(
     answers: Query,
     term: str,
     cells: Counts | None,
-    findings: Findings,
     *,
     margins: bool,
 ) -> None:
@@ -187,7 +175,6 @@ def check_cumulative(
         answers: of the table's query.
         term: which of its terms is cumulated.
         cells: of the level; None where they cannot be read.
-        findings: takes what is wrong.
         margins: whether there are intervals.
 
     Raises:
@@ -198,7 +185,7 @@ def check_cumulative(
     terms[number] = tuple(f"up to {label}" for label in terms[number])
     query = replace(answers, terms=tuple(terms))
     required = None if cells is None else _cumulated(cells.answers(answers), n, after)
-    check_table(files, paths[0], level, query, required, findings, margins=margins)
+    check_table(files, paths[0], level, query, required, margins=margins)
     if not margins:
         return
     of_first = [at for at in range(answers.size) if at // after % n == 0]
@@ -206,7 +193,7 @@ def check_cumulative(
         table_columns(files, path, of, level, margins, [of.labels[at] for at in of_first])
         for path, of in zip(paths, (query, answers), strict=True)
     )
-    check = findings.check(files.name(paths[0]), "intervals of the first value that are not the table's")
+    check = files.check(paths[0], "intervals of the first value that are not the table's")
     for at, one, other in zip(of_first, found, table, strict=True):
 
         def sentence(row: int, at: int = at) -> str:

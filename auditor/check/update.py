@@ -12,14 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from auditor.files import read_measured
 from auditor.reading.files import Files, Places, sha256
-from auditor.reading.findings import Findings, FormError, exact
+from auditor.reading.findings import Check, FormError, exact, understood
 from auditor.reading.spec import MOVED, read_json
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, Stated, exact_sum, zeros
 
 #: Folders of a universe with what is measured or known.
 _KINDS: Final = ("measurements", "invariants", "constraints", "selected")
@@ -35,36 +33,43 @@ _DESCRIBING: Final = ("report.html", "datapackage.json", "changes.json")
 _FOLDERS: Final = ("report/", "replaced/")
 
 
-def check_update(files: Files, run: Places, levels: tuple[Level, ...], findings: Findings) -> None:
+def check_update(files: Files, run: Places, levels: tuple[Level, ...]) -> None:
     """Check what a version replaces, its answers, and the budget of both together; nothing of a first release."""
-    with findings.noting_errors():
+    findings = files.findings
+    with findings.noting_errors(), understood("public/manifest.json: its update"):
         manifest = read_json(run.manifest, "public/manifest.json")
-        try:
-            if (update := manifest["spec"].get("update")) is not None:
-                _check_replaced(files, run, manifest, str(update["replaces"]), findings)
-                for answer in update["answers"]:
-                    if (stated := _stated(run, answer, findings)) is not None:
-                        _check_answer(files, run, answer, stated, levels, findings)
-                        _check_words(answer, stated, manifest["spec"], findings)
-                _check_budget(manifest, update["answers"], findings)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-            raise FormError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
+        if (update := manifest["spec"].get("update")) is not None:
+            _check_replaced(files, manifest, str(update["replaces"]))
+            for answer in update["answers"]:
+                name = str(answer["name"])
+                folder = run.answer(name)
+                check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
+                if _sha256(folder / "answer.json") != answer["sha256"]:
+                    check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
+                    continue
+                stated = read_json(folder / "answer.json", f"public/answers/{name}/answer.json")
+                path = run.universe("").answers("measurements", str(answer["level"]), name)
+                _check_answer(files, folder, path, answer, stated, levels, check)
+                check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
+                _check_words(answer, stated, manifest["spec"], check)
+            _check_budget(manifest, update["answers"], findings.check("public/manifest.json", "budgets"))
 
 
 def _sha256(path: Path) -> str:
     return sha256(path) if path.is_file() else ""
 
 
-def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], replaces: str, findings: Findings) -> None:
+def _check_replaced(files: Files, manifest: Stated, replaces: str) -> None:
     """The files of the version before are those that its manifest lists, and its measurements are used unchanged."""
-    folder = run.public / "replaced"
+    folder, findings = files.folder / "replaced", files.findings
     check = findings.check("public/replaced", "files that are not those of the version before")
     if _sha256(folder / "manifest.json") != replaces:
         check.fail("public/replaced/manifest.json is not the manifest of the version that is replaced")
         return
     stated = read_json(folder / "manifest.json", "public/replaced/manifest.json")
     before = stated["files"]
-    _check_spec(manifest, stated, findings)
+    kind = "statements that are not those of the version before"
+    _check_spec(manifest, stated, findings.check("public/manifest.json", kind))
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name != "manifest.json":
@@ -83,15 +88,15 @@ def _check_replaced(files: Files, run: Places, manifest: Mapping[str, Any], repl
                 other.fail(f"public/{name} is not that of the version before")
 
 
-def _further(manifest: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def _further(manifest: Stated, before: Stated) -> bool:
     """Whether a version has more answers than the one before."""
     return len(manifest["spec"]["update"]["answers"]) > len(before["spec"].get("update", {}).get("answers", ()))
 
 
-def _without_texts(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _without_texts(spec: Stated) -> dict[str, Any]:
     """A public spec without what may be corrected."""
 
-    def without_labels(section: Mapping[str, Any]) -> dict[str, Any]:
+    def without_labels(section: Stated) -> dict[str, Any]:
         return {key: value for key, value in section.items() if key != "labels"}
 
     rest = {
@@ -106,9 +111,8 @@ def _without_texts(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec, **rest}
 
 
-def _check_spec(manifest: Mapping[str, Any], before: Mapping[str, Any], findings: Findings) -> None:
+def _check_spec(manifest: Stated, before: Stated, check: Check) -> None:
     """Spec and receipts are those of the version before, with answers added at the end, or with corrected texts."""
-    check = findings.check("public/manifest.json", "statements that are not those of the version before")
     old, new = dict(before["spec"]), dict(manifest["spec"])
     earlier, update = old.pop("update", None) or {"version": 1, "answers": []}, new.pop("update")
     if not _further(manifest, before):
@@ -129,28 +133,17 @@ def _is_taken_over(name: str) -> bool:
     return name == "spine.parquet" or any(kind in _KINDS for kind in (folders[0], *folders[2:3]))
 
 
-def _stated(run: Places, answer: Mapping[str, Any], findings: Findings) -> dict[str, Any] | None:
-    """The answer's own manifest; None where it is not the one that the spec states, which is found."""
-    name = str(answer["name"])
-    path = run.answer(name) / "answer.json"
-    if _sha256(path) == answer["sha256"]:
-        return read_json(path, f"public/answers/{name}/answer.json")
-    check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
-    check.fail(f"public/answers/{name}/answer.json is not the one that the spec states")
-    return None
-
-
 def _check_answer(
     files: Files,
-    run: Places,
-    answer: Mapping[str, Any],
-    stated: Mapping[str, Any],
+    folder: Path,
+    path: Path,
+    answer: Stated,
+    stated: Stated,
     levels: tuple[Level, ...],
-    findings: Findings,
+    check: Check,
 ) -> None:
-    """The measurement has each of the answer's numbers in its place."""
-    name, folder = str(answer["name"]), run.answer(str(answer["name"]))
-    check = findings.check(f"public/answers/{name}", "numbers that are not those of the answer")
+    """The measurement at `path` has each of the numbers of the answer in a folder in its place."""
+    name = str(answer["name"])
     if _sha256(folder / "measurements.csv") != stated["files"]["measurements.csv"]:
         check.fail(f"public/answers/{name}/measurements.csv was changed")
         return
@@ -162,7 +155,6 @@ def _check_answer(
         check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
         return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
-    path = run.universe("").answers("measurements", level.name, name)
     files.seen.add(path)
     codes, numbers = read_measured(path)
     wanted = _numbers(folder / "measurements.csv", codes, terms, stated)
@@ -174,9 +166,7 @@ def _check_answer(
         check.add(numbers != wanted, lambda at: f"{files.name(path)}: {codes[at[0]]!r} has not the answer's number")
 
 
-def _numbers(
-    path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Mapping[str, Any]
-) -> NDArray[np.int64] | None:
+def _numbers(path: Path, codes: list[str], terms: Mapping[str, list[str]], stated: Stated) -> IntArray | None:
     """The counts of an answer, `(n_geounits, size)`, the last term of the spec running fastest; None of other terms."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -185,7 +175,7 @@ def _numbers(
         return None
     places = {code: number for number, code in enumerate(codes)}
     groups = {labels: number for number, labels in enumerate(itertools.product(*terms.values()))}
-    out = np.zeros((len(places), len(groups)), dtype=np.int64)
+    out = zeros((len(places), len(groups)))
     if len(rows) != out.size:
         raise FormError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
     for row in rows:
@@ -197,12 +187,9 @@ def _numbers(
     return out
 
 
-def _check_words(
-    answer: Mapping[str, Any], stated: Mapping[str, Any], spec: Mapping[str, Any], findings: Findings
-) -> None:
+def _check_words(answer: Stated, stated: Stated, spec: Stated, check: Check) -> None:
     """Groups, conditions and cost in the spec are those of the answer, as far as nobody need read its question."""
     name, schema = str(answer["name"]), spec["schema"]
-    check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
     if stated["question"] != answer["question"]:
         check.fail(f"public/answers/{name}: the spec states another question")
     attributes, recodes = dict(schema["attributes"]), dict(schema["recodes"])
@@ -219,12 +206,12 @@ def _check_words(
         within = all(values and values <= full.get(label, set()) for label, values in told.items())
         if section["attribute"] != of or not within or (whole and told != full):
             check.fail(f"public/answers/{name}: the groups of {term!r} are not those of the schema")
-    charged = sum((Fraction(one["cost"]) for one in stated["receipts"]), Fraction(0))
+    charged = exact_sum(Fraction(one["cost"]) for one in stated["receipts"])
     if charged != (cost := _cost(spec, answer)):
         check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
 
 
-def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
+def _cost(spec: Stated, answer: Stated) -> Fraction:
     """What the noise of an answer costs."""
     privacy = spec["privacy"]
     records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
@@ -232,16 +219,16 @@ def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
     return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 
-def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]], findings: Findings) -> None:
+def _check_budget(manifest: Stated, answers: list[Stated], check: Check) -> None:
     """The budget of release and answers together is the one that the manifest states."""
-    spec, check = manifest["spec"], findings.check("public/manifest.json", "budgets")
+    spec = manifest["spec"]
     if spec["privacy"]["framework"] == "local":
         return  # each report has spent its own, and no answers are added
     unit = "rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"
     total = exact(spec["privacy"][unit])
     if declared := (spec.get("marginals") or {}).get("budget"):  # with what the choice of cliques cost, see `cliques`
         total = exact(declared) - sum(exact(one["privacy"][unit]) for _, one in spec["companions"])
-    total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
+    total += exact_sum(_cost(spec, answer) for answer in answers)
     if exact(manifest["privacy"][0]["budget"]) != total:
         check.fail(
             f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "

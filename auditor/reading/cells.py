@@ -6,15 +6,15 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from auditor.reading.findings import FormError
+from auditor.reading.findings import FormError, understood
+from auditor.reading.values import BoolArray, IntArray, Stated, zeros
 
 #: More would not fit into memory.
 _MOST_CELLS = 100_000_000
@@ -35,7 +35,7 @@ class Query:
     name: str
     groups: tuple[tuple[int, ...], ...]
     terms: tuple[tuple[str, ...], ...]
-    of_cell: NDArray[np.int64]
+    of_cell: IntArray
     names: tuple[str, ...] = ()
 
     @property
@@ -47,11 +47,6 @@ class Query:
     def labels(self) -> tuple[str, ...]:
         """One an answer."""
         return tuple(" * ".join(labels) for labels in itertools.product(*self.terms)) if self.terms else ("total",)
-
-    @property
-    def kept(self) -> tuple[bool, ...]:
-        """Whether each attribute is not summed out."""
-        return tuple(len(set(groups)) > 1 for groups in self.groups)
 
 
 class Cells:
@@ -75,7 +70,7 @@ class Cells:
         self.values = tuple(pa.array(values, pa.string()) for values in attributes.values())
         self._codes = np.unravel_index(np.arange(self.size), shape)
         #: Attribute or recode -> number of its attribute, labels, number of the label that each value falls under.
-        self._terms: dict[str, tuple[int, tuple[str, ...], NDArray[np.int64]]] = {}
+        self._terms: dict[str, tuple[int, tuple[str, ...], IntArray]] = {}
         for number, (name, values) in enumerate(attributes.items()):
             self._terms[name] = (number, tuple(values), np.arange(len(values)))
         for name, (attribute, groups) in recodes.items():
@@ -101,14 +96,14 @@ class Cells:
         if len({number for number, _, _ in factors}) < len(factors):
             raise ValueError(f"the query {name!r} names an attribute twice")
         groups = [(0,) * len(values) for values in self.values]
-        of_cell = np.zeros(self.size, dtype=np.int64)
+        of_cell = zeros(self.size)
         for number, labels, of_value in factors:
             groups[number] = tuple(of_value.tolist())
             of_cell = of_cell * len(labels) + of_value[self._codes[number]]
         names = tuple(sorted(terms, key=lambda term: self._terms[term][0]))
         return Query(name, tuple(groups), tuple(labels for _, labels, _ in factors), of_cell, names)
 
-    def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
+    def fitting(self, combination: Mapping[str, Sequence[str]]) -> BoolArray:
         """`(n_cells,)`: whether a cell has one of the values of each term."""
         fits = np.ones(self.size, dtype=np.bool_)
         for term, values in combination.items():
@@ -121,9 +116,9 @@ class Cells:
         """The labels of an attribute or recode; KeyError where it is none."""
         return self._terms[term][1]
 
-    def cells_of(self, other: Cells) -> NDArray[np.int64]:
+    def cells_of(self, other: Cells) -> IntArray:
         """`(n_cells,)` the cell of a companion's in which each cell falls; FormError where it has other attributes."""
-        found = np.zeros(self.size, dtype=np.int64)
+        found = zeros(self.size)
         for name in other.names:
             number, labels, _ = self._terms.get(name, (0, (), None))
             if labels != other.labels(name):
@@ -158,37 +153,41 @@ class JoinedGroup:
 
     join: str
     label: str
-    persons: NDArray[np.bool_]
-    least: NDArray[np.int64]
-    most: NDArray[np.int64]
+    persons: BoolArray
+    least: IntArray
+    most: IntArray
+
+    @property
+    def limited(self) -> bool:
+        """Whether something limits the members of each household."""
+        return bool((self.most != NO_LIMIT).all())
 
 
-def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) -> list[JoinedGroup]:
+def joined_groups(join: Stated, persons: Cells, households: Cells) -> list[JoinedGroup]:
     """The groups of persons that an entry of the public spec's `join` limits.
 
     Raises:
         FormError: the entry is none that docs/spec.md describes.
     """
-    form = next((form for form in _FORMS if form in join), None)
-    try:
+    with understood("public/manifest.json: a join of its spec"):
+        form = next((form for form in _FORMS if form in join), None)
         if form is None:
             raise ValueError(f"it has none of the keys {', '.join(_FORMS)}")
         name = f"{join['companion']} {' and '.join(join.get('present', [form]))}"
         groups = [JoinedGroup(name, *group) for group in _FORMS[form](join, persons, households)]
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FormError(f"public/manifest.json: a join of its spec cannot be understood: {reason}") from error
+        if not groups:
+            raise ValueError("it limits nobody")
     if not join["others"]:
         return groups
-    return [JoinedGroup(g.join, g.label, g.persons, g.least, np.full_like(g.most, NO_LIMIT)) for g in groups]
+    return [replace(group, most=np.full_like(group.most, NO_LIMIT)) for group in groups]
 
 
 #: The label of a group, its cells of persons, and the least and most members for each cell of households.
-_Group = tuple[str, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]
+_Group = tuple[str, BoolArray, IntArray, IntArray]
 
 
-def _of_size(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
-    least, most = np.zeros(households.size, dtype=np.int64), np.zeros(households.size, dtype=np.int64)
+def _of_size(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
+    least, most = zeros(households.size), zeros(households.size)
     for label in households.labels(join["size"]):
         size = re.fullmatch(r"([0-9]+)(\+?)", label)
         if size is None:
@@ -199,7 +198,7 @@ def _of_size(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iter
     yield _in_words(join["where"]), persons.fitting(join["where"]), least, most
 
 
-def _of_householder(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_householder(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     terms: dict[str, str] = join["householder"]
     for values in itertools.product(*(persons.labels(term) for term in terms)):
         these = np.ones(households.size, dtype=np.bool_)
@@ -211,13 +210,13 @@ def _of_householder(join: Mapping[str, Any], persons: Cells, households: Cells) 
         yield _in_words({**join["where"], **own}), group, one, one if join["exactly"] else np.full_like(one, NO_LIMIT)
 
 
-def _of_present(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_present(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     these = households.fitting(join["present"])
     group = persons.fitting(join["where"]) & persons.fitting(join["members"])
     yield _in_words({**join["where"], **join["members"]}), group, these.astype(np.int64), np.where(these, NO_LIMIT, 0)
 
 
-def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
+def _of_table(join: Stated, persons: Cells, households: Cells) -> Iterator[_Group]:
     own, theirs = persons.query(join["persons"]), households.query(join["households"])
     for label, row in join["table"].items():
         limits = [row[kind] for kind in theirs.labels]
@@ -229,11 +228,11 @@ def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Ite
 _FORMS = {"size": _of_size, "householder": _of_householder, "present": _of_present, "table": _of_table}
 
 
-def _in_words(values: Mapping[str, Any]) -> str:
+def _in_words(values: Stated) -> str:
     return " * ".join(" or ".join(labels) for labels in values.values()) or "total"
 
 
-def largest_households(joins: Sequence[Mapping[str, Any]], cells: Mapping[str, Cells]) -> dict[str, int]:
+def largest_households(joins: Sequence[Stated], cells: Mapping[str, Cells]) -> dict[str, int]:
     """For each companion that is joined, the members of its largest household.
 
     Args:
@@ -253,17 +252,19 @@ def largest_households(joins: Sequence[Mapping[str, Any]], cells: Mapping[str, C
     return {companion: _largest(groups) for companion, groups in joined.items()}
 
 
+def together(groups: Sequence[JoinedGroup]) -> JoinedGroup:
+    """The groups of a join as one: everybody in them, and how many of these a household has at least and at most."""
+    least, most = (np.sum([getattr(group, name) for group in groups], axis=0) for name in ("least", "most"))
+    limited = all(group.limited for group in groups)
+    persons = np.logical_or.reduce([group.persons for group in groups])
+    return JoinedGroup("", "", persons, least, most if limited else np.full_like(most, NO_LIMIT))
+
+
 def _largest(joins: Sequence[Sequence[JoinedGroup]]) -> int:
     """From the groups of each join: the least of the limits that hold for all members, else what is to be stated."""
-    persons = [np.logical_or.reduce([group.persons for group in groups]) for groups in joins]
-    least = [int(np.sum([group.least for group in groups], axis=0).max()) for groups in joins]
-    limited = [
-        (of, int(np.sum([group.most for group in groups], axis=0).max()))
-        for of, groups in zip(persons, joins, strict=True)
-        if all((group.most != NO_LIMIT).all() for group in groups)
-    ]
-    members = np.logical_or.reduce(persons)
-    limits = [most for of, most in limited if np.array_equal(of, members)]
-    if limited and np.array_equal(np.logical_or.reduce([of for of, _ in limited]), members):
-        limits.append(sum(most for _, most in limited))
-    return min(limits, default=max(ANY_NUMBER, *least))
+    whole = list(map(together, joins))
+    members, limited = np.logical_or.reduce([one.persons for one in whole]), [one for one in whole if one.limited]
+    limits = [int(one.most.max()) for one in limited if np.array_equal(one.persons, members)]
+    if limited and np.array_equal(np.logical_or.reduce([one.persons for one in limited]), members):
+        limits.append(sum(int(one.most.max()) for one in limited))
+    return min(limits, default=max(ANY_NUMBER, *(int(one.least.max()) for one in whole)))

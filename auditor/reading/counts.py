@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
 from auditor.reading.files import LARGEST, Files, numbers_of, value_text, whole_numbers
-from auditor.reading.findings import Check, Findings, FormError, surplus
+from auditor.reading.findings import Check, FormError, surplus
 from auditor.reading.spec import Amount, PublicUniverse
 from auditor.reading.spine import Level
+from auditor.reading.values import IntArray, zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,11 @@ class Counts:
     """
 
     width: int
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    keys: IntArray
+    counts: IntArray
 
     @classmethod
-    def summed(cls, width: int, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> Counts:
+    def summed(cls, width: int, keys: IntArray, counts: IntArray) -> Counts:
         """Those of `keys` `(n,)` in any order, the counts of equal ones added."""
         if (np.diff(keys) > 0).all():
             return cls(width, keys, counts)
@@ -50,26 +51,26 @@ class Counts:
         return cls(width, keys[first], np.add.reduceat(counts, first))
 
     @classmethod
-    def of_parts(cls, width: int, parts: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Counts:
+    def of_parts(cls, width: int, parts: Iterable[tuple[IntArray, IntArray]]) -> Counts:
         """The same of keys and counts in several parts."""
-        empty = np.zeros(0, dtype=np.int64)
+        empty = zeros(0)
         keys, counts = zip((empty, empty), *parts, strict=True)
         return cls.summed(width, np.concatenate(keys), np.concatenate(counts).astype(np.int64))
 
     @property
-    def geounits(self) -> NDArray[np.int64]:
+    def geounits(self) -> IntArray:
         """The geounit's number of each count, `(n,)`, increasing."""
         return self.keys // self.width
 
     @property
-    def columns(self) -> NDArray[np.int64]:
+    def columns(self) -> IntArray:
         """The cell's or answer's number of each count, `(n,)`."""
         return self.keys % self.width
 
-    def at(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, keys: IntArray) -> IntArray:
         """The counts at `keys`, `(n,)`."""
         if not len(self.keys):
-            return np.zeros(len(keys), dtype=np.int64)
+            return zeros(len(keys))
         near = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[near] == keys, self.counts[near], 0)
 
@@ -77,7 +78,7 @@ class Counts:
         """The answers of a query, from counts of cells."""
         return self.mapped(query.of_cell, query.size)
 
-    def mapped(self, column_of: NDArray[np.int64], width: int) -> Counts:
+    def mapped(self, column_of: IntArray, width: int) -> Counts:
         """Counts of `width` other columns, of which each of these is in one."""
         return Counts.summed(width, self.geounits * width + column_of[self.columns], self.counts)
 
@@ -85,13 +86,13 @@ class Counts:
         """The sums over the children of each parent."""
         return Counts.summed(self.width, level.parents[self.geounits] * self.width + self.columns, self.counts)
 
-    def dense(self, geounits: NDArray[np.int64]) -> NDArray[np.int64]:
+    def dense(self, geounits: IntArray) -> IntArray:
         """The rows of these geounits, `(n, width)`; zeros for -1."""
         start = np.searchsorted(self.keys, geounits * self.width)
         lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
         rows = np.repeat(np.arange(len(geounits)), lengths)
         positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
-        out = np.zeros((len(geounits), self.width), dtype=np.int64)
+        out = zeros((len(geounits), self.width))
         out[rows, self.columns[positions]] = self.counts[positions]
         return out
 
@@ -106,8 +107,8 @@ def counts_digest(counts: Counts, n_geounits: int) -> bytes:
 
 
 def impossible_sums(
-    records: Counts, sums: Counts, cells: NDArray[np.int64], amount: Amount
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    records: Counts, sums: Counts, cells: IntArray, amount: Amount
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
     """Places with records or a sum, number and sum of each, and the least and the largest sum of so many records.
 
     Args:
@@ -136,23 +137,23 @@ class LevelFile:
         files: Files,
         path: Path,
         level: Level,
-        findings: Findings,
         *,
         once: bool,
         most: int | None = None,
         values: int = 1,
     ) -> None:
-        self.name = files.name(path)
-        self.level = level
-        self._files = files
-        self._path = path
-        self._known = findings.check(self.name, "rows with an unknown geocode")
+        self.name, self.level, self.first_row = files.name(path), level, 1
+        self._files, self._path, self._once, self._values = files, path, once, values
         self._most = len(level.codes) if once else most
-        self._values = values
-        self._once = findings.check(self.name, "geounits without exactly one row") if once else None
-        self.first_row = 1
+        self._checks: dict[str, Check] = {}
 
-    def place(self, geounits: NDArray[np.int64], row: int) -> str:
+    def check(self, kind: str) -> Check:
+        """The check of the file for problems of a kind, which begins when it is first asked for."""
+        if kind not in self._checks:
+            self._checks[kind] = self._files.check(self._path, kind)
+        return self._checks[kind]
+
+    def place(self, geounits: IntArray, row: int) -> str:
         """The geounit of a row of a part, given the number of each row's, or the row's number, as sentences name it."""
         return self.level.label(geounits[row]) if geounits[row] >= 0 else f"row {self.first_row + row:,}"
 
@@ -165,32 +166,33 @@ class LevelFile:
 
         return sentence
 
-    def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+    def parts(self, columns: list[str]) -> Iterator[tuple[pa.Table, IntArray]]:
         """The file part by part, with the number of each row's geounit, -1 where it is unknown.
 
         Raises:
             FormError: see `Files.read`.
         """
-        rows = np.zeros(len(self.level.codes), dtype=np.int64)
+        rows = zeros(len(self.level.codes))
         for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
             geounits = numbers_of(part, "geocode", self.level.codes, self.name)
             kind = f", which is no {self.level.name} of the spine"
-            self._known.add(geounits < 0, self.saying("has the geocode ", part.column("geocode"), kind))
+            told = self.saying("has the geocode ", part.column("geocode"), kind)
+            self.check("rows with an unknown geocode").add(geounits < 0, told)
             rows += np.bincount(geounits[geounits >= 0], minlength=len(rows))
             yield part, geounits
             self.first_row += part.num_rows
-        if self._once is not None:
-            sentence = "{} has {:,} rows; each {} has one"
-            self._once.add(rows != 1, lambda unit: sentence.format(self.level.label(unit), rows[unit], self.level.name))
+        if self._once:
+            self.check("geounits without exactly one row").add(
+                rows != 1,
+                lambda unit: f"{self.level.label(unit)} has {rows[unit]:,} rows; each {self.level.name} has one",
+            )
 
 
-def read_counts(
-    column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
-) -> NDArray[np.int64]:
+def read_counts(column: pa.Array | pa.ChunkedArray, label: str, geounits: IntArray, file: LevelFile) -> IntArray:
     """The counts of a column, `(n_rows,)`; -1 where there is none from 0 on, which is reported."""
     counts, whole = whole_numbers(column, label, file.name)
     whole &= counts >= 0
-    counted.add(
+    file.check("counts that are not whole numbers from 0").add(
         ~whole,
         lambda row: (
             f"{file.place(geounits, row)}, {label!r}: found {value_text(column, row)}, whole numbers from 0 are "
@@ -200,52 +202,38 @@ def read_counts(
     return np.where(whole, counts, -1)
 
 
-def read_histogram(
-    files: Files,
-    path: Path,
-    level: Level,
-    cells: Cells,
-    impossible: NDArray[np.bool_],
-    findings: Findings,
-    least: int = 0,
-) -> Counts:
+def read_histogram(files: Files, path: Path, level: Level, universe: PublicUniverse) -> Counts:
     """The counts of a histogram; anything that is not a count, occurs twice or lies in a structural zero is reported.
-
-    Args:
-        least: what counts are not below; less than 0 for sums of amounts that may be.
 
     Raises:
         FormError: the file is missing or damaged, or its counts are too large to be added.
     """
-    file = LevelFile(files, path, level, findings, once=False, most=len(level.codes) * cells.size)
-    valued = findings.check(file.name, "rows with an unknown value")
+    cells, least = universe.cells, universe.least
+    file = LevelFile(files, path, level, once=False, most=len(level.codes) * cells.size)
     from_0 = " from 0" if least == 0 else ""
-    counted = findings.check(file.name, f"counts that are not whole numbers{from_0}")
-    keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+    keys, counts = [zeros(0)], [zeros(0)]
     for part, geounits in file.parts([*cells.names, "count"]):
-        numbers = cell_numbers(part, cells, file, valued)
+        numbers = cell_numbers(part, cells, file)
         column = part.column("count")
         values, whole = whole_numbers(column, "count", file.name)
         told = file.saying("has the count ", column, f"; whole numbers{from_0} are required")
-        counted.add(~whole | (values < least), told)
+        file.check(f"counts that are not whole numbers{from_0}").add(~whole | (values < least), told)
         usable = (geounits >= 0) & (numbers >= 0) & whole
         keys.append((geounits * cells.size + numbers)[usable])
         counts.append(values[usable])
     all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
     if np.abs(all_counts.astype(np.float64)).sum() > LARGEST:
         raise FormError(f"{file.name}: its counts are too large to be counts of persons")
-    twice = findings.check(file.name, "cells with several rows")
     distinct, rows = np.unique(all_keys, return_counts=True)
-    twice.add(
+    file.check("cells with several rows").add(
         rows > 1,
         lambda at: (
             f"{place(level, cells.size, cells.label, distinct[at])} has {rows[at]:,} rows; a cell has one at most"
         ),
     )
     read = Counts.summed(cells.size, all_keys, all_counts)
-    empty = findings.check(file.name, "impossible cells that are not empty")
-    empty.add(
-        impossible[read.columns] & (read.counts != 0),
+    file.check("impossible cells that are not empty").add(
+        universe.impossible[read.columns] & (read.counts != 0),
         lambda at: (
             f"{place(level, cells.size, cells.label, read.keys[at])} is impossible by the spec's structural zeros: "
             f"{surplus(int(read.counts[at]), 0)}"
@@ -256,22 +244,15 @@ def read_histogram(
 
 def sound_histogram(files: Files, path: Path, level: Level, universe: PublicUniverse) -> Counts:
     """The same of a file in which nothing may be wrong: FormError with the first problem."""
-    findings = Findings()
-    least = 0 if universe.amount is None else universe.amount.least
-    found = read_histogram(files, path, level, universe.cells, universe.impossible, findings, least)
-    if findings.problems:
-        raise FormError(findings.problems[0])
+    own = files.again()
+    found = read_histogram(own, path, level, universe)
+    if own.findings.problems:
+        raise FormError(own.findings.problems[0])
     return found
 
 
 def read_microdata(
-    files: Files,
-    path: Path,
-    level: Level,
-    cells: Cells,
-    findings: Findings,
-    most: int | None,
-    others: Sequence[str] = (),
+    files: Files, path: Path, level: Level, cells: Cells, most: int | None, others: Sequence[str] = ()
 ) -> Counts:
     """The number of records in each cell of each leaf, by the histogram `most` of them; None where it is not known.
 
@@ -281,31 +262,23 @@ def read_microdata(
     Raises:
         FormError: the file is missing or damaged.
     """
-    file = LevelFile(files, path, level, findings, once=False, most=most)
-    valued = findings.check(file.name, "rows with an unknown value")
+    file = LevelFile(files, path, level, once=False, most=most)
 
-    def parts() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    def parts() -> Iterator[tuple[IntArray, IntArray]]:
         for part, geounits in file.parts([*cells.names, *others]):
-            numbers = cell_numbers(part, cells, file, valued)
+            numbers = cell_numbers(part, cells, file)
             yield np.unique((geounits * cells.size + numbers)[(geounits >= 0) & (numbers >= 0)], return_counts=True)
 
     return Counts.of_parts(cells.size, parts())
 
 
 def compare(
-    findings: Findings,
-    name: str,
-    kind: str,
-    why: str,
-    level: Level,
-    label: Callable[[int], str],
-    actual: Counts,
-    required: Counts,
+    check: Check, why: str, level: Level, label: Callable[[int], str], actual: Counts, required: Counts
 ) -> None:
-    """Report where the counts of the file `name` differ from the required ones, and `why` those are required."""
+    """Report where counts differ from the required ones, and `why` those are required."""
     keys = np.union1d(actual.keys, required.keys)
     found, due = actual.at(keys), required.at(keys)
-    findings.check(name, kind).add(
+    check.add(
         found != due,
         lambda at: f"{place(level, actual.width, label, keys[at])}: {surplus(int(found[at]), int(due[at]))} ({why})",
     )
@@ -316,14 +289,14 @@ def place(level: Level, width: int, label: Callable[[int], str], key: int) -> st
     return f"{level.label(int(key) // width)}, {label(int(key) % width)!r}"
 
 
-def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
+def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile) -> IntArray:
     """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
-    numbers = np.zeros(part.num_rows, dtype=np.int64)
+    numbers = zeros(part.num_rows)
     valid = np.ones(part.num_rows, dtype=np.bool_)
     for name, values in zip(cells.names, cells.values, strict=True):
         codes = numbers_of(part, name, values, file.name)
         told = file.saying("has ", part.column(name), f" as {name!r}, which is not a value of the schema")
-        valued.add(codes < 0, told)
+        file.check("rows with an unknown value").add(codes < 0, told)
         numbers = numbers * len(values) + codes
         valid &= codes >= 0
     return np.where(valid, numbers, -1)
@@ -374,17 +347,15 @@ class LongTable:
         return out
 
 
-def read_long(
-    files: Files, path: Path, level: Level, answers: Query, findings: Findings, *, margins: bool
-) -> LongTable:
+def read_long(files: Files, path: Path, level: Level, answers: Query, *, margins: bool) -> LongTable:
     """The table; reports rows of no answer, and geounits whose rows are not of all answers, each once.
 
     Raises:
         FormError: see `Files.read`.
     """
     n, size = len(level.codes), answers.size
-    file = LevelFile(files, path, level, findings, once=False, most=n * size)
-    valued = findings.check(file.name, "rows of no answer of the query")
+    file = LevelFile(files, path, level, once=False, most=n * size)
+    valued = file.check("rows of no answer of the query")
     rows, geounits, numbers = [], [], []
     kept = [ANSWERS, COUNT, *(ENDS if margins else ())]
     for part, of_row in file.parts([*answers.names, *kept]):
@@ -395,7 +366,7 @@ def read_long(
         geounits.append(of_row[known])
         numbers.append(answer[known])
     found = LongTable(file, pa.concat_tables(rows), *map(np.concatenate, (geounits, numbers)))
-    _check_complete(found, size, findings)
+    _check_complete(found, size)
     return found
 
 
@@ -413,7 +384,7 @@ def _answers(part: pa.Table, answers: Query, name: str) -> NDArray[np.int64]:
     return np.where(unknown | ((without > 0) & ~of_zeros), ZEROS - 1, np.where(of_zeros, ZEROS, numbers))
 
 
-def _check_complete(table: LongTable, size: int, findings: Findings) -> None:
+def _check_complete(table: LongTable, size: int) -> None:
     """Report geounits whose rows are not of all answers of the query."""
     level, n = table.file.level, len(table.file.level.codes)
     stands, whole = whole_numbers(table.rows.column(ANSWERS), ANSWERS, table.file.name)
@@ -425,7 +396,7 @@ def _check_complete(table: LongTable, size: int, findings: Findings) -> None:
     odd[distinct[times > 1] // (size + 1)] = True
     together = np.zeros(n, dtype=np.int64)
     np.add.at(together, table.geounits, np.where(wrong, 0, np.minimum(stands, size)))
-    findings.check(table.file.name, "geounits whose rows are not of all answers").add(
+    table.file.check("geounits whose rows are not of all answers").add(
         odd | (together != size),
         lambda unit: (
             f"{level.label(unit)}: its rows say that they are of {together[unit]:,} answers; the query has {size:,}, "
@@ -453,7 +424,7 @@ def due_answers(above: Counts, query: Query, level: Level) -> NDArray[np.int64]:
 
 
 def read_positive(
-    files: Files, path: Path, level: Level, query: Query, most: int, findings: Findings
+    files: Files, path: Path, level: Level, query: Query, most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """What was drawn: geounit * size + answer in the file's order, and the noisy answers, both `(m,)`.
 
@@ -463,7 +434,7 @@ def read_positive(
     Raises:
         FormError: the file is missing or damaged, or holds something else.
     """
-    file = LevelFile(files, path, level, findings, once=True, values=most)
+    file = LevelFile(files, path, level, once=True, values=most)
     keys, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts(["answer", "value", "variance"]):
         answers, drawn = (_lists(part.column(name), name, file.name) for name in ("answer", "value"))
@@ -500,3 +471,12 @@ def wrong_answers(keys: NDArray[np.int64], due: NDArray[np.int64], query: Query,
                 f"{what.replace('was', 'were', 1) if len(some) > 1 else what}"
             )
     return sentences or ["the answers of a geounit are not in ascending order, or one stands twice"]
+
+
+def read_due(
+    files: Files, path: Path, level: Level, query: Query, above: Counts
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Sequence[str]]:
+    """As `read_positive`, and what is wrong with which answers were drawn by the released cells of the level above."""
+    due = due_answers(above, query, level)
+    keys, values = read_positive(files, path, level, query, int(np.bincount(due // query.size, minlength=1).max()))
+    return keys, values, wrong_answers(keys, due, query, level)

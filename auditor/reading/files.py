@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from auditor.reading.findings import FormError
+from auditor.reading.findings import Check, Findings, FormError
 from auditor.reading.guard import GuardedFile
+from auditor.reading.values import BoolArray, IntArray, Stated, zeros
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -34,14 +35,28 @@ class Files:
     Args:
         folder: of a release.
         label: how sentences name it; "" for its whole path.
+
+    Attributes:
+        findings: what is wrong with them.
     """
 
     def __init__(self, folder: Path, label: str = "public") -> None:
         self.folder = folder
         self._label = label or folder.as_posix()
         self.seen: set[Path] = set()
+        self.findings = Findings()
 
-    def changed(self, listed: Mapping[str, Any]) -> list[str]:
+    def again(self) -> Files:
+        """The same, for what is read a second time: what is wrong with it is not found twice."""
+        other = copy(self)
+        other.findings = Findings()
+        return other
+
+    def check(self, path: Path, kind: str) -> Check:
+        """Begin a check of a file; see `Check`."""
+        return self.findings.check(self.name(path), kind)
+
+    def changed(self, listed: Stated) -> list[str]:
         """A sentence for each file that was read and is not what a manifest lists by its path in the folder."""
         found = {path.relative_to(self.folder).as_posix(): path for path in self.seen}
         return [
@@ -120,7 +135,7 @@ def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) ->
     raise FormError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
 
 
-def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
+def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> IntArray:
     """The number of each row's label among `labels`, `(n_rows,)`; -1 where it is missing or another.
 
     Raises:
@@ -131,7 +146,7 @@ def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDA
     if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
         raise FormError(f"{name}: column {column!r} holds {values.type}; text is required")
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-    parts = [np.zeros(0, dtype=np.int64)]
+    parts = [zeros(0)]
     for chunk in encoded.chunks:
         label_index = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
         # A row without a label has the index -1, which is the last of these.
@@ -140,9 +155,7 @@ def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDA
     return np.concatenate(parts)
 
 
-def whole_numbers(
-    values: pa.Array | pa.ChunkedArray, column: str, name: str
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def whole_numbers(values: pa.Array | pa.ChunkedArray, column: str, name: str) -> tuple[IntArray, BoolArray]:
     """The numbers, `(n,)` int64, and which of them are whole; 0 stands for those that are not, and for missing ones.
 
     Raises:
@@ -184,11 +197,6 @@ def file_name(kind: str, name: str) -> str:
     return name
 
 
-def query_name(query: str) -> str:
-    """How the file of a query is called."""
-    return file_name("query", ".".join(term.strip() for term in query.split("*")))
-
-
 def _level(folder: Path, level: str) -> Path:
     return folder / f"{file_name('level', level)}.parquet"
 
@@ -214,7 +222,8 @@ class UniversePlaces:
 
     def answers(self, kind: str, level: str, query: str) -> Path:
         """Answers: noisy "measurements", noisy ones where the released area above is "positive", exact "invariants"."""
-        return self.folder / kind / file_name("level", level) / f"{query_name(query)}.parquet"
+        name = file_name("query", ".".join(term.strip() for term in query.split("*")))
+        return self.folder / kind / file_name("level", level) / f"{name}.parquet"
 
     def selected(self, choice: str, level: str) -> Path:
         """Noisy answers of the version that each geounit has chosen."""

@@ -5,16 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from auditor.reading.values import BoolArray
 
 
 class FormError(Exception):
     """Something of a release, an answer or a ledger is missing, or cannot be understood; the text is for the user."""
+
+
+@contextmanager
+def understood(subject: str) -> Iterator[None]:
+    """Whatever is missing or out of place in what somebody else wrote becomes a FormError about the subject."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise FormError(f"{subject} cannot be understood: {reason}") from error
 
 
 _EXACT: Final = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400})?", re.ASCII)
@@ -45,7 +56,7 @@ class Check:
         self._sentences: list[str] = []
         self._count = 0
 
-    def add(self, mask: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
+    def add(self, mask: BoolArray, sentence: Callable[[Any], str]) -> None:
         """Add the places where `mask` is true; `sentence(index)` is called for those that are shown.
 
         Args:
@@ -136,10 +147,6 @@ class Found:
     value: float | None = None
     limit: float | None = None
     detail: str = ""
-
-    def as_dict(self) -> dict[str, object]:
-        """The finding as JSON has it."""
-        return asdict(self)
 
 
 def holds(check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Found:

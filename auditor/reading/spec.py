@@ -7,33 +7,37 @@ Read by nothing of the first program, so that no error is shared with it. What i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from auditor.reading.cells import Cells, Query
-from auditor.reading.findings import FormError, exact
+from auditor.reading.findings import FormError, exact, understood
+from auditor.reading.values import BoolArray, Stated
 
 #: Numbers of a query that the change of a record moves, by one each.
 MOVED: Final = {"change-one": 2, "add-remove": 1}
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """An answer counts at least `lower` and at most `upper` for each facility; `columns` are the answers bounded."""
+class Relation:
+    """In each area of a level an answer x of the histogram has lower y <= x <= upper y, with y in a public file.
+
+    Attributes:
+        name: as sentences have it.
+        columns: of the file, which are the answers that are related; () where it has all answers of an area in a list.
+    """
 
     name: str
     level: str
     answers: Query
-    columns: tuple[str, ...]
-    lower: int
-    upper: int
+    columns: tuple[str, ...] = ()
+    lower: int = 1
+    upper: int = 1
 
 
 @dataclass(frozen=True)
@@ -54,11 +58,6 @@ class Amount:
     missing: Fraction | None = None
     total: bool = False
 
-    @property
-    def least(self) -> int:
-        """What sums are not below: 0 where no record counts less."""
-        return 0 if self.first >= 0 else -(2**62)
-
 
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
@@ -75,13 +74,23 @@ class PublicUniverse:
 
     name: str
     cells: Cells
-    impossible: NDArray[np.bool_]
+    impossible: BoolArray
     invariants: tuple[tuple[str, Query], ...]
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Relation, ...]
     tables: tuple[tuple[str, Query, tuple[str, ...]], ...]
     amount: Amount | None = None
     cumulated: tuple[tuple[str, str], ...] = ()
     positive: tuple[tuple[str, Query], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """As sentences name it."""
+        return self.name or "the release"
+
+    @property
+    def least(self) -> int:
+        """What no number is below: 0 where no record counts less."""
+        return 0 if self.amount is None or self.amount.first >= 0 else -(2**62)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +136,13 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
-    joins: tuple[Mapping[str, Any], ...] = ()
-    household_tables: tuple[Crossed, ...] = ()
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    marginals: tuple[str, ...] | None = None
-    amounts: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    seed: int = 0
+    joins: tuple[Stated, ...]
+    household_tables: tuple[Crossed, ...]
+    names: Mapping[str, tuple[str, ...]]
+    shares: Mapping[str, tuple[str, int]]
+    marginals: tuple[str, ...] | None
+    amounts: Mapping[str, tuple[tuple[int, int], ...]]
+    seed: int
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -144,7 +153,7 @@ class PublicSpec:
 def read_public_spec(path: Path) -> PublicSpec:
     """The spec in the manifest at `path`; FormError where it is damaged or does not make sense."""
     manifest = read_json(path, "public/manifest.json")
-    with understood("spec"):
+    with understood("public/manifest.json: its spec"):
         return public_spec(manifest["spec"])
 
 
@@ -156,17 +165,7 @@ def read_json(path: Path, name: str) -> dict[str, Any]:
         raise FormError(f"{name} cannot be read: {error}") from error
 
 
-@contextmanager
-def understood(part: str) -> Iterator[None]:
-    """Whatever is missing or out of place in a part of the manifest becomes a FormError."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise FormError(f"public/manifest.json: its {part} cannot be understood: {reason}") from error
-
-
-def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
+def public_spec(spec: Stated) -> PublicSpec:
     """The spec as a manifest has it; any error of Python where something is missing or out of place."""
     stated_levels = spec["geography"]["levels"]
     names_only = all(isinstance(level, str) for level in stated_levels)
@@ -174,8 +173,7 @@ def public_spec(spec: Mapping[str, Any]) -> PublicSpec:
     levels = _texts(stated_levels) if names_only else tuple(_pairs(stated_levels))
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
-    universes = [_universe("", spec, levels)]
-    universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
+    universes = [_universe(name, own, levels) for name, own in {"": spec, **_pairs(spec["companions"])}.items()]
     return PublicSpec(
         levels=levels,
         prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
@@ -212,9 +210,7 @@ def _bin(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _crossed(
-    name: str, section: Mapping[str, Any], universes: Sequence[PublicUniverse], levels: tuple[str, ...]
-) -> Crossed:
+def _crossed(name: str, section: Stated, universes: Sequence[PublicUniverse], levels: tuple[str, ...]) -> Crossed:
     companion = str(section["companion"])
     cells = {universe.name: universe.cells for universe in universes}
     if companion not in cells or not companion:
@@ -228,7 +224,7 @@ def _crossed(
     )
 
 
-def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _join(entry: Stated) -> dict[str, Any]:
     """An entry of `join`, its tables as mappings."""
     tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
     if "householder" in entry:
@@ -238,7 +234,7 @@ def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
 
 
-def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:
+def _universe(name: str, sections: Stated, levels: tuple[str, ...]) -> PublicUniverse:
     schema = sections["schema"]
     recodes = {
         recode: (section["attribute"], _lists(section["groups"]))
@@ -293,7 +289,7 @@ def _cumulated(stated: object, answers: Query) -> str:
     return str(term)
 
 
-def _amount(sections: Mapping[str, Any]) -> Amount | None:
+def _amount(sections: Stated) -> Amount | None:
     if sections.get("amount") is None:
         return None
     (low, high), unit = (exact(end) for end in _texts(sections["between"])), exact(sections["unit"])
@@ -306,15 +302,15 @@ def _amount(sections: Mapping[str, Any]) -> Amount | None:
     return Amount(sections["amount"], unit, int(first), int(last), None if missing is None else exact(missing), total)
 
 
-def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
+def _bound(bound: Stated, cells: Cells, levels: tuple[str, ...]) -> Relation:
     answers = cells.query(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:
         raise ValueError(
             f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.name!r}"
         )
-    lower, upper = int(bound["lower"]), int(bound["upper"])
-    return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
+    name, ends = f"the bound {bound['name']!r}", (int(bound["lower"]), int(bound["upper"]))
+    return Relation(name, _level(bound["level"], levels), answers, columns, *ends)
 
 
 def _level(name: str, levels: tuple[str, ...]) -> str:

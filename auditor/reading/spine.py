@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from auditor.reading.files import Files, numbers_of
-from auditor.reading.findings import Findings, FormError
+from auditor.reading.findings import Check, FormError
+from auditor.reading.values import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Level:
 
     name: str
     codes: pa.Array
-    parents: NDArray[np.int64]
+    parents: IntArray
     names: tuple[str, ...] = ()
 
     @cached_property
@@ -45,10 +45,10 @@ class Level:
 
 def read_spine(path: Path, names: Sequence[str]) -> tuple[Level, ...]:
     """The levels, top first, geounits in the order in which the rows first name them; FormError if it is no tree."""
-    findings = Findings()
-    levels = read_levels(Files(path.parent, ""), path, names, None, findings)
-    if findings.problems:
-        raise FormError(findings.problems[0])
+    files = Files(path.parent, "")
+    levels = read_levels(files, path, names, None)
+    if files.findings.problems:
+        raise FormError(files.findings.problems[0])
     return levels
 
 
@@ -63,9 +63,7 @@ def spine_fingerprint(levels: Sequence[Level]) -> str:
     return digest.hexdigest()
 
 
-def read_levels(
-    files: Files, path: Path, names: Sequence[str], prefixes: Sequence[int] | None, findings: Findings
-) -> tuple[Level, ...]:
+def read_levels(files: Files, path: Path, names: Sequence[str], prefixes: Sequence[int] | None) -> tuple[Level, ...]:
     """The levels, top first; anything that is not a tree is reported.
 
     Args:
@@ -73,7 +71,6 @@ def read_levels(
         path: of the spine.
         names: of its levels.
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
-        findings: takes what is wrong.
 
     Raises:
         FormError: the file is missing or damaged, or there is no geounit in it.
@@ -88,35 +85,32 @@ def read_levels(
         column = table.column(level)
         codes = pa.array([code for code in column.unique().to_pylist() if code], pa.string())
         geounits = numbers_of(table, level, codes, name)
-        coded = findings.check(name, f"rows without a {level}")
 
         def nowhere(row: int, level: str = level) -> str:
             return f"row {row + 1:,} has no {level}; each leaf is in one"
 
-        coded.add(geounits < 0, nowhere)
+        files.check(path, f"rows without a {level}").add(geounits < 0, nowhere)
         if (geounits < 0).any():
             raise FormError(f"{name}: the rest of the release is not checked, since the spine is incomplete")
         parents = np.full(len(codes), -1, dtype=np.int64)
         parents[geounits] = above
         levels.append(Level(level, codes, parents))
-        _check_one_parent(findings, name, levels, geounits, above)
+        if number:
+            _check_one_parent(files.check(path, f"rows with another parent of a {level}"), levels, geounits, above)
         if prefixes is not None:
-            _check_prefixes(findings, name, levels, prefixes[number])
+            check = files.check(path, f"codes of a {level} that do not match the spec")
+            _check_prefixes(check, levels, prefixes[number])
         above = geounits
-    once = findings.check(name, "leaves with several rows")
     rows = np.bincount(above)
-    once.add(rows != 1, lambda leaf: f"{levels[-1].label(leaf)} has {rows[leaf]:,} rows; each leaf has one")
+    files.check(path, "leaves with several rows").add(
+        rows != 1, lambda leaf: f"{levels[-1].label(leaf)} has {rows[leaf]:,} rows; each leaf has one"
+    )
     return tuple(levels)
 
 
-def _check_one_parent(
-    findings: Findings, name: str, levels: list[Level], geounits: NDArray[np.int64], above: NDArray[np.int64]
-) -> None:
+def _check_one_parent(check: Check, levels: list[Level], geounits: IntArray, above: IntArray) -> None:
     """Args: `geounits` and `above` are the numbers of each row's geounit and of the one above it, `(n_rows,)`."""
-    if len(levels) < 2:
-        return
     upper, level = levels[-2:]
-    check = findings.check(name, f"rows with another parent of a {level.name}")
     check.add(
         level.parents[geounits] != above,
         lambda row: (
@@ -126,14 +120,12 @@ def _check_one_parent(
     )
 
 
-def _check_prefixes(findings: Findings, name: str, levels: list[Level], length: int) -> None:
+def _check_prefixes(check: Check, levels: list[Level], length: int) -> None:
     level = levels[-1]
-    codes = level.codes.to_pylist()
-    begin = levels[-2].codes.to_pylist() if len(levels) > 1 else [""]
-    check = findings.check(name, f"codes of a {level.name} that do not match the spec")
+    begin = levels[-2].texts if len(levels) > 1 else ("",)
     strays = [
         len(code) != length or not code.startswith(begin[parent])
-        for code, parent in zip(codes, level.parents.tolist(), strict=True)
+        for code, parent in zip(level.texts, level.parents.tolist(), strict=True)
     ]
     check.add(
         np.array(strays),

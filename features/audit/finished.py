@@ -8,7 +8,8 @@ from pathlib import Path
 from auditor.answers.kept import Answer
 from auditor.keys import NoKeyError
 from auditor.ledger import Read, read_ledger
-from auditor.program import attacks, audit_with, left_out, residual_parts, secret_of, write_private
+from auditor.noise import noises
+from auditor.program import attacks, audit_with, left_out, secret_of, write_private
 from auditor.reading.findings import FormError, Found
 from auditor.release import Release
 from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
@@ -125,7 +126,7 @@ def noise_findings(root: Path) -> Iterator[Finding]:
         root: the release directory, with restricted/.
     """
     try:
-        parts = [part for part in residual_parts(Release(root)) if part[-1].size]
+        parts = [part for noise in noises(Release(root)) for part in noise.parts if part[-1].size]
     except FormError as error:
         yield certain("release", "noise found", "measurements", [str(error)])
         return

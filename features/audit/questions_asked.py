@@ -323,7 +323,7 @@ def _unnoticed(root: Path, key: Path, folder: Path) -> Iterator[str]:
         if name in ("quantile", "clip"):
             arms = {"a choice one step away": np.where(steps_of(sound) + 1 < len(sound.candidates), 1, -1)}
         else:
-            noise = noise_of(sound, name)
+            noise = noise_of(sound, name).values
             arms = {"no noise": -noise, "half the noise": noise // 2 - noise}
         for arm, shift in arms.items():
             if shift.any() and not _found(_shifted(sound, folder / f"{name} {arm}", name, shift), key, None):

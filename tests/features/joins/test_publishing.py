@@ -25,7 +25,7 @@ from auditor.check.households import Limit, RecordFile, check_households
 from auditor.check.release import check_release
 from auditor.reading.cells import Cells, JoinedGroup
 from auditor.reading.files import Files
-from auditor.reading.findings import Findings, FormError
+from auditor.reading.findings import FormError
 from auditor.reading.spine import Level
 from features.joins.link import Households
 from features.joins.mathematics.assignment import assigned_spans
@@ -178,18 +178,17 @@ def public(tmp_path: Path) -> Path:
 
 
 def problems(public: Path, limits: list[Limit] | None = None) -> list[str]:
-    findings = Findings()
+    files = Files(public)
     check_households(
-        Files(public),
+        files,
         Level("block", pa.array(BLOCKS.tolist()), np.full(N_BLOCKS, -1)),
         RecordFile(public / "persons.parquet", Cells(PERSON_VALUES, {}), ("household",), None),
         RecordFile(public / "homes.parquet", Cells(HOUSEHOLD_VALUES, {}), ("household", "members"), None),
         "household",
         stated_limits() if limits is None else limits,
-        findings,
     )
-    assert findings.n_checks >= 7
-    return findings.problems
+    assert files.findings.n_checks >= 7
+    return files.findings.problems
 
 
 def changed(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:

@@ -19,7 +19,7 @@ import auditor.noise
 import pipeline.confidential.positive as positive
 import pipeline.estimation.by_sums
 from auditor.draws import Due
-from auditor.noise import Added
+from auditor.noise import Noise
 from auditor.release import Release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.execution.progress import Silent
@@ -137,7 +137,7 @@ def test_a_choice_by_true_counts_stops_the_run(tmp_path: Path, monkeypatch: pyte
 
 
 def test_answers_with_another_truth_do_not_have_their_noise(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def moved(release: Release, due: Due) -> Added:
+    def moved(release: Release, due: Due) -> Noise:
         added = of_positive(release, due)
         return replace(added, values=added.values + 100)
 

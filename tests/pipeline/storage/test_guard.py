@@ -34,7 +34,6 @@ from pipeline.release.spine import read_public_spine
 from pipeline.release.tables import read_table
 from auditor.reading.counts import LevelFile
 from auditor.reading.files import Files
-from auditor.reading.findings import Findings
 from auditor.reading.spine import Level
 from auditor.reading.findings import FormError
 from pipeline.exchange.nmf import LevelMeasurements
@@ -46,7 +45,7 @@ level = Level("block", pa.array(["a", "b"]), np.array([-1, -1]))
 
 def checked(path, columns, **given):
     files = Files(path.parent)
-    for part, _ in LevelFile(files, path, level, Findings(), **given).parts(columns):
+    for part, _ in LevelFile(files, path, level, **given).parts(columns):
         pass
 
 def compared(path):
