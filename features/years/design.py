@@ -297,9 +297,7 @@ def _dominant(gram: IntArray) -> NDArray[np.object_]:
     return out + np.diag(np.maximum(0, -out.sum(axis=1)))
 
 
-def _best_spans(
-    matrix: NDArray[Any], own: float, less: float, spells: int
-) -> tuple[Any, tuple[tuple[int, int], ...]]:
+def _best_spans(matrix: NDArray[Any], own: float, less: float, spells: int) -> tuple[Any, tuple[tuple[int, int], ...]]:
     """The most that at most so many spells add up to, each with `own` 1'Z 1 - `less` 1'sums over its periods.
 
     With the spells. Of whole numbers, `(T, T)` objects, it is exact; `sums` are those of the rows of Z.

@@ -13,7 +13,7 @@ from features.years.chain import section_of
 from features.years.design import LONGEST, Design
 from features.years.revision import MOST_NUMBERS, series_at
 from features.years.section import SeriesSection
-from features.years.series import IndependentTerms, terms_of
+from features.years.series import SolvedTerms, independent_terms
 from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.series import Loss, SeriesTerms
@@ -195,12 +195,12 @@ def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
     if wrong := [k for k in spells if not 1 <= k <= periods]:
         raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
     asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
-    designs = [_planned(universe, IndependentTerms(periods))]
+    designs = [_planned(universe, independent_terms(periods))]
     if section.records is not None:
-        designs.append(_planned(universe, IndependentTerms(periods, section.records)))
+        designs.append(_planned(universe, independent_terms(periods, section.records)))
     for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
         begun = time.perf_counter()
-        terms = terms_of(periods, k, universe.neighbours)
+        terms = SolvedTerms(periods, k, universe.neighbours)
         assert terms.design, "found by the solver"
         designs.append(_planned(universe, terms, time.perf_counter() - begun))
     n_geounits = sum(len(level) for level in read_spine(spec.geography).levels)
