@@ -21,10 +21,9 @@ from features.years.history import (
     PeriodNumbers,
     SeriesQuery,
     answers_of,
-    between,
     change_precisions,
     histories,
-    in_period,
+    numbers_of,
     whole_histories,
 )
 from geography.errors import InputError
@@ -84,15 +83,10 @@ class Revision:
             raise InputError(f"period {period}: there are releases of {', '.join(self.periods)}")
         return self.periods.index(period)
 
-    def in_period(self, level: str, cells: FloatArray, period: int) -> PeriodNumbers:
-        """The sum of some cells, of `(cells,)`, in a period, of the geounits of a level."""
+    def numbers(self, level: str, cells: FloatArray, period: int, since: int | None = None) -> PeriodNumbers:
+        """The sum of some cells, of `(cells,)`, in a period or as its change since another, of a level's geounits."""
         at = self.spine.index_of(level)
-        return in_period(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period)
-
-    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> PeriodNumbers:
-        """How much the sum of some cells, of `(cells,)`, has changed between two periods, of a level's geounits."""
-        at = self.spine.index_of(level)
-        return between(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], periods)
+        return numbers_of(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period, since)
 
 
 def series_at(folder: Path) -> tuple[InSeries, ...]:
@@ -309,40 +303,28 @@ def changes(
             raise InputError(f"--where {term}: found {unknown[0]!r}; allowed are {', '.join(labels)}")
         kept *= np.isin(condition.cell_answer, [labels.index(value) for value in values])
     asked = Query.parse(query, revision.universe.schema, where="query")
-    return change_table(revision, asked, level, (revision.number(first), revision.number(last)), kept)
+    return history_table(revision, asked, level, revision.number(last), revision.number(first), kept)
 
 
-def change_table(
-    revision: Revision, query: Query, level: str, periods: tuple[int, int], kept: FloatArray | None = None
+def history_table(
+    revision: Revision, query: Query, level: str, period: int, since: int | None = None, kept: FloatArray | None = None
 ) -> pd.DataFrame:
-    """One row a geounit: of each answer the change, the ends of its interval, and its direction.
+    """One row a geounit: of each answer the number in a period, or its change, and the ends of its interval.
+
+    Of a change its direction, too.
 
     Args:
         revision: a history.
         query: whose answers.
         level: of the geounits.
-        periods: from the first to the second, from 0.
+        period, since: from 0; without the latter, numbers of the period and no changes.
         kept: `(c,)` 1 for the cells that are counted, else 0; default: all.
     """
     columns: dict[str, object] = {}
     for label, cells in answers_of(query, kept):
-        numbers = revision.change(level, cells, periods)
-        columns |= _columns(label, numbers)
-        columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
-    return pd.DataFrame(columns, index=_index(revision, level))
-
-
-def period_table(revision: Revision, query: Query, level: str, period: int) -> pd.DataFrame:
-    """One row a geounit: of each answer its number in a period, from 0, and the ends of its interval."""
-    columns: dict[str, object] = {}
-    for label, cells in answers_of(query):
-        columns |= _columns(label, revision.in_period(level, cells, period))
-    return pd.DataFrame(columns, index=_index(revision, level))
-
-
-def _columns(label: str, numbers: PeriodNumbers) -> dict[str, object]:
-    return {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
-
-
-def _index(revision: Revision, level: str) -> pd.Index[str]:
-    return pd.Index(revision.spine.level(level).geocodes.astype(object), name="geocode")
+        numbers = revision.numbers(level, cells, period, since)
+        columns |= {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
+        if since is not None:
+            columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
+    index = pd.Index(revision.spine.level(level).geocodes.astype(object), name="geocode")
+    return pd.DataFrame(columns, index=index)
