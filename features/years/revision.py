@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from features.years.chain import InSeries, check_exact, released
+from features.years.chain import InSeries, check_exact, name_at, released
 from features.years.design import Design, independent, mixed_again, unmixed
 from features.years.history import (
     VERDICTS,
@@ -108,7 +108,7 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
                 one = released(RunDirectory(path))
             except InputError:
                 continue  # a release of no series
-            first.setdefault((one.section.name, _base(one)), one)
+            first.setdefault((one.section.name, one.base), one)
     if len(first) != 1:
         found = ", ".join(f"{name} ({base})" for name, base in sorted(first)) or "none"
         raise InputError(f"{folder}: found {found}; the folder of one series is needed, or one of its releases")
@@ -116,16 +116,12 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
     return _chain(one)
 
 
-def _base(one: InSeries) -> str:
-    return one.spec.name.removesuffix(f"-{one.section.period}")
-
-
 def _chain(one: InSeries) -> tuple[InSeries, ...]:
     """All releases beside it from the first period on, as far as there are any, each after the one before."""
-    folder, base = one.run.root.resolve().parent, _base(one)
+    folder, base = one.run.root.resolve().parent, one.base
     found: list[InSeries] = []
     for period in one.section.series.periods:
-        run = RunDirectory(folder / f"{base}-{period}")
+        run = RunDirectory(folder / name_at(base, period))
         if not run.manifest.is_file():
             break
         each = released(run)

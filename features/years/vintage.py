@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from features.years.chain import name_at
 from features.years.history import answers_of, pairs_of
 from features.years.revision import DIRECTION_SUFFIX, Revision, history_table
 from geography.errors import InputError
@@ -235,8 +236,7 @@ def vintage_before(revision: Revision, out: Path) -> Vintage | None:
 
 
 def _named(revision: Revision, period: str) -> str:
-    last = revision.releases[-1]
-    return f"{last.spec.name.removesuffix(f'-{last.section.period}')}-revised-{period}"
+    return name_at(f"{revision.releases[-1].base}-revised", period)
 
 
 def write_revision(revision: Revision, out: Path) -> Path:
