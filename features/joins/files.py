@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.joins.link import HouseholdTable, size_sources
+from features.joins.link import size_sources
 from pipeline.errors import ReleaseError
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
-from pipeline.model.labels import Labels
 from pipeline.model.link import tables_of
 from pipeline.model.texts.message import marked
 from pipeline.pages.facts import ReleaseFacts
@@ -156,11 +155,9 @@ def _sizes(of: Contents, file: ProductFile) -> DataFile:
 def _table(of: Contents, file: ProductFile) -> DataFile:
     """A table of persons by what their households are, at a level."""
     own, table, level = of.spec.labels(), file.subject, file.level
-    axes = (
-        *axes_of(table.persons, own, ""),
-        *axes_of(table.households, of.spec.labels(table.companion), table.companion),
-    )
-    titles = labels_of_household_table(table, own, of.spec.labels(table.companion))
+    theirs = of.spec.labels(table.companion)
+    axes = (*axes_of(table.persons, own, ""), *axes_of(table.households, theirs, table.companion))
+    titles = table.columns(own.answers(table.persons), theirs.answers(table.households))
     counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
     return DataFile(
         f"household_tables/{table.name}/{level}",
@@ -172,15 +169,6 @@ def _table(of: Contents, file: ProductFile) -> DataFile:
         axes=axes,
         note=of.texts(table.note),
     )
-
-
-def labels_of_household_table(table: HouseholdTable, persons: Labels, households: Labels) -> tuple[str, ...]:
-    """A label for each column of the table, as `HouseholdTable.labels` has the names."""
-    theirs = households.answers(table.households)
-    if not table.persons.terms:
-        return theirs
-    own = persons.answers(table.persons)
-    return tuple(f"{one} * {home}" for one in own for home in theirs) if table.households.terms else own
 
 
 HOUSEHOLD_SIZES: Final = Product(

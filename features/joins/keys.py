@@ -276,24 +276,6 @@ def stated_joins(spec: ReleaseSpec) -> StatedJoins:
     return next(stated, StatedJoins((), (), ()))
 
 
-def resolve(
-    sections: Sequence[JoinSection],
-    table_sections: Mapping[str, HouseholdTableSection],
-    spec: ReleaseSpec,
-    universes: Sequence[Universe],
-    problems: Problems,
-) -> StatedJoins:
-    """What the sections of a spec state of its universes; everything that does not fit is noted with its key."""
-    levels = spec.geography.level_names
-    joins = resolve_joins(sections, universes, tuple(spec.companions), levels, problems)
-    if joins:
-        unstated = {name for name, part in (("", spec), *spec.companions.items()) if part.tables is None}
-        universes = [with_size_tables(one, joins, levels) if one.name in unstated else one for one in universes]
-    joined = tuple(dict.fromkeys(section.companion for section in sections))
-    tables = resolve_household_tables(table_sections, universes, joined, levels, problems)
-    return StatedJoins(tuple(universes), joins, tables)
-
-
 def resolve_joins(
     sections: Sequence[JoinSection],
     universes: Sequence[Universe],
@@ -550,9 +532,15 @@ class JoinsKeys(FeatureKeys):
     )
 
     def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedJoins:
-        """See `Kind.stated_links`."""
-
-        return resolve(self.join, self.household_tables, spec, universes, problems)
+        """See `Kind.stated_links`; everything that does not fit is noted with its key."""
+        levels = spec.geography.level_names
+        joins = resolve_joins(self.join, universes, tuple(spec.companions), levels, problems)
+        if joins:
+            unstated = {name for name, part in (("", spec), *spec.companions.items()) if part.tables is None}
+            universes = [with_size_tables(one, joins, levels) if one.name in unstated else one for one in universes]
+        joined = tuple(dict.fromkeys(section.companion for section in self.join))
+        tables = resolve_household_tables(self.household_tables, universes, joined, levels, problems)
+        return StatedJoins(tuple(universes), joins, tables)
 
     def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
         """See `Kind.published`: tables with their companion and levels."""
