@@ -148,25 +148,21 @@ class ImpliedTask(PartTask):
     counted: MemberSums
 
     def arrays_of(self, result: list[Implied]) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return {
-            f"{number}.{name}": getattr(level, name)
-            for number, level in enumerate(result)
-            for name in ("values", "variances")
-        }
+        """See `PartTask.arrays_of`: of all levels, one after the other."""
+        joined = Implied.joined(result)
+        return {"values": joined.values, "variances": joined.variances}
 
     def result_of(self, arrays: Arrays) -> list[Implied]:
         """See `PartTask.result_of`."""
-        shapes = [(len(level), len(self.counted.of_sum)) for level in self.part.spine.levels[1:]]
-        names = [(f"{number}.values", f"{number}.variances") for number in range(len(shapes))]
-        if arrays.keys() != {name for pair in names for name in pair}:
+        stops = np.cumsum([len(level) for level in self.part.spine.levels[1:]])
+        shape = int(stops[-1]), len(self.counted.of_sum)
+        of_form = all(one.shape == shape and one.dtype == np.float64 for one in arrays.values())
+        if arrays.keys() != {"values", "variances"} or not of_form:
             raise foreign_arrays("estimated members")
-        for pair, shape in zip(names, shapes, strict=True):
-            if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name in pair):
-                raise foreign_arrays("estimated members")
+        levels = (np.split(arrays[name], stops[:-1]) for name in ("values", "variances"))
         return [
-            Implied(self.counted, arrays[values], arrays[variances], np.ones_like(arrays[values]))
-            for values, variances in names
+            Implied(self.counted, values, variances, np.ones_like(values))
+            for values, variances in zip(*levels, strict=True)
         ]
 
 

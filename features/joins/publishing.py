@@ -99,6 +99,7 @@ def write_joined_microdata(
         InputError: an attribute has the name of one of the columns.
         ValueError: the leaves of `assigned` do not fit the counts.
     """
+    of_each: list[tuple[JoinedRecords, tuple[str, ...], bool]]
     of_each = [(each.records, (HOUSEHOLD, MEMBERS), False) for each in households]
     of_each.append((persons, tuple(each.column for each in households), True))
     first = n_persons = 0

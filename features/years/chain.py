@@ -204,21 +204,21 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
     stated = part.series
     if stated is None:
         return spec
-    chosen, series = period, stated.series
-    if chosen is None:
+    series = stated.series
+    if period is None:
         raise InputError(
             f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "
             f"them, such as --period {series.first}; `deploy` with --wait-for releases each when its records are there"
         )
-    number = series.number(chosen)
-    section = stated.model_copy(update={"period": chosen, "predecessor": None if number else FIRST})
+    number = series.number(period)
+    section = stated.model_copy(update={"period": period, "predecessor": None if number else FIRST})
     before = predecessors(out, spec.name, section)
     if before:
         section = section.model_copy(update={"predecessor": before[-1].hash, "terms": before[0].section.terms})
         _check_terms(spec, section, before[0])
     elif section.spells is not None:
         section = section.model_copy(update={"terms": _written(section.terms_for(spec.privacy.neighbours))})
-    placed = spec.with_part(part.in_folder(section, out), name_at(spec.name, chosen))
+    placed = spec.with_part(part.in_folder(section, out), name_at(spec.name, period))
     for one in before:
         _check_same(placed, one)
         if section.spells is not None:

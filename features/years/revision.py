@@ -244,18 +244,16 @@ def _matrix(query: Query) -> FloatArray:
 
 def _query(releases: Sequence[InSeries], design: Design, universe: Universe, spine: Spine, draw: Draw) -> SeriesQuery:
     """What was measured of one query at one level in all periods, solved for the counts of each."""
-    stored = [_numbers(one, spine, draw.level, draw.query) for one in releases]
+    stored = []
+    for one in releases:
+        path = one.unchanged(one.run.main.measurement(draw.level, draw.query.name))
+        found = read_measurement(path)
+        if not np.array_equal(found.geocodes, spine.level(draw.level).geocodes):
+            raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
+        stored.append(found.values)
     values = np.array(unmixed(design, mixed_again(design, stored)))
     matrix = _matrix(draw.query)[:, ~universe.structural_zeros]
     return SeriesQuery(matrix, values, draw.drawn[0].variance)
-
-
-def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:
-    path = one.unchanged(one.run.main.measurement(level, query.name))
-    found = read_measurement(path)
-    if not np.array_equal(found.geocodes, spine.level(level).geocodes):
-        raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
-    return found.values
 
 
 #: Of the column that says whether a number fell, rose, or cannot be told to have.
