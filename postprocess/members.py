@@ -5,7 +5,7 @@ Whoever states it says how it comes about; how it is used is in `downward.assemb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -253,15 +253,39 @@ class Implied:
             use: `(C, r)` which of them are used.
         """
         variances, of_child = self.kinds
-        weights = np.where(use, 1.0 / self.variances[rows], 0.0)
-        linear = linear + (weights * self.values[rows]) @ members
-        pattern = use @ (1 << np.arange(use.shape[1]))
-        keys = np.column_stack([kind, of_child[rows], pattern])
-        distinct, new_kind = np.unique(keys, axis=0, return_inverse=True)
-        used = (distinct[:, 2:] >> np.arange(use.shape[1]) & 1).astype(bool)
-        inverse = np.where(used, 1.0 / variances[distinct[:, 1]], 0.0)
-        added = np.einsum("nr,ri,rj->nij", inverse, members, members)
-        return new_kind.ravel().astype(np.int64), precision[distinct[:, 0]] + added, linear
+        bits = np.arange(use.shape[1])
+
+        def weights(classes: IntArray) -> FloatArray:
+            used = (classes[:, 1:] >> bits & 1).astype(bool)
+            return np.where(used, 1.0 / variances[classes[:, 0]], 0.0)
+
+        classes = np.column_stack([of_child[rows], use @ (1 << bits)])
+        return with_terms((kind, precision, linear), members, self.values[rows], classes, weights)
+
+
+def with_terms(
+    family: tuple[IntArray, FloatArray, FloatArray],
+    sums: FloatArray,
+    centres: FloatArray,
+    classes: IntArray,
+    weights: Callable[[IntArray], FloatArray],
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """A family with further measurements of sums of its cells, each with a centre and a variance.
+
+    Children of one kind that have the same classes share a precision.
+
+    Args:
+        family: its kinds `(C,)`, precisions `(K, k, k)` and linear terms `(C, k)`, all of which are returned.
+        sums: `(r, k)` what of each cell is in a sum.
+        centres: `(C, r)`.
+        classes: `(C, m)` of variances.
+        weights: gives the inverse variances `(n, r)` of classes `(n, m)`; 0 where there is no term.
+    """
+    kind, precision, linear = family
+    distinct, new_kind = np.unique(np.column_stack([kind, classes]), axis=0, return_inverse=True)
+    added = np.einsum("nr,ri,rj->nij", weights(distinct[:, 1:]), sums, sums)
+    linear = linear + (weights(classes) * centres) @ sums
+    return new_kind.ravel().astype(np.int64), precision[distinct[:, 0]] + added, linear
 
 
 def _shared_out(weights: FloatArray, parent_of: IntArray, above: FloatArray) -> FloatArray:

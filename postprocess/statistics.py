@@ -7,7 +7,7 @@ number has one interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final, NamedTuple
@@ -158,6 +158,11 @@ class Averages:
     values: FloatArray
     lows: FloatArray | None
     highs: FloatArray | None
+
+    def each(self, change: Callable[[FloatArray], FloatArray]) -> Averages:
+        """The same with values and ends changed alike."""
+        low, high = (None if end is None else change(end) for end in (self.lows, self.highs))
+        return Averages(change(self.values), low, high)
 
 
 def average_sizes(persons: Counted, households: Counted, least: int, most: int) -> Averages:

@@ -29,7 +29,6 @@ from pipeline.spec.slots import FeatureKeys
 from pipeline.spec.update import ChosenSection
 
 if TYPE_CHECKING:
-    from features.amounts.means import AmountsView
     from pipeline.metadata.products import Product
     from pipeline.pages.facts import ReleaseFacts
 
@@ -241,7 +240,7 @@ class AmountKeys(FeatureKeys):
 
         return (AMOUNTS,)
 
-    def shown(self, facts: ReleaseFacts) -> AmountsView | None:
+    def shown(self, facts: ReleaseFacts) -> dict[str, Any] | None:
         """See `Kind.shown`."""
         from features.amounts.means import amounts_view
 

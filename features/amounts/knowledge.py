@@ -78,15 +78,11 @@ class _WidenedByRecords(IntervalRule):
 
     def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         """See `IntervalRule.ends`."""
-        clipped = self._clipped(rows)
+        own, amount = self.records.rows(rows), self.link.amount
+        assert own.lows is not None
+        assert own.highs is not None
+        clipped = Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)
         above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
         low, high = self.rule.ends(above, rows)
         large = (self.rule.large(above, rows), self.rule.large(below, rows))
         return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
-
-    def _clipped(self, rows: slice) -> Clipped:
-        """What so many records can sum up to, some geounits of the table's level."""
-        own, amount = self.records.rows(rows), self.link.amount
-        assert own.lows is not None
-        assert own.highs is not None
-        return Clipped(own.counts, own.lows, own.highs, amount.first, amount.last)

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.link import links_of_kind
-from pipeline.model.schema import AmountAttribute, ChosenEnd
+from pipeline.model.schema import AmountAttribute
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.facts import ReleaseFacts
@@ -77,31 +77,30 @@ class Means:
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns after the geocode, with their names; NaN for what is null in the file."""
         for number, label in enumerate(self.labels):
-            yield from interval_columns(label + SUM, _of_answer(self.sums, number))
+            of_answer = itemgetter((slice(None), number))
+            yield from interval_columns(label + SUM, self.sums.each(of_answer))
             if self.counts is not None and self.means is not None:
                 yield label + COUNT, self.counts[:, number]
-                yield from interval_columns(label + MEAN, _of_answer(self.means, number))
-
-
-def _of_answer(of: Averages, number: int) -> Averages:
-    low, high = (None if end is None else end[:, number] for end in (of.lows, of.highs))
-    return Averages(of.values[:, number], low, high)
+                yield from interval_columns(label + MEAN, self.means.each(of_answer))
 
 
 def means_of(companion: str, amount: AmountAttribute, sums: ReleasedTable, counts: ReleasedTable | None) -> Means:
     """From the published tables of sums, in units, and of counts with the same answers; None where there is none."""
+
+    def scaled(of: FloatArray) -> FloatArray:
+        """Units in what the amount is in: multiplied, then divided, which is exact where the product is a float's."""
+        return of.reshape(sums.counts.shape) * amount.unit.numerator / amount.unit.denominator
+
     means = None
     if counts is not None:
-        flat = average_sizes(_flat(sums), _flat(counts), amount.first, amount.last)
-        ends = (None if end is None else end.reshape(sums.counts.shape) for end in (flat.lows, flat.highs))
-        means = _scaled(Averages(flat.values.reshape(sums.counts.shape), *ends), amount.unit)
+        means = average_sizes(_flat(sums), _flat(counts), amount.first, amount.last).each(scaled)
     return Means(
         companion=companion,
         table=sums.name,
         level=sums.level,
         geocodes=sums.geocodes,
         labels=sums.labels,
-        sums=_scaled(Averages(sums.counts.astype(np.float64), sums.lows, sums.highs), amount.unit),
+        sums=Averages(sums.counts.astype(np.float64), sums.lows, sums.highs).each(scaled),
         counts=None if counts is None else counts.counts,
         means=means,
     )
@@ -111,12 +110,6 @@ def _flat(table: ReleasedTable) -> Counted:
     """All numbers of a table one after the other."""
     ends = (None if end is None else end.ravel() for end in (table.lows, table.highs))
     return Counted.of_whole(table.counts.ravel(), *ends)
-
-
-def _scaled(of: Averages, unit: Fraction) -> Averages:
-    """Units in what the amount is in: multiplied, then divided, which is exact where the product is a float's."""
-    low, high = (None if end is None else end * unit.numerator / unit.denominator for end in (of.lows, of.highs))
-    return Averages(of.values * unit.numerator / unit.denominator, low, high)
 
 
 def _schema(labels: Sequence[str], *, counted: bool, with_margins: bool) -> pa.Schema:
@@ -263,100 +256,51 @@ _MOST_LISTED = 60
 _MOST_ANSWERS = 6
 
 
-@dataclass(frozen=True)
-class ShownNumber:
-    """A number with its interval; None where it, or the interval, is not known."""
-
-    value: float | None
-    low: float | None
-    high: float | None
+def amounts_view(sources: ReleaseFacts) -> dict[str, Any] | None:
+    """What the section shows of all companions of an amount; None of a release without. Errors as `read_means`."""
+    found = [_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts)]
+    return {"amounts": found, "margins": sources.spec.publish.margins} if found else None
 
 
-@dataclass(frozen=True)
-class AmountOfArea:
-    """The sum of one answer in one area, the records that it is of, and the mean."""
-
-    geocode: str
-    label: str
-    sum: ShownNumber
-    count: int | None
-    mean: ShownNumber | None
-
-
-@dataclass(frozen=True)
-class LevelAmounts:
-    """One level: every area and answer of one table."""
-
-    level: str
-    table: str
-    rows: tuple[AmountOfArea, ...]
-
-
-@dataclass(frozen=True)
-class AmountView:
-    """One companion of an amount.
-
-    Attributes:
-        low, high, unit: of the clip, as exact texts.
-        signed: whether sums may be below 0.
-        chosen: where the upper end is from; None where no question chose it.
-        levels: those with few areas, of the table with the fewest answers.
-    """
-
-    name: str
-    column: str
-    low: str
-    high: str
-    unit: str
-    signed: bool
-    chosen: ChosenEnd | None
-    levels: tuple[LevelAmounts, ...]
-
-
-@dataclass(frozen=True)
-class AmountsView:
-    """All companions of an amount; margins: whether intervals are published."""
-
-    amounts: tuple[AmountView, ...]
-    margins: bool
-
-
-def amounts_view(sources: ReleaseFacts) -> AmountsView | None:
-    """Of a release; None where it has no companion of an amount. Errors as `read_means`."""
-    found = tuple(_view(sources, link) for link in links_of_kind(sources.links, SumsOfCounts))
-    return AmountsView(found, sources.spec.publish.margins) if found else None
-
-
-def _view(sources: ReleaseFacts, link: SumsOfCounts) -> AmountView:
+def _view(sources: ReleaseFacts, link: SumsOfCounts) -> dict[str, Any]:
+    """Of one companion: its clip in exact texts, and levels with few areas, of the table with the fewest answers."""
     universe, amount = link.sums, link.amount
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
-    levels = () if table is None else tuple(_levels(sources, universe, table))
-    low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    chosen = universe.measure.chosen
-    return AmountView(universe.name, amount.name, low, high, unit, link.signed, chosen, levels)
+    return {
+        "name": universe.name,
+        "column": amount.name,
+        **{name: str(getattr(amount, name)) for name in ("low", "high", "unit")},
+        "signed": link.signed,
+        "chosen": universe.measure.chosen,
+        "levels": [] if table is None else list(_levels(sources, universe, table)),
+    }
 
 
-def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
+def _levels(sources: ReleaseFacts, universe: Universe, table: Table) -> Iterator[dict[str, Any]]:
     for level in sources.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
-            means = read_means(
-                sources.readable(path_of(sources.run, universe.name, table.name, level.name)), len(level)
-            )
-            yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
+            path = path_of(sources.run, universe.name, table.name, level.name)
+            yield {"level": level.name, "rows": list(_rows(read_means(sources.readable(path), len(level))))}
 
 
-def _rows(means: Means) -> Iterator[AmountOfArea]:
+def _rows(means: Means) -> Iterator[dict[str, Any]]:
+    """Of each area and answer the sum, the records that it is of, and the mean."""
     for row, code in enumerate(means.geocodes.tolist()):
         for number, label in enumerate(means.labels):
-            count = None if means.counts is None else int(means.counts[row, number])
-            mean = None if means.means is None else _known(means.means, row, number)
-            yield AmountOfArea(code, label, _known(means.sums, row, number), count, mean)
+            yield {
+                "geocode": code,
+                "label": label,
+                "sum": _known(means.sums, row, number),
+                "count": None if means.counts is None else int(means.counts[row, number]),
+                "mean": None if means.means is None else _known(means.means, row, number),
+            }
 
 
-def _known(of: Averages, row: int, number: int) -> ShownNumber:
-    return ShownNumber(*(_number(column, row, number) for column in (of.values, of.lows, of.highs)))
-
-
-def _number(column: FloatArray | None, row: int, number: int) -> float | None:
-    return None if column is None or np.isnan(column[row, number]) else float(column[row, number])
+def _known(of: Averages, row: int, number: int) -> dict[str, float | None]:
+    """A number with its interval; None where it, or the interval, is not known."""
+    columns = {"value": of.values, "low": of.lows, "high": of.highs}
+    return {
+        name: None if column is None or np.isnan(column[row, number]) else float(column[row, number])
+        for name, column in columns.items()
+    }

@@ -8,10 +8,10 @@ but is that of its own query, simulated and calibrated with the tables; of the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -153,96 +153,51 @@ _MOST_LISTED = 60
 _MOST_ANSWERS = 24
 
 
-@dataclass(frozen=True)
-class CumulativeNumber:
-    """A cumulative number with its interval; None where that is not known, or not published."""
-
-    count: int
-    low: int | None
-    high: int | None
-
-    @property
-    def exact(self) -> bool:
-        """Whether it is certain."""
-        return self.low == self.high is not None
-
-
-@dataclass(frozen=True)
-class CumulativeLevel:
-    """The areas of a level: the name of each, and a number for each heading."""
-
-    level: str
-    areas: tuple[tuple[str, tuple[CumulativeNumber, ...]], ...]
-
-
-@dataclass(frozen=True)
-class CumulativeTable:
-    """A table that is published cumulatively.
-
-    Attributes:
-        title, attribute: for people.
-        headings: of its numbers.
-        levels: those with few areas; none where an area has many numbers.
-        folder: of its files, below public/.
-    """
-
-    title: str
-    attribute: str
-    headings: tuple[str, ...]
-    levels: tuple[CumulativeLevel, ...]
-    folder: str
-
-
-@dataclass(frozen=True)
-class CumulativeView:
-    """All such tables; margins: whether intervals are published."""
-
-    tables: tuple[CumulativeTable, ...]
-    margins: bool
-
-
-def cumulative_view(facts: ReleaseFacts) -> CumulativeView | None:
-    """The section; None where no table is cumulated. ReleaseError where a file is damaged."""
-    tables = tuple(
+def cumulative_view(facts: ReleaseFacts) -> dict[str, Any] | None:
+    """What the section shows; None where no table is cumulated. ReleaseError where a file is damaged."""
+    tables = [
         _table(facts, universe, table, fact)
         for universe in facts.universes
         for table in universe.tables
         if (fact := cumulated_in(table)) is not None
-    )
-    return CumulativeView(tables, facts.spec.publish.margins) if tables else None
+    ]
+    return {"tables": tables, "margins": facts.spec.publish.margins} if tables else None
 
 
-def _table(facts: ReleaseFacts, universe: Universe, table: Table, fact: Cumulated) -> CumulativeTable:
+def _table(facts: ReleaseFacts, universe: Universe, table: Table, fact: Cumulated) -> dict[str, Any]:
+    """Of one table; its levels are those with few areas, and none where an area has many numbers."""
     labels, words = facts.spec.labels(universe.name), facts.words(universe.name)
     titles = fact.titles(table, labels, facts.texts)
     values = [
         titles if term == fact.term else [labels.value(term, one) for one in stated]
         for term, stated in zip(table.query.terms, filter(None, table.query.labels), strict=True)
     ]
-    files = facts.run.universe(universe.name)
-    return CumulativeTable(
-        words.table(table.name),
-        labels.attribute(fact.term),
-        tuple(" * ".join(one) for one in product(*values)),
-        tuple(_levels(facts, universe, table, fact)) if table.query.size <= _MOST_ANSWERS else (),
-        facts.run.name_of(fact.file(files, table, "LEVEL")),
-    )
+    return {
+        "title": words.table(table.name),
+        "attribute": labels.attribute(fact.term),
+        "headings": [" * ".join(one) for one in product(*values)],
+        "levels": list(_levels(facts, universe, table, fact)) if table.query.size <= _MOST_ANSWERS else [],
+        "folder": facts.run.name_of(fact.file(facts.run.universe(universe.name), table, "LEVEL")),
+    }
 
 
-def _levels(facts: ReleaseFacts, universe: Universe, table: Table, fact: Cumulated) -> Iterator[CumulativeLevel]:
+def _levels(facts: ReleaseFacts, universe: Universe, table: Table, fact: Cumulated) -> Iterator[dict[str, Any]]:
+    """The name of each area of a level, and its numbers."""
     files, language = facts.run.universe(universe.name), facts.spec.report.language or ""
     for level in facts.spine.levels:
         if level.name in table.levels and len(level) <= _MOST_LISTED:
             found = read_table(facts.readable(fact.file(files, table, level.name)), geocodes=level.geocodes)
             named = facts.names.get(level.name)
             names = level.geocodes.tolist() if named is None else named.in_language(language)
-            yield CumulativeLevel(level.name, tuple(zip(names, _rows(found), strict=True)))
+            yield {"level": level.name, "areas": list(zip(names, _rows(found), strict=True))}
 
 
-def _rows(found: ReleasedTable) -> Iterator[tuple[CumulativeNumber, ...]]:
+def _rows(found: ReleasedTable) -> Iterator[list[dict[str, Any]]]:
+    """Each area's numbers with their intervals; None where that is not known, or not published."""
     ends = [np.full(found.counts.shape, np.nan) if end is None else end for end in (found.lows, found.highs)]
-    for counts, lows, highs in zip(found.counts.tolist(), *(end.tolist() for end in ends), strict=True):
-        yield tuple(
-            CumulativeNumber(count, *(None if end != end else round(end) for end in (low, high)))
-            for count, low, high in zip(counts, lows, highs, strict=True)
-        )
+    for numbers in zip(found.counts.tolist(), *(end.tolist() for end in ends), strict=True):
+        row = []
+        for count, *interval in zip(*numbers, strict=True):
+            low, high = (None if end != end else round(end) for end in interval)
+            row.append({"count": count, "low": low, "high": high, "exact": low == high is not None})
+        yield row

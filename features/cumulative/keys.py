@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator
 
@@ -13,7 +13,6 @@ from pipeline.spec.problems import dotted
 from pipeline.spec.slots import FeatureKeys, keys_of
 
 if TYPE_CHECKING:
-    from features.cumulative.files import CumulativeView
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
     from pipeline.metadata.products import Product
@@ -84,7 +83,7 @@ class CumulativeKeys(FeatureKeys):
 
         return cumulative_steps(job, universe, level, margins)
 
-    def shown(self, facts: ReleaseFacts) -> CumulativeView | None:
+    def shown(self, facts: ReleaseFacts) -> dict[str, Any] | None:
         """See `Kind.shown`."""
         from features.cumulative.files import cumulative_view
 

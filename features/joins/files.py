@@ -10,25 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from features.joins.link import HouseholdTable, size_sources
+from features.joins.link import size_sources
 from pipeline.errors import ReleaseError
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
-from pipeline.model.labels import Labels
-from pipeline.model.link import LinkedTable, tables_of
+from pipeline.model.link import tables_of
 from pipeline.model.texts.message import marked
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
 from pipeline.storage.readable import Readable
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import IntArray
 from postprocess.statistics import Averages, quantile_of
 
 #: Columns of the file; the interval's follow the last.
@@ -156,11 +155,9 @@ def _sizes(of: Contents, file: ProductFile) -> DataFile:
 def _table(of: Contents, file: ProductFile) -> DataFile:
     """A table of persons by what their households are, at a level."""
     own, table, level = of.spec.labels(), file.subject, file.level
-    axes = (
-        *axes_of(table.persons, own, ""),
-        *axes_of(table.households, of.spec.labels(table.companion), table.companion),
-    )
-    titles = labels_of_household_table(table, own, of.spec.labels(table.companion))
+    theirs = of.spec.labels(table.companion)
+    axes = (*axes_of(table.persons, own, ""), *axes_of(table.households, theirs, table.companion))
+    titles = table.columns(own.answers(table.persons), theirs.answers(table.households))
     counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
     return DataFile(
         f"household_tables/{table.name}/{level}",
@@ -172,15 +169,6 @@ def _table(of: Contents, file: ProductFile) -> DataFile:
         axes=axes,
         note=of.texts(table.note),
     )
-
-
-def labels_of_household_table(table: HouseholdTable, persons: Labels, households: Labels) -> tuple[str, ...]:
-    """A label for each column of the table, as `HouseholdTable.labels` has the names."""
-    theirs = households.answers(table.households)
-    if not table.persons.terms:
-        return theirs
-    own = persons.answers(table.persons)
-    return tuple(f"{one} * {home}" for one in own for home in theirs) if table.households.terms else own
 
 
 HOUSEHOLD_SIZES: Final = Product(
@@ -210,69 +198,12 @@ HOUSEHOLD_TABLES: Final = Product(
 MOST_LISTED = 60
 
 
-@dataclass(frozen=True)
-class AreaSize:
-    """The average household size of one area; no average where there are no households."""
+def households_view(facts: ReleaseFacts) -> dict[str, Any] | None:
+    """What the section on persons and households shows; None where nothing of it is published.
 
-    geocode: str
-    persons: int
-    households: int
-    average: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def decimals(self) -> int:
-        """With which the average and its interval are shown."""
-        return decimals_of(self.low, self.high)
-
-
-@dataclass(frozen=True)
-class LevelSizes:
-    """The average household sizes of a level.
-
-    Attributes:
-        areas, empty: how many areas, and how many of them without households.
-        low, median, high: 10 %, 50 % and 90 % of the averages are at most this; None where there are none.
-        margin: half of the margins of error are at most this; None where there are none.
-        listed: all areas; none where they are many.
+    Errors as `read_household_sizes`.
     """
-
-    companion: str
-    level: str
-    areas: int
-    empty: int
-    low: float | None
-    median: float | None
-    high: float | None
-    margin: float | None
-    listed: tuple[AreaSize, ...]
-
-
-@dataclass(frozen=True)
-class HouseholdsView:
-    """What the section on persons and households shows.
-
-    Attributes:
-        sizes: average household sizes of levels.
-        tables: of persons by their households.
-        margins: whether the release has any.
-    """
-
-    sizes: tuple[LevelSizes, ...]
-    tables: tuple[LinkedTable, ...]
-    margins: bool
-
-
-def households_view(facts: ReleaseFacts) -> HouseholdsView | None:
-    """The section; None where nothing of it is published. Errors as `read_household_sizes`."""
-    view = HouseholdsView(level_sizes(facts), tables_of(facts.links), facts.spec.publish.margins)
-    return view if view.sizes or view.tables else None
-
-
-def level_sizes(facts: ReleaseFacts) -> tuple[LevelSizes, ...]:
-    """Of every companion and level of which they are published; errors as `read_household_sizes`."""
-    return tuple(
+    sizes = [
         _of_level(
             read_household_sizes(
                 facts.readable(sizes_file(facts.run, source.residents.companion, level.name)), len(level)
@@ -280,34 +211,35 @@ def level_sizes(facts: ReleaseFacts) -> tuple[LevelSizes, ...]:
         )
         for level in facts.spine.levels
         for source in size_sources(facts.links, level.name)
-    )
+    ]
+    tables = tables_of(facts.links)
+    return {"sizes": sizes, "tables": tables, "margins": facts.spec.publish.margins} if sizes or tables else None
 
 
-def _of_level(sizes: HouseholdSizes) -> LevelSizes:
+def _of_level(sizes: HouseholdSizes) -> dict[str, Any]:
+    """How many areas, how many of them without households, quantiles of averages and of margins; areas where few."""
     values, lows, highs = sizes.averages.values, sizes.averages.lows, sizes.averages.highs
     margins = (
         np.full(len(values), np.nan) if lows is None or highs is None else np.maximum(values - lows, highs - values)
     )
-    ends = [quantile_of(values, percent) for percent in (10, 50, 90)]
-    return LevelSizes(
-        companion=sizes.companion,
-        level=sizes.level,
-        areas=len(values),
-        empty=int((sizes.households == 0).sum()),
-        low=ends[0],
-        median=ends[1],
-        high=ends[2],
-        margin=quantile_of(margins, 50),
-        listed=tuple(_areas(sizes)) if len(values) <= MOST_LISTED else (),
-    )
+    return {
+        "companion": sizes.companion,
+        "level": sizes.level,
+        "areas": len(values),
+        "empty": int((sizes.households == 0).sum()),
+        **{name: quantile_of(values, percent) for name, percent in (("low", 10), ("median", 50), ("high", 90))},
+        "margin": quantile_of(margins, 50),
+        "listed": list(_areas(sizes)) if len(values) <= MOST_LISTED else [],
+    }
 
 
-def _areas(sizes: HouseholdSizes) -> Iterator[AreaSize]:
-    averages = sizes.averages
+def _areas(sizes: HouseholdSizes) -> Iterator[dict[str, Any]]:
+    """The average of each area with its interval; None where it is not known."""
+    columns = {"average": sizes.averages.values, "low": sizes.averages.lows, "high": sizes.averages.highs}
     for row, code in enumerate(sizes.geocodes.tolist()):
-        ends = [_known(column, row) for column in (averages.values, averages.lows, averages.highs)]
-        yield AreaSize(code, int(sizes.persons[row]), int(sizes.households[row]), *ends)
-
-
-def _known(column: FloatArray | None, row: int) -> float | None:
-    return None if column is None or np.isnan(column[row]) else float(column[row])
+        ends = {
+            name: None if column is None or np.isnan(column[row]) else float(column[row])
+            for name, column in columns.items()
+        }
+        counts = {"persons": int(sizes.persons[row]), "households": int(sizes.households[row])}
+        yield {"geocode": code, **counts, **ends, "decimals": decimals_of(ends["low"], ends["high"])}

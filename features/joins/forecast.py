@@ -12,7 +12,6 @@ V is the upward covariance of both numbers without the persons, and s picks the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,59 +41,45 @@ def joined_rows(
     by_name = {expectation.universe.name: expectation for expectation in expectations}
     rows: list[dict[str, Any]] = []
     for companion in joined_companions(joins):
-        residents = residents_of(joins, companion)
-        sized = next(
-            (
-                (join, section.size)
-                for join, section in zip(joins, sections, strict=True)
-                if section.companion == companion and section.size is not None and residents is not None
-            ),
-            None,
-        )
-        if sized is not None and residents is not None:
-            rows += _rows(_Sized(sized[0], sized[1]), by_name[""], by_name[companion])
+        sized = [
+            join
+            for join, section in zip(joins, sections, strict=True)
+            if section.companion == companion and section.size is not None
+        ]
+        if sized and residents_of(joins, companion) is not None:
+            rows += _rows(sized[0], by_name[""], by_name[companion])
     return tuple(rows)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sized:
-    """A join of the form size, and the attribute or recode of households with their sizes."""
-
-    join: Join
-    term: str
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a size has no one number of members; then nothing is known of the members at the top."""
-        return bool((self.join.least < self.join.most).any())
-
-    def members(self, households: Expectation) -> Weights:
-        """The weights `(1, n_j)` that make the members to expect."""
-        query, schema = self.join.households, households.universe.schema
-        expected = self.join.expected[self.join.inside].sum(axis=0)
-        return [
-            expected[group][None, :] if labels else np.ones((1, len(attribute.values)))
-            for group, labels, attribute in zip(query.groups, query.labels, schema.attributes, strict=True)
-        ]
+def _members(join: Join, households: Expectation) -> Weights:
+    """The weights `(1, n_j)` that make the members to expect."""
+    query, expected = join.households, join.expected[join.inside].sum(axis=0)
+    return [
+        expected[group][None, :] if labels else np.ones((1, len(attribute.values)))
+        for group, labels, attribute in zip(
+            query.groups, query.labels, households.universe.schema.attributes, strict=True
+        )
+    ]
 
 
-def _rows(sized: _Sized, persons: Expectation, households: Expectation) -> Iterator[dict[str, Any]]:
+def _rows(join: Join, persons: Expectation, households: Expectation) -> Iterator[dict[str, Any]]:
     people, homes = persons.planned(), households.planned()
-    residents = answer_weights(sized.join.persons.groups, np.flatnonzero(sized.join.inside))
+    residents = answer_weights(join.persons.groups, np.flatnonzero(join.inside))
     everybody = [np.ones((1, n)) for n in households.universe.schema.shape]
-    members = sized.members(households)
+    members = _members(join, households)
     above: FloatArray | None = None
     for number, level in enumerate(persons.spine.levels):
         alone = _errors(persons, people[number], number, residents)
         apart = _errors(households, homes[number], number, everybody)
         variance = _upward(persons, people[number], number, residents, residents)[0]
-        if number == 0 and sized.is_open:
+        if number == 0 and (join.least < join.most).any():  # a size without one number tells nothing at the top
             variance = np.full_like(variance, np.nan)
-        of_both = _both(households, homes[number], number, everybody, members)
+        first, second, both = _upward(households, homes[number], number, everybody, members)
+        of_both = np.stack([np.stack([first, both], axis=1), np.stack([both, second], axis=1)], axis=1)
         own = _with_persons(of_both, np.maximum(variance, LEAST_VARIANCE))
         above = own if above is None else _below(own, above, persons.spine, number)
         yield {
-            "companion": sized.join.companion,
+            "companion": join.companion,
             "level": level.name,
             "geounits": len(level),
             "persons": _mean(alone),
@@ -125,14 +110,6 @@ def _upward(
     found = moments(expectation.basis, blocks, left, right)
     first, second, both = (each[classes.downward, 0] for each in found)
     return first, second, both
-
-
-def _both(
-    expectation: Expectation, covariances: LevelCovariances, level: int, everybody: Weights, members: Weights
-) -> FloatArray:
-    """The upward covariance `(n, 2, 2)` of the households and their members."""
-    first, second, both = _upward(expectation, covariances, level, everybody, members)
-    return np.stack([np.stack([first, both], axis=1), np.stack([both, second], axis=1)], axis=1)
 
 
 def _with_persons(covariance: FloatArray, variance: FloatArray) -> FloatArray:

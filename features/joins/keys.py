@@ -28,7 +28,7 @@ from features.joins.link import (
     joined_companions,
     residents_of,
 )
-from features.joins.mathematics.membership import NO_MOST
+from features.joins.mathematics.membership import MOST_GROUPS, NO_MOST
 from features.joins.section import HouseholdTableSection, JoinForms, JoinSection, StatedJoin
 from pipeline.model.link import StatedLinks
 from pipeline.model.query import Query
@@ -106,30 +106,6 @@ class LinkedHouseholds(Households):
         return SizesOfHouseholds(release, self, of).over(areas, by)
 
 
-def links_with_households(
-    universes: Sequence[Universe], joins: Sequence[Join], tables: Sequence[HouseholdTable]
-) -> tuple[LinkedHouseholds, ...]:
-    """One for each companion that is joined, in the order of the joins; those of universes that are not given are not.
-
-    Args:
-        universes: of the release.
-        joins, tables: of the release.
-    """
-    by_name = {universe.name: universe for universe in universes}
-    companions = joined_companions(joins)
-    return tuple(
-        LinkedHouseholds(
-            persons=by_name[""],
-            households=by_name[companion],
-            joins=tuple(join for join in joins if join.companion == companion),
-            column=household_column(companion, companions),
-            tables=tuple(table for table in tables if table.companion == companion),
-        )
-        for companion in companions
-        if "" in by_name and companion in by_name
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Unfit:
     """A kind of household that no members fit.
@@ -195,7 +171,7 @@ class JoinKinds:
         """
         chain = sorted(range(len(self.joins)), key=lambda number: -self.joins[number].persons.size)
         query = self.joins[chain[0]].persons
-        groups = np.flatnonzero(self._inside(query))
+        groups = np.flatnonzero(_inside(self.joins, query))
         possible = np.bincount(query.cell_answer[~self.empty], minlength=query.size) > 0
         n = len(self.answers)
         least = np.zeros((n, len(groups)), dtype=np.int64)
@@ -217,13 +193,6 @@ class JoinKinds:
             least = np.minimum(least, most)
         return tuple(found[kind] for kind in sorted(found))
 
-    def _inside(self, finest: Query) -> BoolArray:
-        """`(finest.size,)`: the answers of which some join says something."""
-        inside = np.zeros(finest.size, dtype=np.bool_)
-        for join in self.joins:
-            inside |= join.inside[finest.answers_in(join.persons)]
-        return inside
-
     def boxes(self, kinds: Sequence[int]) -> Iterator[tuple[dict[str, tuple[str, ...]], int]]:
         """Products of labels that together hold these kinds and no others, each with the number of a kind in it.
 
@@ -242,19 +211,23 @@ class JoinKinds:
                 if not (others & ~wanted).any():
                     del box[term]
             left &= ~self._in_box(box)
-            order = {t: list(dict.fromkeys(self._values(t))) for t in box}
-            yield {t: tuple(v for v in order[t] if v in chosen) for t, chosen in box.items()}, first
+            yield {term: self._ordered(term, chosen) for term, chosen in box.items()}, first
 
-    def _values(self, term: str) -> tuple[str, ...]:
-        """All labels of a term, in their order."""
-        join = next(join for join in self.joins if term in join.households.terms)
-        return tuple(map(str, join.households.labels_of(term)))
+    def _ordered(self, term: str, chosen: set[str]) -> tuple[str, ...]:
+        """Labels of a term, in their order."""
+        query = next(join.households for join in self.joins if term in join.households.terms)
+        return tuple(label for label in dict.fromkeys(map(str, query.labels_of(term))) if label in chosen)
 
     def _in_box(self, box: Mapping[str, set[str]]) -> BoolArray:
         inside = np.ones(len(self.answers), dtype=np.bool_)
         for term, labels in box.items():
             inside &= np.isin(self.labels[term], sorted(labels))
         return inside
+
+
+def _inside(joins: Sequence[Join], finest: Query) -> BoolArray:
+    """`(finest.size,)`: the answers of which some join says something."""
+    return np.logical_or.reduce([join.inside[finest.answers_in(join.persons)] for join in joins])
 
 
 def _summed(values: IntArray, part: NDArray[np.intp], n: int) -> IntArray:
@@ -264,8 +237,6 @@ def _summed(values: IntArray, part: NDArray[np.intp], n: int) -> IntArray:
     return out
 
 
-#: Groups of persons that the joins with one companion may tell apart: bounds on all 2^10 sets of them are computed.
-MOST_GROUPS = 10
 #: Kinds of households reported one by one.
 _SHOWN = 5
 
@@ -283,38 +254,26 @@ class StatedJoins(StatedLinks):
     tables: tuple[HouseholdTable, ...]
 
     def links(self, universes: Sequence[Universe]) -> tuple[LinkedHouseholds, ...]:
-        """See `StatedLinks.links`."""
-        return links_with_households(universes, self.joins, self.tables)
+        """See `StatedLinks.links`: one for each companion that is joined, in the order of the joins."""
+        by_name = {universe.name: universe for universe in universes}
+        companions = joined_companions(self.joins)
+        return tuple(
+            LinkedHouseholds(
+                persons=by_name[""],
+                households=by_name[companion],
+                joins=tuple(join for join in self.joins if join.companion == companion),
+                column=household_column(companion, companions),
+                tables=tuple(table for table in self.tables if table.companion == companion),
+            )
+            for companion in companions
+            if "" in by_name and companion in by_name
+        )
 
 
 def stated_joins(spec: ReleaseSpec) -> StatedJoins:
     """What a spec states of joins; nothing where it states none. Errors as `ReleaseSpec.universes`."""
     stated = (one for one in spec.stated_links() if isinstance(one, StatedJoins))
     return next(stated, StatedJoins((), (), ()))
-
-
-def resolve(
-    sections: Sequence[JoinSection],
-    table_sections: Mapping[str, HouseholdTableSection],
-    spec: ReleaseSpec,
-    universes: Sequence[Universe],
-    problems: Problems,
-) -> StatedJoins:
-    """What the sections of a spec state of its universes; everything that does not fit is noted with its key."""
-    levels = spec.geography.level_names
-    joins = resolve_joins(sections, universes, tuple(spec.companions), levels, problems)
-    if joins:
-        unstated = {name for name, part in (("", spec), *spec.companions.items()) if part.tables is None}
-        universes = [with_size_tables(one, joins, levels) if one.name in unstated else one for one in universes]
-    joined = tuple(dict.fromkeys(section.companion for section in sections))
-    tables = resolve_household_tables(table_sections, universes, joined, levels, problems)
-    return StatedJoins(tuple(universes), joins, tables)
-
-
-def encode_household_table(table: HouseholdTable) -> list[Any]:
-    """A table of persons by their households as a published spec has it: its name, and what it says."""
-    queries = {"persons": table.persons.name, "households": table.households.name}
-    return [table.name, {**queries, "companion": table.companion, "levels": list(table.levels)}]
 
 
 def resolve_joins(
@@ -491,10 +450,7 @@ def _check_pair(first: StatedJoin, second: StatedJoin, problems: Problems) -> No
 def _check_groups(joins: Sequence[StatedJoin], problems: Problems) -> None:
     finest = max(joins, key=lambda stated: stated.join.persons.size)
     query = finest.join.persons
-    inside = np.zeros(query.size, dtype=np.bool_)
-    for stated in joins:
-        inside |= stated.join.inside[query.answers_in(stated.join.persons)]
-    if (groups := int(inside.sum())) > MOST_GROUPS:
+    if (groups := int(_inside([stated.join for stated in joins], query).sum())) > MOST_GROUPS:
         problems.add(
             finest.key,
             f"its query on persons, {query.name!r}, divides those in households into {groups:,} groups; at most "
@@ -576,14 +532,30 @@ class JoinsKeys(FeatureKeys):
     )
 
     def stated_links(self, spec: ReleaseSpec, universes: Sequence[Universe], problems: Problems) -> StatedJoins:
-        """See `Kind.stated_links`."""
-
-        return resolve(self.join, self.household_tables, spec, universes, problems)
+        """See `Kind.stated_links`; everything that does not fit is noted with its key."""
+        levels = spec.geography.level_names
+        joins = resolve_joins(self.join, universes, tuple(spec.companions), levels, problems)
+        if joins:
+            unstated = {name for name, part in (("", spec), *spec.companions.items()) if part.tables is None}
+            universes = [with_size_tables(one, joins, levels) if one.name in unstated else one for one in universes]
+        joined = tuple(dict.fromkeys(section.companion for section in self.join))
+        tables = resolve_household_tables(self.household_tables, universes, joined, levels, problems)
+        return StatedJoins(tuple(universes), joins, tables)
 
     def published(self, spec: ReleaseSpec) -> Mapping[str, Any]:
         """See `Kind.published`: tables with their companion and levels."""
-
-        tables = [encode_household_table(table) for table in stated_joins(spec).tables]
+        tables = [
+            [
+                table.name,
+                {
+                    "persons": table.persons.name,
+                    "households": table.households.name,
+                    "companion": table.companion,
+                    "levels": list(table.levels),
+                },
+            ]
+            for table in stated_joins(spec).tables
+        ]
         stated = {"join": encode(self.join), "household_tables": tables}
         return {key: content for key, content in stated.items() if content}
 

@@ -6,7 +6,7 @@ are bounds on the persons there. Only public files are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -61,20 +61,16 @@ class BoundedByHouseholds(Knowledge):
     simulated = False
 
     def __init__(self, job: Job, link: Households) -> None:
-        self._link = link
+        self._composition = Composition.of(link.joins)
         self._households = Released(job, link.households)
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`."""
-        return replace(problem, further=(*problem.further, *distinguished(self._link)))
+        return replace(problem, further=(*problem.further, *joined_queries(self._composition)))
 
     def bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """See `Knowledge.bounds`."""
-        return tuple(joined_bounds(self._composition, self._households.histogram(level)[rows]))
-
-    @cached_property
-    def _composition(self) -> Composition:
-        return Composition.of(self._link.joins)
+        return joined_bounds(self._composition, self._households.histogram(level)[rows])
 
 
 class ExpectedMembers(Knowledge):
@@ -90,10 +86,8 @@ class ExpectedMembers(Knowledge):
         self._job = job
         self._link = link
         self._persons = persons
-
-    @cached_property
-    def _composition(self) -> Composition:
-        return Composition.of(self._link.joins)
+        self._composition = Composition.of(link.joins)
+        self._counted = counted_of(self._composition)
 
     def stated(self, problem: Problem) -> Problem:
         """See `Knowledge.stated`.
@@ -102,10 +96,9 @@ class ExpectedMembers(Knowledge):
         rounding, within one of the solution.
         """
         problem = replace(problem, further=(*problem.further, self._composition.households))
-        counted = counted_of(self._composition)
-        if counted is None:
+        if self._counted is None:
             return problem
-        kinds = counted.households
+        kinds = self._counted.households
         finer = [own for own in problem.passes if own.size > kinds.size and refines(own, kinds)]
         coarser = [own for own in problem.passes if own.size < kinds.size and refines(kinds, own)]
         return replace(problem, passes=(kinds, *finer), rounding=(*coarser, *problem.rounding))
@@ -129,23 +122,19 @@ class ExpectedMembers(Knowledge):
     @cached_property
     def _implied(self) -> tuple[Implied, ...] | None:
         """Per level of the spine, the persons that households are to have; None where nothing is measured of them."""
-        counted = counted_of(self._composition)
-        if counted is None:
+        if self._counted is None:
             return None
         persons = self._persons()
         problem, estimates = persons.combined()
         levels = [
-            implied_by(counted, problem, persons.basis, level, estimates[level])
+            implied_by(self._counted, problem, persons.basis, level, estimates[level])
             for level in range(problem.spine.n_levels)
         ]
-        return (*levels, *self._below_cut(persons, counted, len(levels)))
-
-    def _below_cut(self, persons: Results, counted: MemberSums, first: int) -> Iterator[Implied]:
-        """The same of the levels from `first` on, where the persons' spine is cut above them."""
-        tasks = [ImpliedTask(*part, counted) for part in persons.parts()]
+        # Of the other levels, where the persons' spine is cut above them.
+        tasks = [ImpliedTask(*part, self._counted) for part in persons.parts()]
         parts = list(self._job.workers.run(estimate_implied, tasks))
-        for level in range(self._job.spine.n_levels - first):
-            yield Implied.joined([part[level] for part in parts])
+        below = range(self._job.spine.n_levels - len(levels))
+        return (*levels, *(Implied.joined([part[level] for part in parts]) for level in below))
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,25 +148,21 @@ class ImpliedTask(PartTask):
     counted: MemberSums
 
     def arrays_of(self, result: list[Implied]) -> Arrays:
-        """See `PartTask.arrays_of`."""
-        return {
-            f"{number}.{name}": getattr(level, name)
-            for number, level in enumerate(result)
-            for name in ("values", "variances")
-        }
+        """See `PartTask.arrays_of`: of all levels, one after the other."""
+        joined = Implied.joined(result)
+        return {"values": joined.values, "variances": joined.variances}
 
     def result_of(self, arrays: Arrays) -> list[Implied]:
         """See `PartTask.result_of`."""
-        shapes = [(len(level), len(self.counted.of_sum)) for level in self.part.spine.levels[1:]]
-        names = [(f"{number}.values", f"{number}.variances") for number in range(len(shapes))]
-        if arrays.keys() != {name for pair in names for name in pair}:
+        stops = np.cumsum([len(level) for level in self.part.spine.levels[1:]])
+        shape = int(stops[-1]), len(self.counted.of_sum)
+        of_form = all(one.shape == shape and one.dtype == np.float64 for one in arrays.values())
+        if arrays.keys() != {"values", "variances"} or not of_form:
             raise foreign_arrays("estimated members")
-        for pair, shape in zip(names, shapes, strict=True):
-            if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name in pair):
-                raise foreign_arrays("estimated members")
+        levels = (np.split(arrays[name], stops[:-1]) for name in ("values", "variances"))
         return [
-            Implied(self.counted, arrays[values], arrays[variances], np.ones_like(arrays[values]))
-            for values, variances in names
+            Implied(self.counted, values, variances, np.ones_like(values))
+            for values, variances in zip(*levels, strict=True)
         ]
 
 

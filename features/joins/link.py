@@ -121,13 +121,14 @@ class HouseholdTable(LinkedTable):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Of its columns: the answer on persons, then that on households; households' alone where all persons count."""
-        theirs = self.households.answer_labels()
+        """Of its columns, see `columns`."""
+        return self.columns(self.persons.answer_labels(), self.households.answer_labels())
+
+    def columns(self, own: Sequence[str], theirs: Sequence[str]) -> tuple[str, ...]:
+        """Names of its columns, from those of answers: of persons, then of households; those alone where all count."""
         if not self.persons.terms:
-            return theirs
-        if not self.households.terms:
-            return self.persons.answer_labels()
-        return tuple(f"{own} * {home}" for own in self.persons.answer_labels() for home in theirs)
+            return tuple(theirs)
+        return tuple(f"{one} * {home}" for one in own for home in theirs) if self.households.terms else tuple(own)
 
 
 @dataclass(frozen=True, eq=False)

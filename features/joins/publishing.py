@@ -7,10 +7,10 @@ the number of persons who have it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 from features.joins.files import HOUSEHOLD_SIZES, HouseholdSizes, sizes_file, write_household_sizes
 from features.joins.link import HOUSEHOLD, MEMBERS, Households, HouseholdTable, SizeSource
 from features.joins.mathematics.assignment import AssignmentError, assigned_spans
-from geography.spine import Level
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table
 from pipeline.publishing.files import product_files
 from pipeline.release.histograms import LabelColumns, geounit_batches, label_fields, read_histogram
-from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import ReleasedTable, read_table_parts, rows_at_once, write_table
 from pipeline.storage.files import ParquetSink, RowGroups, parquet_sink, rows_per_group
 from postprocess.arrays import IntArray
@@ -61,11 +59,15 @@ class AssignedHouseholds:
         column: the column of the persons' file with the number of their household.
         assigned: for successive leaves, how many, and the household of each of their persons, in the order of the file:
             its number among those of its leaf, from 0, or -1.
+        tables: of persons by these households.
+        counts: of each table, of the leaves so far: `(n_leaves, size)` of each span.
     """
 
     records: JoinedRecords
     column: str
     assigned: Iterable[tuple[int, IntArray]]
+    tables: Sequence[HouseholdTable] = ()
+    counts: dict[str, list[sp.csr_array]] = field(default_factory=lambda: defaultdict(list))
 
 
 def write_joined_microdata(
@@ -74,8 +76,12 @@ def write_joined_microdata(
     staging: Path,
     level: str,
     geocodes: NDArray[np.str_],
+    *,
+    published: bool = True,
 ) -> int:
-    """Write one row for each person and one for each household; memory is that of some leaves beside the counts.
+    """Write one row for each person and one for each household, and count the tables of persons by their households.
+
+    Memory is that of some leaves beside the counts.
 
     Args:
         persons: of the release's own universe.
@@ -83,6 +89,7 @@ def write_joined_microdata(
         staging: the folder for the files while they are written.
         level: name of the leaf level.
         geocodes: of all leaves, `(n_leaves,)`.
+        published: whether the rows are written; else tables are counted alone.
 
     Returns:
         The number of persons.
@@ -92,14 +99,17 @@ def write_joined_microdata(
         InputError: an attribute has the name of one of the columns.
         ValueError: the leaves of `assigned` do not fit the counts.
     """
-    columns = tuple(each.column for each in households)
+    of_each: list[tuple[JoinedRecords, tuple[str, ...], bool]]
+    of_each = [(each.records, (HOUSEHOLD, MEMBERS), False) for each in households]
+    of_each.append((persons, tuple(each.column for each in households), True))
+    first = n_persons = 0
     with ExitStack() as stack:
-        homes = [
-            stack.enter_context(_joined_sink(each.records, (HOUSEHOLD, MEMBERS), staging, level, geocodes))
-            for each in households
-        ]
-        people = stack.enter_context(_joined_sink(persons, columns, staging, level, geocodes, nullable=True))
-        first = 0
+        *homes, people = (
+            stack.enter_context(_joined_sink(records, columns, staging, level, geocodes, nullable=nullable))
+            if published
+            else None
+            for records, columns, nullable in of_each
+        )
         for parts in zip(*(each.assigned for each in households), strict=True):
             stop = first + parts[0][0]
             leaves, cells = rows_of_leaves(persons, first, stop)
@@ -109,16 +119,27 @@ def write_joined_microdata(
                     raise ValueError(f"leaves {first} to {stop - 1}: {len(leaves)} persons, {len(assigned)} assigned")
                 home_leaves, home_cells = rows_of_leaves(each.records, first, stop)
                 number = np.where(assigned < 0, -1, np.searchsorted(home_leaves, leaves) + assigned)
-                members = np.bincount(number[number >= 0], minlength=len(home_leaves))
-                numbers.append(np.where(number < 0, 0, number + sink.written + 1))
-                sink.add(home_leaves, home_cells, sink.written + 1 + np.arange(len(home_leaves)), members)
-            people.add(leaves, cells, *numbers)
+                inside = number >= 0
+                for table in each.tables:
+                    answers = table.persons.cell_answer[cells[inside]] * table.households.size
+                    answers += table.households.cell_answer[home_cells[number[inside]]]
+                    place, shape = (leaves[inside] - first, answers), (n_leaves, table.size)
+                    ones = np.ones(len(answers), dtype=np.int64)
+                    each.counts[table.name].append(sp.coo_array((ones, place), shape=shape).tocsr())
+                if sink is not None:
+                    members = np.bincount(number[inside], minlength=len(home_leaves))
+                    numbers.append(np.where(inside, number + sink.written + 1, 0))
+                    sink.add(home_leaves, home_cells, sink.written + 1 + np.arange(len(home_leaves)), members)
+            if people is not None:
+                people.add(leaves, cells, *numbers)
+            n_persons += len(leaves)
             first = stop
         if first != len(geocodes):
             raise ValueError(f"persons of {first} leaves are assigned; there are {len(geocodes)}")
         for sink in (*homes, people):
-            sink.finish()
-    return people.written
+            if sink is not None:
+                sink.finish()
+    return n_persons
 
 
 def rows_of_leaves(records: JoinedRecords, first: int, stop: int) -> tuple[IntArray, NDArray[np.integer]]:
@@ -247,96 +268,42 @@ def publish_joined_records(job: Job, links: Sequence[Households], counts: sp.csr
     """
     leaves, universe = job.spine.leaf_level, links[0].persons
     persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
-    households, tallies = [], []
+    households = []
     for link in links:
         folder, schema = job.folder(link.households), link.households.schema
         homes = read_histogram(job.readable(folder.histogram(leaves.name)), leaves.geocodes, schema)
         assigned = assigned_spans(link.joins, counts, homes, job.spec.postprocess.seed)
         records = JoinedRecords(folder.microdata, schema, homes)
-        tallies.append(HouseholdTally(link.tables, persons, records))
-        households.append(AssignedHouseholds(records, link.column, tallies[-1].counting(assigned)))
+        households.append(AssignedHouseholds(records, link.column, assigned, link.tables))
+    place = (job.run.staging, leaves.name, leaves.geocodes)
     try:
-        if job.spec.publish.microdata:
-            write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)
-        else:
-            for each in households:
-                deque(each.assigned, maxlen=0)
+        write_joined_microdata(persons, households, *place, published=job.spec.publish.microdata)
     except AssignmentError as error:
-        place = f"{leaves.name} {leaves.geocodes[error.leaf]}"
-        raise SolverError(f"{place}: its persons cannot be assigned to its households: {error.why}") from error
-    for tally in tallies:
-        write_household_tables(job, tally)
+        where = f"{leaves.name} {leaves.geocodes[error.leaf]}"
+        raise SolverError(f"{where}: its persons cannot be assigned to its households: {error.why}") from error
+    for each in households:
+        for table in each.tables:
+            _write_table(job, table, sp.csr_array(sp.vstack(each.counts[table.name], format="csr")))
     job.progress.advance(len(leaves))
 
 
-class HouseholdTally:
-    """The leaves' counts of the tables with one companion.
-
-    Args:
-        tables: with the companion.
-        persons, households: released records of the leaves.
-    """
-
-    def __init__(self, tables: Sequence[HouseholdTable], persons: JoinedRecords, households: JoinedRecords) -> None:
-        self._tables = tables
-        self._persons = persons
-        self._households = households
-        self._parts: list[list[sp.csr_array]] = [[] for _ in tables]
-
-    def counting(self, assigned: Iterator[tuple[int, IntArray]]) -> Iterator[tuple[int, IntArray]]:
-        """The same spans of leaves as they come, each counted on its way; see `AssignedHouseholds.assigned`."""
-        first = 0
-        for n_leaves, numbers in assigned:
-            if self._tables:
-                self._add(first, first + n_leaves, numbers)
-            yield n_leaves, numbers
-            first += n_leaves
-
-    def _add(self, first: int, stop: int, numbers: IntArray) -> None:
-        leaves, cells = rows_of_leaves(self._persons, first, stop)
-        home_leaves, home_cells = rows_of_leaves(self._households, first, stop)
-        inside = numbers >= 0
-        leaves, cells = leaves[inside], cells[inside]
-        homes = home_cells[np.searchsorted(home_leaves, leaves) + numbers[inside]]
-        for table, parts in zip(self._tables, self._parts, strict=True):
-            answers = table.persons.cell_answer[cells] * table.households.size + table.households.cell_answer[homes]
-            ones = np.ones(len(answers), dtype=np.int64)
-            shape = (stop - first, table.size)
-            parts.append(sp.coo_array((ones, (leaves - first, answers)), shape=shape).tocsr())
-
-    def counts(self) -> Iterator[tuple[HouseholdTable, sp.csr_array]]:
-        """Each table with its counts in the leaves, `(n_leaves, size)`, once all spans have come."""
-        for table, parts in zip(self._tables, self._parts, strict=True):
-            yield table, sp.csr_array(sp.vstack(parts, format="csr"))
-
-
-def write_household_tables(job: Job, tally: HouseholdTally) -> None:
-    """Write the tables of a tally at all their levels; counts of a geounit are the sums over its leaves.
-
-    Raises:
-        ReleaseError: a file cannot be written.
-    """
-    n_leaves = job.spine.n_leaves
-    for table, leaves in tally.counts():
-        for level in table.levels:
-            number = job.spine.index_of(level)
-            geounits = job.spine.levels[number]
-            above = (np.ones(n_leaves, dtype=np.int64), (job.spine.leaf_ancestors(number), np.arange(n_leaves)))
-            summed = sp.csr_array(sp.csr_array(above, shape=(len(geounits), n_leaves)) @ leaves)
-            _write(job.run, table, geounits, summed)
-
-
-def _write(run: RunDirectory, table: HouseholdTable, geounits: Level, counts: sp.csr_array) -> None:
-    step = rows_at_once(table.labels, with_margins=False)
-    parts = (
-        ReleasedTable(
-            name=table.name,
-            level=geounits.name,
-            query=table.query,
-            geocodes=geounits.geocodes[first : first + step],
-            labels=table.labels,
-            counts=counts[first : first + step].toarray().astype(np.int64),
+def _write_table(job: Job, table: HouseholdTable, leaves: sp.csr_array) -> None:
+    """Write a table at all its levels; counts of a geounit are the sums over its leaves, `(n_leaves, size)`."""
+    n_leaves, step = job.spine.n_leaves, rows_at_once(table.labels, with_margins=False)
+    for level in table.levels:
+        number = job.spine.index_of(level)
+        geocodes = job.spine.levels[number].geocodes
+        above = (np.ones(n_leaves, dtype=np.int64), (job.spine.leaf_ancestors(number), np.arange(n_leaves)))
+        counts = sp.csr_array(sp.csr_array(above, shape=(len(geocodes), n_leaves)) @ leaves)
+        parts = (
+            ReleasedTable(
+                name=table.name,
+                level=level,
+                query=table.query,
+                geocodes=geocodes[rows],
+                labels=table.labels,
+                counts=counts[rows].toarray().astype(np.int64),
+            )
+            for rows in (slice(first, first + step) for first in range(0, len(geocodes), step))
         )
-        for first in range(0, len(geounits), step)
-    )
-    write_table(table.file(run.public, geounits.name), run.staging, parts)
+        write_table(table.file(job.run.public, level), job.run.staging, parts)

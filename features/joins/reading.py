@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -71,8 +72,7 @@ class SizesOfHouseholds:
         geounit = self._persons.geounit_of(inside)
         if geounit is not None and self._link.average_size(geounit[0]) is not None:
             read, row = self._read(geounit[0]), slice(geounit[1], geounit[1] + 1)
-            lows, highs = (None if ends is None else ends[row] for ends in (read.averages.lows, read.averages.highs))
-            averages = Averages(read.averages.values[row], lows, highs)
+            averages = read.averages.each(itemgetter(row))
             return HouseholdSizes(
                 self.companion, read.level, read.geocodes[row], read.persons[row], read.households[row], averages
             )

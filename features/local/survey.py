@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,17 +183,20 @@ class Survey(Source):
         """How the errors of debiased counts depend on the counts."""
         return ErrorsOfReports(self.collected, mixed=bool(self.releases))
 
-    def view(self, reports: Path) -> CollectedView:
-        """How many reports there are, by their public file, and what one of them promises."""
+    def view(self, reports: Path) -> dict[str, Any]:
+        """How many reports there are, by their public file, and what one of them promises.
+
+        `moved`: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
+        """
         found = json.loads(reports.read_bytes())
-        return CollectedView(
-            used=found["used"],
-            unused=sum(found["not used"].values()),
-            ratio=decimal_text(self.mechanism.ratio),
-            epsilon=epsilon_text(Fraction(self.mechanism.epsilon)),
-            central="".join(one.release.name for one in self.releases),
-            moved=None if self.collected.shift is None else round(1000 * self.collected.shift),
-        )
+        return {
+            "used": found["used"],
+            "unused": sum(found["not used"].values()),
+            "ratio": decimal_text(self.mechanism.ratio),
+            "epsilon": epsilon_text(Fraction(self.mechanism.epsilon)),
+            "central": "".join(one.release.name for one in self.releases),
+            "moved": None if self.collected.shift is None else round(1000 * self.collected.shift),
+        }
 
     @property
     def deployment(self) -> tuple[str, str]:
@@ -280,24 +283,3 @@ class ErrorsOfReports(CountErrors):
     def alone(self, stored: IntArray, sizes: IntArray) -> FloatArray:
         """Debiased counts `(n, n_cells)` of areas with such totals; of each area they add up to its reports."""
         return adding_up(self.collected.debiased(stored, sizes), sizes)
-
-
-# -- what the public file of reports says -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CollectedView:
-    """How many reports a release is made from, and how many times as likely an answer can make one as another does.
-
-    Attributes:
-        epsilon: of one report.
-        central: the name of the release whose counts are used too; empty for none.
-        moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
-    """
-
-    used: int
-    unused: int
-    ratio: str
-    epsilon: str
-    central: str = ""
-    moved: int | None = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pydantic import Field
 
-from features.shares.public_share import PublicShare, Shares, SharesSection
+from features.shares.public_share import Shares, SharesSection
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import Name, NamedTable
@@ -24,35 +24,6 @@ if TYPE_CHECKING:
     from pipeline.pages.facts import ReleaseFacts
 
 
-class ShareSpreadRow(NamedTuple):
-    """One public share, level and answer; `own`: of what is measured of an area, None where nothing is."""
-
-    name: str
-    columns: str
-    level: str
-    answer: str
-    spread: float
-    own: float | None
-
-
-def shared_rows(shares: Sequence[PublicShare], facts: ReleaseFacts) -> list[ShareSpreadRow]:
-    """One row for each public share, level and answer, with the standard deviation of an area of usual size.
-
-    That size is 100 expected persons: `sqrt(tau^2 (100 + a 100^2))`.
-    """
-    return list(_found(shares, facts))
-
-
-def _found(shares: Sequence[PublicShare], facts: ReleaseFacts) -> Iterator[ShareSpreadRow]:
-    for share in shares:
-        for level in share.levels:
-            notes = cast("dict[str, Any]", facts.notes.get(f"estimate {level}", {}))
-            for answer, found in notes.get("shares", {}).get(share.name, {}).items():
-                spread = (found["tau2"] * (100.0 + found["a"] * 100.0**2)) ** 0.5
-                own = None if found["noise"] is None else found["noise"] ** 0.5
-                yield ShareSpreadRow(share.name, ", ".join(share.distinct_columns), level, answer, spread, own)
-
-
 class SharedByNumbers(Shares):
     """Public shares, as those ask for them who use a universe's facts."""
 
@@ -64,9 +35,22 @@ class SharedByNumbers(Shares):
 
         return PublicShares(job, universe, self.shares, results)
 
-    def view(self, facts: ReleaseFacts) -> object:
-        """See `PublicFact.view`."""
-        return shared_rows(self.shares, facts)
+    def view(self, facts: ReleaseFacts) -> list[dict[str, Any]]:
+        """See `PublicFact.view`: of each share, level and answer how far areas of usual size are from their share.
+
+        That size is 100 expected persons, and the standard deviation `sqrt(tau^2 (100 + a 100^2))`; `own` is that of
+        what is measured of an area, None where nothing is.
+        """
+        rows = []
+        for share in self.shares:
+            for level in share.levels:
+                notes = cast("dict[str, Any]", facts.notes.get(f"estimate {level}", {}))
+                for answer, found in notes.get("shares", {}).get(share.name, {}).items():
+                    row = {"name": share.name, "columns": ", ".join(share.distinct_columns), "level": level}
+                    spread = (found["tau2"] * (100.0 + found["a"] * 100.0**2)) ** 0.5
+                    own = None if found["noise"] is None else found["noise"] ** 0.5
+                    rows.append({**row, "answer": answer, "spread": spread, "own": own})
+        return rows
 
     def foretold(self, expectation: Expectation, like: Path) -> tuple[dict[str, Any], ...]:
         """See `PublicFact.foretold`."""

@@ -30,16 +30,18 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class SharedIntervals:
-    """Those of the numbers of one table at one level that are shared as public numbers are.
+class SharedIntervals(IntervalRule):
+    """The intervals of a table at one level of which some numbers are shared as public numbers are.
 
     Attributes:
+        rule: of the other numbers.
         cells: `(k,)` which answers of the table.
         estimates: `(n, k)` what the measurements say, unbiased.
         standard: `(n, k)` standard errors; not finite where nothing is measured.
         expected: `(n, k)` what the public numbers say, and variances around it.
     """
 
+    rule: IntervalRule
     cells: IntArray
     estimates: FloatArray
     standard: FloatArray
@@ -47,11 +49,17 @@ class SharedIntervals:
 
     @classmethod
     def of(
-        cls, shares: Sequence[Shared], unbiased: Mapping[str, Estimates], table: Marginal, parents: IntArray
-    ) -> SharedIntervals | None:
-        """None where no answer of the table is shared at the level.
+        cls,
+        rule: IntervalRule,
+        shares: Sequence[Shared],
+        unbiased: Mapping[str, Estimates],
+        table: Marginal,
+        parents: IntArray,
+    ) -> IntervalRule:
+        """The rule itself where no answer of the table is shared at the level.
 
         Args:
+            rule: without shares.
             shares: of the level, with their spreads.
             unbiased: share -> the unbiased estimates of its answers.
             table: the query of the table.
@@ -59,7 +67,7 @@ class SharedIntervals:
         """
         own = [one for one in shares if one.query.key == table.key]
         if not own:
-            return None
+            return rule
         cells = np.unique(np.concatenate([one.answers for one in own]))
         estimates, variances = (np.empty((len(parents), len(cells))) for _ in range(2))
         for one in own:
@@ -67,17 +75,17 @@ class SharedIntervals:
             estimates[:, place], variances[:, place] = unbiased[one.name].values, unbiased[one.name].variances
         expected = expectations([(one, unbiased[one.name]) for one in own], cells, parents)
         standard: FloatArray = np.sqrt(variances)
-        return cls(cells, estimates.round(_DECIMALS), standard.round(_DECIMALS), expected)
+        return cls(rule, cells, estimates.round(_DECIMALS), standard.round(_DECIMALS), expected)
 
-    def put_into(self, ends: tuple[FloatArray, FloatArray], released: IntArray, rows: slice) -> None:
-        """Replace the ends `(n, size)` of the table's intervals of some rows, so far as they are shared and measured.
+    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """See `IntervalRule.ends`: other ones in place of the rule's, so far as numbers are shared and measured.
 
         An interval holds its released number and at least one person to each side of it. Numbers that are exact, and
         those that no measurement determines, stay as they are.
         """
-        low, high = ends
+        low, high = self.rule.ends(counts, rows)
         for place, cell in enumerate(self.cells):
-            standard, count = self.standard[rows, place], released[:, cell]
+            standard, count = self.standard[rows, place], counts[:, cell]
             measured = np.isfinite(standard) & (standard**2 > EXACT_VARIANCE)
             found = np.flatnonzero(measured & np.isfinite(low[:, cell]) & (low[:, cell] < high[:, cell]))
             least, most = constant_coverage(
@@ -88,25 +96,7 @@ class SharedIntervals:
             )
             low[found, cell] = np.maximum(np.minimum(least, count[found] - 1), 0)
             high[found, cell] = np.maximum(most, count[found] + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class WithShares(IntervalRule):
-    """The intervals of a table of which some numbers are shared.
-
-    Attributes:
-        rule: of the other numbers.
-        shared: of those.
-    """
-
-    rule: IntervalRule
-    shared: SharedIntervals
-
-    def ends(self, counts: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
-        """See `IntervalRule.ends`."""
-        ends = self.rule.ends(counts, rows)
-        self.shared.put_into(ends, counts, rows)
-        return ends
+        return low, high
 
 
 class PublicShares(Knowledge):
@@ -151,8 +141,7 @@ class PublicShares(Knowledge):
         if not self._stated or not self._stated[level]:
             return rule
         parents = self._job.spine.levels[level].parents
-        shared = SharedIntervals.of(self.levels[level], self.unbiased[level], table.query, parents)
-        return rule if shared is None else WithShares(rule, shared)
+        return SharedIntervals.of(rule, self.levels[level], self.unbiased[level], table.query, parents)
 
     @cached_property
     def levels(self) -> tuple[tuple[Shared, ...], ...]:

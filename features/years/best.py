@@ -71,11 +71,11 @@ def _by_pairs(periods: int, spells: int, neighbours: Neighbours, changes: float)
     cuts = _first_cuts(periods, neighbours)
     for _ in range(_ROUNDS):
         gram = _solved(weights(periods, changes), cuts)
-        worst = worst_pairs(np.rint(gram * _PART).astype(np.int64), spells, neighbours, _AT_ONCE)
-        distances = worst.values / _PART
+        moments, values = worst_pairs(np.rint(gram * _PART).astype(np.int64), spells, neighbours, _AT_ONCE)
+        distances = values / _PART
         if distances[0] < 1 + _TOLERANCE:
             return gram / float(distances[0])
-        cuts += [moment.astype(float) for moment, far in zip(worst.moments, distances, strict=True) if far > 1]
+        cuts += [moment.astype(float) for moment, far in zip(moments, distances, strict=True) if far > 1]
     raise SolverError(f"design of a series of {periods} periods: no end after {_ROUNDS} rounds of cuts")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from features.years.design import LONGEST
 from features.years.section import SeriesPart, SeriesSection, TermsSection
-from features.years.series import StatedTerms, problems
+from features.years.series import problems
 from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.inputs.public_input import InputScope, PublicInput
@@ -67,9 +67,7 @@ def stated_problems(section: SeriesSection, neighbours: Neighbours) -> list[str]
         return [] if section.terms is None else ["series: states a design, and its periods are independent"]
     if section.terms is None:
         return ["series: states no design"]
-    terms = section.terms.stated(section.spells)
-    assert isinstance(terms, StatedTerms)
-    return [f"series: {one}" for one in problems(terms, neighbours)]
+    return [f"series: {one}" for one in problems(section.terms.stated(section.spells), neighbours)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +100,11 @@ class InSeries(PublishedFiles):
         content = ["release of a series", self.spec.name, universe.privacy_fingerprint(), *published, measured]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
+    @property
+    def base(self) -> str:
+        """What the names of all releases of its series begin with."""
+        return base_of(self.spec.name, self.section)
+
     def _numbers(self, path: Path) -> str:
         """SHA-256 over geocodes and numbers of a measurement file, in the order of its rows."""
         codes, numbers = hashlib.sha256(), hashlib.sha256()
@@ -121,6 +124,11 @@ def section_of(spec: ReleaseSpec) -> SeriesSection | None:
 def name_at(base: str, period: str) -> str:
     """The name of the release of a period."""
     return f"{base}-{period}"
+
+
+def base_of(name: str, section: SeriesSection) -> str:
+    """What the names of all releases of a series begin with, by the name of one; see `name_at`."""
+    return name.removesuffix(f"-{section.period}")
 
 
 def released(run: RunDirectory) -> InSeries:
@@ -196,21 +204,21 @@ def placed_after(spec: ReleaseSpec, part: SeriesPart, period: str | None, out: P
     stated = part.series
     if stated is None:
         return spec
-    chosen, series = period, stated.series
-    if chosen is None:
+    series = stated.series
+    if period is None:
         raise InputError(
             f"{spec.source}: a series of {len(series.periods)} releases, {series.first} to {series.last}; name one of "
             f"them, such as --period {series.first}; `deploy` with --wait-for releases each when its records are there"
         )
-    number = series.number(chosen)
-    section = stated.model_copy(update={"period": chosen, "predecessor": None if number else FIRST})
+    number = series.number(period)
+    section = stated.model_copy(update={"period": period, "predecessor": None if number else FIRST})
     before = predecessors(out, spec.name, section)
     if before:
         section = section.model_copy(update={"predecessor": before[-1].hash, "terms": before[0].section.terms})
         _check_terms(spec, section, before[0])
     elif section.spells is not None:
         section = section.model_copy(update={"terms": _written(section.terms_for(spec.privacy.neighbours))})
-    placed = spec.with_part(part.in_folder(section, out), name_at(spec.name, chosen))
+    placed = spec.with_part(part.in_folder(section, out), name_at(spec.name, period))
     for one in before:
         _check_same(placed, one)
         if section.spells is not None:
@@ -336,8 +344,7 @@ class PredecessorsInput(PublicInput[Path | None]):
         part = scope.spec.part(SeriesPart)
         if part is None or part.series is None or part.folder is None:
             return None
-        base = scope.spec.name.removesuffix(f"-{part.series.period}")
-        for one in predecessors(part.folder, base, part.series)[-1:]:
+        for one in predecessors(part.folder, base_of(scope.spec.name, part.series), part.series)[-1:]:
             check_areas(one, scope.spine, scope.spec.source)
         return part.folder
 

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.years.chain import PREDECESSORS, InSeries, predecessors, section_of
+from features.years.chain import PREDECESSORS, InSeries, base_of, predecessors, section_of
 from features.years.design import known
 from geography.codes import counted
 from geography.errors import InputError
@@ -122,18 +122,18 @@ def carried_of(job: Job, universe: Universe, level: str) -> Carried | None:
     series = universe.series
     if series is None or not series.terms.design:
         return None
-    before, geocodes = _before(job, series), job.spine.level(level).geocodes
+    before, geocodes = _before(job), job.spine.level(level).geocodes
     truths = tuple(read_histogram(one.run.main.true_histogram(level), geocodes, universe.schema) for one in before)
     row = series.terms.design[series.number]
     return Carried(row[-1], CarriedPeriods(row, before, truths, level, geocodes).answers)
 
 
-def _before(job: Job, series: SeriesPeriod) -> tuple[InSeries, ...]:
+def _before(job: Job) -> tuple[InSeries, ...]:
     """The releases before; errors as `chain.predecessors`."""
     folder, section = job.inputs.of(PREDECESSORS), section_of(job.spec)
     if folder is None or section is None:
         raise InputError("series: the folder of the releases before is not known; give --period and --out")
-    return predecessors(folder, job.spec.name.removesuffix(f"-{series.period}"), section)
+    return predecessors(folder, base_of(job.spec.name, section), section)
 
 
 def _check_before(job: Job, universe: Universe) -> None:
@@ -145,7 +145,7 @@ def _check_before(job: Job, universe: Universe) -> None:
     """
     if universe.series is None or not universe.series.terms.design:
         return
-    for one in _before(job, universe.series):
+    for one in _before(job):
         for level in dict.fromkeys(draw.level for draw in universe.draws()):
             for path in _measurements(one.run, universe, level):
                 one.unchanged(path)

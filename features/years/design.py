@@ -34,9 +34,10 @@ from functools import cache, cached_property
 from itertools import combinations
 from math import comb
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from geography.errors import InputError
 from pipeline.privacy.budget import Neighbours, NoiseSpec
@@ -85,18 +86,10 @@ def reach(gram: IntArray, spells: int, neighbours: Neighbours) -> Reach:
     if ways <= MOST_WAYS and n_cases(len(gram), spells, neighbours) <= MOST_CASES:
         return Reach(largest(gram, spells, neighbours), exact=True)
     value = bound(gram, spells, neighbours)
-    return Reach(value, exact=neighbours == "add-remove" and bool((_off_diagonal(gram) <= 0).all()))
+    return Reach(value, exact=neighbours == "add-remove" and bool((gram - np.diag(np.diag(gram)) <= 0).all()))
 
 
 # -- all histories ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Worst:
-    """Neighbours that are far apart: `values` `(n,)`, and of each the sum of dx_a dx_a' over answers `(n, T, T)`."""
-
-    moments: IntArray
-    values: IntArray
 
 
 def largest(gram: IntArray, spells: int, neighbours: Neighbours) -> int:
@@ -105,8 +98,12 @@ def largest(gram: IntArray, spells: int, neighbours: Neighbours) -> int:
     return max(int(values.max()) for *_, values in _cases(gram, spells, neighbours))
 
 
-def worst_pairs(gram: IntArray, spells: int, neighbours: Neighbours, most: int) -> Worst:
-    """The neighbours that are farthest apart, at most so many, farthest first; of each chunk of cases a few."""
+def worst_pairs(gram: IntArray, spells: int, neighbours: Neighbours, most: int) -> tuple[IntArray, IntArray]:
+    """The neighbours that are farthest apart, at most so many, farthest first; of each chunk of cases a few.
+
+    Returns:
+        Of each the sum of dx_a dx_a' over answers `(n, T, T)`, and the distances `(n,)`.
+    """
     spells = min(_checked(gram, spells), len(gram))
     found: list[tuple[int, tuple[int, ...], tuple[int, ...], int]] = []
     for members, partitions, first_spells, values in _cases(gram, spells, neighbours):
@@ -122,7 +119,7 @@ def worst_pairs(gram: IntArray, spells: int, neighbours: Neighbours, most: int) 
             first, stop = intervals[member]
             moved[answer, first:stop] += 1 if place < first_spells else -1
         moments[number] = moved.T @ moved
-    return Worst(moments, np.array([value for value, *_ in found], dtype=np.int64))
+    return moments, np.array([value for value, *_ in found], dtype=np.int64)
 
 
 def _cases(
@@ -257,13 +254,12 @@ def bound(gram: IntArray, spells: int, neighbours: Neighbours) -> Fraction:
     With `add-remove` it is the reach itself if no off-diagonal number of G is above 0. See the README for the proof.
     """
     spells = min(_checked(gram, spells), len(gram))
-    dominant, sums = _dominant(gram)
+    dominant = _dominant(gram)
     if neighbours == "add-remove":
-        return Fraction(_best_history(dominant, 1, 0, sums, spells))
-    whole = sum(sums)
+        return Fraction(_best_spans(dominant, 1, 0, spells)[0])
+    whole = dominant.sum()
     return min(
-        Fraction(_best_history(dominant, 128, 16 * theta, sums, spells) + theta * theta * whole, 32)
-        for theta in _EIGHTHS
+        Fraction(_best_spans(dominant, 128, 16 * theta, spells)[0] + theta * theta * whole, 32) for theta in _EIGHTHS
     )
 
 
@@ -280,79 +276,46 @@ def history_bound(
     Returns:
         The bound, the spells of the history at which it is reached, and the parameter theta.
     """
-    sums = [float(number) for number in gram.sum(axis=1)]
     if neighbours == "add-remove":
-        value, spans = _best_spans(gram, 1.0, 0.0, sums, spells)
-        return value, spans, 0.0
-    found = []
+        value, spans = _best_spans(gram, 1.0, 0.0, spells)
+        return float(value), spans, 0.0
+    found, whole = [], sum(gram.sum(axis=1).tolist())
     for theta in [eighths / 8 for eighths in _EIGHTHS] if at is None else [at]:
-        value, spans = _best_spans(gram, 4.0, 4.0 * theta, sums, spells)
-        found.append((value + 2 * theta * theta * sum(sums), spans, theta))
+        value, spans = _best_spans(gram, 4.0, 4.0 * theta, spells)
+        found.append((float(value) + 2 * theta * theta * whole, spans, theta))
     return min(found)
 
 
-def _dominant(gram: IntArray) -> tuple[list[list[int]], list[int]]:
-    """Z with Z - G positive semidefinite, no number off its diagonal above 0, sums of rows not below 0; and these.
+def _dominant(gram: IntArray) -> NDArray[np.object_]:
+    """Z with Z - G positive semidefinite, no number off its diagonal above 0, sums of rows not below 0; exact.
 
     The numbers off the diagonal that are above 0 make a graph, whose Laplacian is added.
     """
-    out = [[int(number) for number in row] for row in gram]
-    periods = range(len(out))
-    for s in periods:
-        for t in periods:
-            if t > s and out[s][t] > 0:
-                weight = out[s][t]
-                out[s][t] = out[t][s] = 0
-                out[s][s] += weight
-                out[t][t] += weight
-    for t in periods:
-        out[t][t] += max(0, -sum(out[t]))
-    return out, [sum(row) for row in out]
+    above = np.triu(np.maximum(gram, 0), 1).astype(object)
+    both = above + above.T
+    out = gram - both + np.diag(both.sum(axis=0))
+    return out + np.diag(np.maximum(0, -out.sum(axis=1)))
 
 
-def _best_history(matrix: list[list[int]], own: int, less: int, sums: list[int], spells: int) -> int:
-    """The most that at most so many spells add up to, each with `own` 1'Z 1 - `less` 1'sums over its periods."""
-    best: list[list[int]] = [[0] * (len(matrix) + 1)]
-    values = _interval_values(matrix, own, less, sums)
-    for _ in range(spells):
-        before, row = best[-1], [0]
-        for stop in range(1, len(matrix) + 1):
-            row.append(max(row[-1], *(before[first] + values[first][stop] for first in range(stop))))
-        best.append(row)
-    return best[-1][-1]
+def _best_spans(matrix: NDArray[Any], own: float, less: float, spells: int) -> tuple[Any, tuple[tuple[int, int], ...]]:
+    """The most that at most so many spells add up to, each with `own` 1'Z 1 - `less` 1'sums over its periods.
 
-
-def _interval_values(matrix: list[list[int]], own: int, less: int, sums: list[int]) -> list[list[int]]:
-    """Of each first period and the one after the last."""
+    With the spells. Of whole numbers, `(T, T)` objects, it is exact; `sums` are those of the rows of Z.
+    """
     n = len(matrix)
-    values = [[0] * (n + 1) for _ in range(n)]
-    for first in range(n):
-        square = linear = 0
-        for last in range(first, n):
-            square += matrix[last][last] + 2 * sum(matrix[last][first:last])
-            linear += sums[last]
-            values[first][last + 1] = own * square - less * linear
-    return values
-
-
-def _best_spans(
-    matrix: FloatArray, own: float, less: float, sums: list[float], spells: int
-) -> tuple[float, tuple[tuple[int, int], ...]]:
-    """`_best_history` by floats, with the spells."""
-    n = len(matrix)
-    corner = np.zeros((n + 1, n + 1))
+    corner = np.zeros((n + 1, n + 1), dtype=matrix.dtype)
     corner[1:, 1:] = matrix.cumsum(axis=0).cumsum(axis=1)
     ends = np.arange(n + 1)
     squares = np.diag(corner)[None, :] - corner - corner.T + np.diag(corner)[:, None]
-    cumulated = np.concatenate([[0.0], np.cumsum(sums)])
+    cumulated = np.concatenate([[0], matrix.sum(axis=1).cumsum()])
     values = own * squares - less * (cumulated[None, :] - cumulated[:, None])
     values[ends[:, None] >= ends[None, :]] = -np.inf
-    best, chosen = np.zeros(n + 1), []
+    best, chosen = np.zeros(n + 1, dtype=matrix.dtype), []
     for _ in range(spells):
         totals = best[:, None] + values
         from_where = totals.argmax(axis=0)
-        row = np.maximum(totals.max(axis=0), 0.0)
-        from_where[row <= 0.0] = -1
+        row = np.maximum(totals.max(axis=0), 0)
+        from_where[row <= 0] = -1
         for stop in range(1, n + 1):
             if row[stop] < row[stop - 1]:
                 row[stop], from_where[stop] = row[stop - 1], -2  # ends before
@@ -367,11 +330,7 @@ def _best_spans(
         first = int(from_where[stop])
         spans.append((first, stop))
         stop = first
-    return float(best[n]), tuple(reversed(spans))
-
-
-def _off_diagonal(gram: IntArray) -> IntArray:
-    return gram - np.diag(np.diag(gram))
+    return best[n], tuple(reversed(spans))
 
 
 def _checked(gram: IntArray, spells: int) -> int:

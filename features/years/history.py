@@ -32,7 +32,6 @@ from typing import Final, Literal
 import numpy as np
 
 from features.years.design import Design
-from geography.errors import InputError
 from geography.spine import Spine
 from pipeline.model.query import Query
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -400,62 +399,39 @@ def pairs_of(n: int) -> list[tuple[int, int]]:
 def answers_of(query: Query, kept: FloatArray | None = None) -> Iterator[tuple[str, FloatArray]]:
     """Label and cells `(c,)` of each answer of which some cell is kept: `kept` `(c,)` is 1 for those, else 0."""
     for number, label in enumerate(query.answer_labels()):
-        cells = (query.cell_answer == number).astype(np.float64)
-        if kept is None:
+        cells = (query.cell_answer == number) * (1.0 if kept is None else kept)
+        if cells.any():
             yield label, cells
-        elif (cells * kept).any():
-            yield label, cells * kept
 
 
-def in_period(
-    released: IntArray, plain: LevelHistory, modelled: LevelHistory, cells: FloatArray, period: int
+def numbers_of(
+    released: IntArray,
+    plain: LevelHistory,
+    modelled: LevelHistory,
+    cells: FloatArray,
+    period: int,
+    since: int | None = None,
 ) -> PeriodNumbers:
-    """The sum of some cells in a period.
+    """The sum of some cells in a period, or how much it has changed since another one.
 
     Args:
         released: whole numbers `(n, T, c)`.
         plain, modelled: linear estimates without and with a model of change; the same twice where there is none.
         cells: `(c,)` 1 for the cells that are summed, else 0.
-        period: from 0.
+        period, since: from 0.
     """
     weights = np.zeros(released.shape[1])
-    weights[_checked(period, released)] = 1.0
-    numbers = _numbers(released, plain, modelled, cells, weights)
-    return PeriodNumbers(numbers.values, np.maximum(numbers.low, 0), np.maximum(numbers.high, 0))
-
-
-def between(
-    released: IntArray,
-    plain: LevelHistory,
-    modelled: LevelHistory,
-    cells: FloatArray,
-    periods: tuple[int, int],
-) -> PeriodNumbers:
-    """How much the sum of some cells has changed from the first of two periods to the second; see `in_period`."""
-    weights = np.zeros(released.shape[1])
-    weights[_checked(periods[0], released)] -= 1.0
-    weights[_checked(periods[1], released)] += 1.0
-    if periods[0] == periods[1]:
-        raise InputError(f"change: found period {periods[0] + 1} twice; two different periods are needed")
-    return _numbers(released, plain, modelled, cells, weights)
-
-
-def _numbers(
-    released: IntArray, plain: LevelHistory, modelled: LevelHistory, cells: FloatArray, weights: FloatArray
-) -> PeriodNumbers:
+    weights[period] = 1.0
+    if since is not None:
+        weights[since] = -1.0
     both = []
     for history in (plain, modelled):
         numbers, covariance = history.sums(cells)
         both.append((numbers @ weights, np.einsum("s,nst,t->n", weights, covariance, weights)))
     low, high = intervals(both[0], both[1])
     values = np.rint(np.einsum("ntc,c,t->n", released, cells, weights)).astype(np.int64)
-    return PeriodNumbers(values, np.minimum(low, values).astype(np.int64), np.maximum(high, values).astype(np.int64))
-
-
-def _checked(period: int, released: IntArray) -> int:
-    if not 0 <= period < released.shape[1]:
-        raise InputError(f"period {period + 1} of a series: it has periods 1 to {released.shape[1]}")
-    return period
+    low, high = np.minimum(low, values).astype(np.int64), np.maximum(high, values).astype(np.int64)
+    return PeriodNumbers(values, np.maximum(low, 0) if since is None else low, high)
 
 
 def whole_histories(
@@ -496,38 +472,23 @@ def whole_histories(
         work = []
         for name, parent, rows in _families_of(spine, level):
             for period in range(periods):
-                above = None if parent is None else out[-1][parent, period]
-                place = _Siblings(f"{name}, period {period + 1} of the series", rows, period)
-                work.append(_work(place, history, precision, above, bounds[period], possible))
-        solutions = solve_families([each.family for each in work], "auto")
-        for each, solution in zip(work, solutions, strict=True):
-            rows, period = each.place.rows, each.place.period
+                above = None if parent is None else out[-1][parent, period].astype(np.float64)
+                own = history.mean[rows, period], precision[rows, period]
+                where = f"{name}, period {period + 1} of the series"
+                work.append((rows, period, _family(where, *own, above, bounds[period], rows, possible)))
+        solutions = solve_families([family for *_, family in work], "auto")
+        for (rows, period, family), solution in zip(work, solutions, strict=True):
             keys = [np.array([[level]]), np.arange(rows.start, rows.stop)[:, None], np.arange(cells)[None, :]]
             ties = tie_breaks(seed + period, np.broadcast_arrays(*keys))
-            rounded = round_family(each.family, solution.x, each.chain, ties)
-            if violation(each.family, rounded.astype(np.float64)) > 0:
-                raise SolverError(f"{each.family.name}: the rounded solution breaks a constraint")
+            chain = [GroupLevel(one.group, *(end.astype(np.int64) for end in (one.lower, one.upper)))
+                     for one in family.ranges]  # fmt: skip
+            chain.sort(key=lambda partition: partition.lower.shape[1])
+            rounded = round_family(family, solution.x, chain, ties)
+            if violation(family, rounded.astype(np.float64)) > 0:
+                raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
             whole[rows, period] = rounded
         out.append(whole)
     return out
-
-
-@dataclass(frozen=True)
-class _Siblings:
-    """The children of a parent, `rows` of their level, in a period."""
-
-    name: str
-    rows: slice
-    period: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """A family, and the partitions that its rounding keeps."""
-
-    place: _Siblings
-    family: Family
-    chain: tuple[GroupLevel, ...]
 
 
 def _families_of(spine: Spine, level: int) -> Iterator[tuple[str, int | None, slice]]:
@@ -553,29 +514,26 @@ def _inverse_covariances(history: LevelHistory, exact: ExactAnswers | None) -> F
     return np.asarray(basis @ inside @ basis.T + scale * (np.eye(len(basis)) - basis @ basis.T))
 
 
-def _work(
-    place: _Siblings,
-    history: LevelHistory,
+def _family(
+    name: str,
+    mean: FloatArray,
     precision: FloatArray,
-    parent: IntArray | None,
+    parent: FloatArray | None,
     bounds: Sequence[GroupBounds],
+    rows: slice,
     possible: BoolArray,
-) -> _Work:
-    mean, own = history.mean[place.rows, place.period], precision[place.rows, place.period]
-    scaled = own / np.einsum("ncc->nc", own).mean()
-    above = np.full(mean.shape[1], float(UNBOUNDED)) if parent is None else parent.astype(np.float64)
-    upper = np.broadcast_to(above, mean.shape).copy()
-    ranges = tuple(_ranges(bounds, place.rows, upper, possible))
-    chain = [GroupLevel(one.group, one.lower.astype(np.int64), one.upper.astype(np.int64)) for one in ranges]
-    family = Family(
-        name=place.name,
+) -> Family:
+    """The children of a parent, `rows` of their level, in a period; `mean` `(C, c)`, `precision` `(C, c, c)`."""
+    scaled = precision / np.einsum("ncc->nc", precision).mean()
+    upper = np.broadcast_to(float(UNBOUNDED) if parent is None else parent, mean.shape).copy()
+    return Family(
+        name=name,
         precision=Dense(scaled),
         linear=np.matmul(scaled, mean[:, :, None])[:, :, 0],
         upper=upper,
-        parent=None if parent is None else above,
-        ranges=ranges,
+        parent=parent,
+        ranges=tuple(_ranges(bounds, rows, upper, possible)),
     )
-    return _Work(place, family, tuple(sorted(chain, key=lambda partition: partition.lower.shape[1])))
 
 
 def _ranges(bounds: Sequence[GroupBounds], rows: slice, upper: FloatArray, possible: BoolArray) -> Iterator[GroupRange]:

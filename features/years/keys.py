@@ -37,7 +37,7 @@ class SeriesKeys(SeriesPart):
         """See `Kind.at`."""
         from features.years.chain import placed_after
 
-        return spec if self.series is None else placed_after(spec, self, period, out)
+        return placed_after(spec, self, period, out)
 
     def releases(self, spec: ReleaseSpec) -> dict[str, str]:
         """See `Kind.releases`."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from features.years.chain import section_of
 from features.years.design import LONGEST, Design
 from features.years.revision import MOST_NUMBERS, series_at
 from features.years.section import SeriesSection
-from features.years.series import IndependentTerms, terms_of
+from features.years.series import SolvedTerms, independent_terms
 from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.series import Loss, SeriesTerms
@@ -51,8 +52,6 @@ def series_report(folder: Path) -> dict[str, Any]:
 
 def series_lines(report: dict[str, Any]) -> list[str]:
     """The same for people."""
-    from fractions import Fraction
-
     done = [one for one in report["periods"] if one["release"] is not None]
     rest = [one["period"] for one in report["periods"][len(done) :]]
     lines = [
@@ -63,15 +62,17 @@ def series_lines(report: dict[str, Any]) -> list[str]:
     if report["noise"] == "independent" and len(report["losses"]) == 1:
         lines.append("  noise    independent: everybody loses the budget, whatever their spells")
     else:
-        lost = ", ".join(
-            f"{one['spells']}: {'' if one['exact'] else 'at most '}{decimal_text(Fraction(one['part']), 3)}"
-            for one in report["losses"]
-        )
+        lost = _lost((one["spells"], Fraction(one["part"]), one["exact"]) for one in report["losses"])
         counted = "spells" if report["noise"] == "spells" else "records"
         lines.append(f"  {counted:8} what people lose of it, by the number of their {counted}: {lost}")
     lines += [f"  {one['period']}  {one['hash'][:12]}  {one['release']}  ({one['status']})" for one in done]
     lines.append(f"  next     {rest[0]}; to come: {', '.join(rest)}" if rest else "  all periods are released")
     return lines
+
+
+def _lost(losses: Iterable[tuple[int, Fraction, bool]]) -> str:
+    """What people lose, by the number of their spells or records, in words; of each the part, and if it is exact."""
+    return ", ".join(f"{k}: {'' if exact else 'at most '}{decimal_text(part, 3)}" for k, part, exact in losses)
 
 
 #: Spells whose designs are shown where none are asked for, besides the spec's own.
@@ -151,10 +152,7 @@ class SeriesPlan:
             + (
                 "everybody loses the budget"
                 if len(one.losses) == 1
-                else ", ".join(
-                    f"{k}: {'' if loss.exact else 'at most '}{decimal_text(loss.part, 3)}"
-                    for k, loss in sorted(one.losses.items())
-                )
+                else _lost((k, loss.part, loss.exact) for k, loss in sorted(one.losses.items()))
             )
             for name, one in zip(names, self.designs, strict=True)
         ]
@@ -195,12 +193,12 @@ def series_plan(spec_file: Path, spells: Sequence[int] = ()) -> SeriesPlan:
     if wrong := [k for k in spells if not 1 <= k <= periods]:
         raise InputError(f"--spells: found {wrong[0]}; allowed are 1 to {periods}, the periods of the series")
     asked = {*(spells or _SHOWN), *([] if section.spells is None else [section.spells])}
-    designs = [_planned(universe, IndependentTerms(periods))]
+    designs = [_planned(universe, independent_terms(periods))]
     if section.records is not None:
-        designs.append(_planned(universe, IndependentTerms(periods, section.records)))
+        designs.append(_planned(universe, independent_terms(periods, section.records)))
     for k in sorted(one for one in asked if one <= periods) if periods <= LONGEST else ():
         begun = time.perf_counter()
-        terms = terms_of(periods, k, universe.neighbours)
+        terms = SolvedTerms(periods, k, universe.neighbours)
         assert terms.design, "found by the solver"
         designs.append(_planned(universe, terms, time.perf_counter() - begun))
     n_geounits = sum(len(level) for level in read_spine(spec.geography).levels)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from features.years.chain import InSeries, check_exact, released
+from features.years.chain import InSeries, check_exact, name_at, released
 from features.years.design import Design, independent, mixed_again, unmixed
 from features.years.history import (
     VERDICTS,
@@ -21,10 +21,9 @@ from features.years.history import (
     PeriodNumbers,
     SeriesQuery,
     answers_of,
-    between,
     change_precisions,
     histories,
-    in_period,
+    numbers_of,
     whole_histories,
 )
 from geography.errors import InputError
@@ -84,15 +83,10 @@ class Revision:
             raise InputError(f"period {period}: there are releases of {', '.join(self.periods)}")
         return self.periods.index(period)
 
-    def in_period(self, level: str, cells: FloatArray, period: int) -> PeriodNumbers:
-        """The sum of some cells, of `(cells,)`, in a period, of the geounits of a level."""
+    def numbers(self, level: str, cells: FloatArray, period: int, since: int | None = None) -> PeriodNumbers:
+        """The sum of some cells, of `(cells,)`, in a period or as its change since another, of a level's geounits."""
         at = self.spine.index_of(level)
-        return in_period(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period)
-
-    def change(self, level: str, cells: FloatArray, periods: tuple[int, int]) -> PeriodNumbers:
-        """How much the sum of some cells, of `(cells,)`, has changed between two periods, of a level's geounits."""
-        at = self.spine.index_of(level)
-        return between(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], periods)
+        return numbers_of(self.whole[at], self.plain[at], self.modelled[at], cells[self.possible], period, since)
 
 
 def series_at(folder: Path) -> tuple[InSeries, ...]:
@@ -114,7 +108,7 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
                 one = released(RunDirectory(path))
             except InputError:
                 continue  # a release of no series
-            first.setdefault((one.section.name, _base(one)), one)
+            first.setdefault((one.section.name, one.base), one)
     if len(first) != 1:
         found = ", ".join(f"{name} ({base})" for name, base in sorted(first)) or "none"
         raise InputError(f"{folder}: found {found}; the folder of one series is needed, or one of its releases")
@@ -122,16 +116,12 @@ def series_at(folder: Path) -> tuple[InSeries, ...]:
     return _chain(one)
 
 
-def _base(one: InSeries) -> str:
-    return one.spec.name.removesuffix(f"-{one.section.period}")
-
-
 def _chain(one: InSeries) -> tuple[InSeries, ...]:
     """All releases beside it from the first period on, as far as there are any, each after the one before."""
-    folder, base = one.run.root.resolve().parent, _base(one)
+    folder, base = one.run.root.resolve().parent, one.base
     found: list[InSeries] = []
     for period in one.section.series.periods:
-        run = RunDirectory(folder / f"{base}-{period}")
+        run = RunDirectory(folder / name_at(base, period))
         if not run.manifest.is_file():
             break
         each = released(run)
@@ -254,18 +244,16 @@ def _matrix(query: Query) -> FloatArray:
 
 def _query(releases: Sequence[InSeries], design: Design, universe: Universe, spine: Spine, draw: Draw) -> SeriesQuery:
     """What was measured of one query at one level in all periods, solved for the counts of each."""
-    stored = [_numbers(one, spine, draw.level, draw.query) for one in releases]
+    stored = []
+    for one in releases:
+        path = one.unchanged(one.run.main.measurement(draw.level, draw.query.name))
+        found = read_measurement(path)
+        if not np.array_equal(found.geocodes, spine.level(draw.level).geocodes):
+            raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
+        stored.append(found.values)
     values = np.array(unmixed(design, mixed_again(design, stored)))
     matrix = _matrix(draw.query)[:, ~universe.structural_zeros]
     return SeriesQuery(matrix, values, draw.drawn[0].variance)
-
-
-def _numbers(one: InSeries, spine: Spine, level: str, query: Query) -> IntArray:
-    path = one.unchanged(one.run.main.measurement(level, query.name))
-    found = read_measurement(path)
-    if not np.array_equal(found.geocodes, spine.level(level).geocodes):
-        raise ReleaseError(f"{path}: has other geounits than the last release; a series has one spine")
-    return found.values
 
 
 #: Of the column that says whether a number fell, rose, or cannot be told to have.
@@ -309,40 +297,28 @@ def changes(
             raise InputError(f"--where {term}: found {unknown[0]!r}; allowed are {', '.join(labels)}")
         kept *= np.isin(condition.cell_answer, [labels.index(value) for value in values])
     asked = Query.parse(query, revision.universe.schema, where="query")
-    return change_table(revision, asked, level, (revision.number(first), revision.number(last)), kept)
+    return history_table(revision, asked, level, revision.number(last), revision.number(first), kept)
 
 
-def change_table(
-    revision: Revision, query: Query, level: str, periods: tuple[int, int], kept: FloatArray | None = None
+def history_table(
+    revision: Revision, query: Query, level: str, period: int, since: int | None = None, kept: FloatArray | None = None
 ) -> pd.DataFrame:
-    """One row a geounit: of each answer the change, the ends of its interval, and its direction.
+    """One row a geounit: of each answer the number in a period, or its change, and the ends of its interval.
+
+    Of a change its direction, too.
 
     Args:
         revision: a history.
         query: whose answers.
         level: of the geounits.
-        periods: from the first to the second, from 0.
+        period, since: from 0; without the latter, numbers of the period and no changes.
         kept: `(c,)` 1 for the cells that are counted, else 0; default: all.
     """
     columns: dict[str, object] = {}
     for label, cells in answers_of(query, kept):
-        numbers = revision.change(level, cells, periods)
-        columns |= _columns(label, numbers)
-        columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
-    return pd.DataFrame(columns, index=_index(revision, level))
-
-
-def period_table(revision: Revision, query: Query, level: str, period: int) -> pd.DataFrame:
-    """One row a geounit: of each answer its number in a period, from 0, and the ends of its interval."""
-    columns: dict[str, object] = {}
-    for label, cells in answers_of(query):
-        columns |= _columns(label, revision.in_period(level, cells, period))
-    return pd.DataFrame(columns, index=_index(revision, level))
-
-
-def _columns(label: str, numbers: PeriodNumbers) -> dict[str, object]:
-    return {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
-
-
-def _index(revision: Revision, level: str) -> pd.Index[str]:
-    return pd.Index(revision.spine.level(level).geocodes.astype(object), name="geocode")
+        numbers = revision.numbers(level, cells, period, since)
+        columns |= {label: numbers.values, label + LOW_SUFFIX: numbers.low, label + HIGH_SUFFIX: numbers.high}
+        if since is not None:
+            columns[label + DIRECTION_SUFFIX] = [VERDICTS[one + 1] for one in numbers.directions.tolist()]
+    index = pd.Index(revision.spine.level(level).geocodes.astype(object), name="geocode")
+    return pd.DataFrame(columns, index=index)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from features.years.series import IndependentTerms, Series, StatedTerms, terms_of
+from features.years.series import Series, SolvedTerms, StatedTerms, independent_terms
 from geography.errors import InputError
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.spec.fields import Misfit, Name, Section
@@ -104,10 +104,10 @@ class SeriesSection(Section):
         """As they are stated, or else the best, which are found when they are asked for."""
         periods = len(self.series.periods)
         if self.spells is None:
-            return IndependentTerms(periods, self.records)
+            return independent_terms(periods, self.records)
         if self.terms is not None:
             return self.terms.stated(self.spells)
-        return terms_of(periods, self.spells, neighbours)
+        return SolvedTerms(periods, self.spells, neighbours)
 
 
 class SeriesPart(FeatureKeys):

@@ -116,56 +116,14 @@ class Series:
 
 
 @dataclass(frozen=True)
-class IndependentTerms:
-    """Each period has noise of its own: two histories are as far apart as in so many releases, whatever their spells.
-
-    Where a person has a record in at most so many of them, it is as far as in so many.
-
-    Attributes:
-        periods: how many.
-        records: of a person at most; None for one in every period.
-    """
-
-    periods: int
-    records: int | None = None
-
-    @property
-    def counted(self) -> Counted:
-        """See `SeriesTerms.counted`."""
-        return "spell" if self.records is None else "record"
-
-    @property
-    def spells(self) -> int:
-        """See `SeriesTerms.spells`: as many as there can be."""
-        return self.periods if self.records is None else self.records
-
-    @property
-    def distance(self) -> Fraction:
-        """See `SeriesTerms.distance`."""
-        return Fraction(self.spells)
-
-    @property
-    def losses(self) -> Mapping[int, Loss]:
-        """See `SeriesTerms.losses`: of each record the same part."""
-        numbers = () if self.records is None else (*STATED_SPELLS, self.records)
-        stated = sorted({k for k in (*numbers, self.periods) if k <= self.periods})
-        return {k: Loss(Fraction(k, self.spells), True) for k in stated}
-
-    @property
-    def design(self) -> tuple[tuple[int, ...], ...]:
-        """See `SeriesTerms.design`: nothing is mixed."""
-        return ()
-
-
-@dataclass(frozen=True)
 class StatedTerms:
     """What a release states; `problems` compares it with what follows from the design. See `SeriesTerms`."""
 
-    counted: ClassVar[Counted] = "spell"
     spells: int
     design: tuple[tuple[int, ...], ...]
     distance: Fraction
     losses: Mapping[int, Loss]
+    counted: Counted = "spell"
 
     def __post_init__(self) -> None:
         if self.distance <= 0 or not self.losses:
@@ -174,6 +132,21 @@ class StatedTerms:
             raise ValueError("the design of a series has rows of 1, 2 ... numbers")
         if any(row[-1] < 1 for row in self.design):
             raise ValueError("the design of a series has numbers above 0 on its diagonal")
+
+
+def independent_terms(periods: int, records: int | None = None) -> StatedTerms:
+    """Each period has noise of its own: two histories are as far apart as in so many releases, whatever their spells.
+
+    Where a person has a record in at most so many of them, it is as far as in so many, and of each the same part.
+
+    Args:
+        periods: how many.
+        records: of a person at most; None for one in every period.
+    """
+    most = periods if records is None else records
+    numbers = () if records is None else (*STATED_SPELLS, records)
+    losses = {k: Loss(Fraction(k, most), True) for k in sorted({*numbers, periods}) if k <= periods}
+    return StatedTerms(most, (), Fraction(most), losses, "spell" if records is None else "record")
 
 
 @dataclass(frozen=True)
@@ -185,11 +158,9 @@ class SolvedTerms:
     spells: int
     neighbours: Neighbours
 
-    @cached_property
+    @property
     def _terms(self) -> StatedTerms:
-        from features.years.best import best  # brings cvxpy
-
-        return found(best(self.periods, self.spells, self.neighbours))
+        return _solved(self.periods, self.spells, self.neighbours)
 
     @property
     def distance(self) -> Fraction:
@@ -208,9 +179,11 @@ class SolvedTerms:
 
 
 @lru_cache(maxsize=8)
-def terms_of(periods: int, spells: int, neighbours: Neighbours) -> SolvedTerms:
-    """The best terms for so many spells; one object for all who ask, since to find them takes seconds."""
-    return SolvedTerms(periods, spells, neighbours)
+def _solved(periods: int, spells: int, neighbours: Neighbours) -> StatedTerms:
+    """The best terms for so many spells, once for all who ask: to find them takes seconds."""
+    from features.years.best import best  # brings cvxpy
+
+    return found(best(periods, spells, neighbours))
 
 
 @lru_cache(maxsize=8)

@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from features.years.history import PeriodNumbers, answers_of, pairs_of
-from features.years.revision import DIRECTION_SUFFIX, Revision, change_table, period_table
+from features.years.chain import name_at
+from features.years.history import answers_of, pairs_of
+from features.years.revision import DIRECTION_SUFFIX, Revision, history_table
 from geography.errors import InputError
 from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.model.query import Query
@@ -127,16 +128,14 @@ def _rows(revision: Revision, query: Query, level: str) -> IntArray:
 
 def _columns(revision: Revision, level: str, cells: FloatArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
     """Of one answer: the periods, then the changes of `pairs_of`."""
-    for period in range(len(revision.periods)):
-        numbers = revision.in_period(level, cells, period)
-        yield numbers.values, *_ends(numbers)
-    for pair in pairs_of(len(revision.periods)):
-        numbers = revision.change(level, cells, pair)
-        yield np.zeros_like(numbers.values), *_ends(numbers)
-
-
-def _ends(numbers: PeriodNumbers) -> tuple[IntArray, IntArray]:
-    return numbers.values - numbers.low + 2, numbers.high - numbers.values
+    periods = range(len(revision.periods))
+    for period, since in (
+        *((one, None) for one in periods),
+        *((last, first) for first, last in pairs_of(len(periods))),
+    ):
+        numbers = revision.numbers(level, cells, period, since)
+        shown = numbers.values if since is None else np.zeros_like(numbers.values)
+        yield shown, numbers.values - numbers.low + 2, numbers.high - numbers.values
 
 
 #: Of the columns that have the number of the version before, and how much it is changed.
@@ -237,8 +236,7 @@ def vintage_before(revision: Revision, out: Path) -> Vintage | None:
 
 
 def _named(revision: Revision, period: str) -> str:
-    last = revision.releases[-1]
-    return f"{last.spec.name.removesuffix(f'-{last.section.period}')}-revised-{period}"
+    return name_at(f"{revision.releases[-1].base}-revised", period)
 
 
 def write_revision(revision: Revision, out: Path) -> Path:
@@ -284,17 +282,17 @@ def _check_labels(table: Table) -> None:
 def _write_table(revision: Revision, table: Table, level: str, written: _Written) -> None:
     """The numbers of all periods, what is revised of them, and changes from each period to the next and over all."""
     frames = [
-        period_table(revision, table.query, level, at).reset_index().assign(period=period)
+        history_table(revision, table.query, level, at).reset_index().assign(period=period)
         for at, period in enumerate(revision.periods)
     ]
     numbers = _ordered(pd.concat(frames), _KEY)
     written.write("tables", table.name, level, numbers)
     _write_revised(numbers, table, level, written)
     found = [
-        change_table(revision, table.query, level, pair)
+        history_table(revision, table.query, level, last, first)
         .reset_index()
-        .assign(**{"from": revision.periods[pair[0]], "to": revision.periods[pair[1]]})
-        for pair in pairs_of(len(revision.periods))
+        .assign(**{"from": revision.periods[first], "to": revision.periods[last]})
+        for first, last in pairs_of(len(revision.periods))
     ]
     if found:
         written.write("changes", table.name, level, _ordered(pd.concat(found), ("geocode", "from", "to")))

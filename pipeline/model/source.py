@@ -5,10 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +24,9 @@ from postprocess.marginal import Marginal
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+#: By what senders randomised an answer: the facts of which accounting makes promises. It is of the feature whose source
+#: has it, as a spec names it; of one report, of several and of any number it has exact ratios, or nothing bounds them.
+Randomiser: TypeAlias = Any
 #: What not every source can give: answers to questions on records; sums of cells that equal such an answer;
 #: measurements that were made elsewhere; an audit of the noise; a plan; an export of noisy counts.
 Wanted = Literal["question", "sum", "elsewhere", "audit", "plan", "noisy counts"]
@@ -43,48 +44,6 @@ SimulatedCounts = Callable[[int, int, IntArray], FloatArray]
 #: What metadata call a measurement's file and its variances.
 NOISY = marked("{query}: noisy answers as they were published")
 VARIANCE = marked("Variance of the noise on each")
-
-
-class LikelihoodBound(Protocol):
-    """How much more likely any report can be under one answer than under another."""
-
-    @property
-    def ratio(self) -> Fraction:
-        """The exact largest ratio of the two probabilities."""
-
-    @property
-    def epsilon(self) -> Decimal:
-        """ln(ratio), rounded up."""
-
-
-class Randomiser(Protocol):
-    """By what senders randomised an answer: the facts that accounting makes promises of."""
-
-    @property
-    def name(self) -> str:
-        """The mechanism's name in a spec."""
-
-    @property
-    def bound(self) -> LikelihoodBound:
-        """The bound of one report."""
-
-    @property
-    def for_ever(self) -> LikelihoodBound | None:
-        """Of all reports together that a sender ever makes of one answer; None if nothing bounds them."""
-
-    def bound_of(self, reports: int) -> LikelihoodBound:
-        """Of so many reports of one sender on an answer that does not change."""
-
-    @property
-    def ratio(self) -> Fraction:
-        """The ratio of one report, see `LikelihoodBound`."""
-
-    @property
-    def epsilon(self) -> Decimal:
-        """The epsilon of one report, see `LikelihoodBound`."""
-
-    def parameters(self) -> dict[str, str]:
-        """Exact, as a spec has them."""
 
 
 class CountErrors(ABC):

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, over_siblings
 from postprocess.marginal import Marginal
-from postprocess.members import normal_by_row
+from postprocess.members import normal_by_row, with_terms
 from postprocess.shares.spread import Gaps, Spread, estimated
 
 #: Classes of variances in each factor of two.
@@ -114,14 +114,9 @@ class Shared:
             rows: of the family's children.
             family: the same without them.
         """
-        kind, precision, linear = family
         inside = (answer_of[None, :] == self.answers[:, None]).astype(np.float64)
         centres, classes = self.expected(rows, inside @ totals)
-        classes = np.where(inside.any(axis=1), classes, _NONE)
-        distinct, new_kind = np.unique(np.column_stack([kind, classes]), axis=0, return_inverse=True)
-        linear = linear + (_weights(classes) * centres) @ inside
-        added = np.einsum("nr,ri,rj->nij", _weights(distinct[:, 1:]), inside, inside)
-        return new_kind.ravel().astype(np.int64), precision[distinct[:, 0]] + added, linear
+        return with_terms(family, inside, centres, np.where(inside.any(axis=1), classes, _NONE), _weights)
 
     def around(self, released: sp.csr_array, parents: IntArray, rows: IntArray, place: tuple[int, int]) -> Shared:
         """The same around other shares, which the released answers are as far from as truths are from the public ones.

@@ -482,22 +482,14 @@ def _luck(records: LeafRecords, use: int, seed: tuple[int, int]) -> IntArray:
 LEAVES_AT_ONCE, PERSONS_AT_ONCE = 128, 1 << 20
 
 
-def assign(memberships: Sequence[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int) -> IntArray:
-    """The household of every person, `(n_persons,)` int64; see `assigned_spans`.
-
-    Households of a leaf are numbered from 0 in the order of microdata; -1 for persons outside of households. Persons
-    are in the order of microdata, too: leaves, then cells, then copies.
-    """
-    parts = [numbers for _, numbers in assigned_spans(memberships, persons, households, seed)]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-
 def assigned_spans(
     memberships: Sequence[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int
 ) -> Iterator[tuple[int, IntArray]]:
-    """The same for successive leaves: how many leaves, and the household of each of their persons, as in `assign`.
+    """For successive leaves, how many leaves, and the household of each of their persons, `(n_persons,)` int64.
 
-    Memory is that of one span of leaves beside the counts.
+    Households of a leaf are numbered from 0 in the order of microdata; -1 for persons outside of households. Persons
+    are in the order of microdata, too: leaves, then cells, then copies. Memory is that of one span of leaves beside the
+    counts.
 
     Args:
         memberships: all joins between these persons and households, one or more.
@@ -513,8 +505,11 @@ def assigned_spans(
     for first, stop in _spans(persons):
         people = _records(persons[first:stop], kinds.group_of_cell)
         houses = _records(households[first:stop], kinds.kind_of_cell)
-        groups = _persons_by_group(kinds, people, stop - first)
-        homes = _homes(kinds, houses)
+        inside = people.label >= 0
+        groups = np.zeros((stop - first, kinds.n_groups), dtype=np.int64)
+        np.add.at(groups, (people.leaf[inside], people.label[inside]), 1)
+        pairs, numbers = np.unique(houses.leaf * kinds.n_kinds + houses.label, return_counts=True)
+        homes = Homes(pairs // kinds.n_kinds, pairs % kinds.n_kinds, numbers.astype(np.int64))
         placed = place(kinds, typical, groups, homes, first)
         rows = deal(kinds, placed, people, houses, homes, (seed, first))
         before = np.searchsorted(houses.leaf, people.leaf)
@@ -544,15 +539,3 @@ def _records(counts: sp.csr_array, label_of_cell: IntArray) -> LeafRecords:
         copy=np.arange(int(copies.sum())) - np.repeat(first, copies),
         label=np.repeat(label_of_cell[cell], copies),
     )
-
-
-def _persons_by_group(kinds: Kinds, persons: LeafRecords, n_leaves: int) -> IntArray:
-    """Persons of households in each leaf and group, `(n_leaves, n_groups)`."""
-    inside = persons.label >= 0
-    places = persons.leaf[inside] * kinds.n_groups + persons.label[inside]
-    return np.bincount(places, minlength=n_leaves * kinds.n_groups).reshape(n_leaves, kinds.n_groups)
-
-
-def _homes(kinds: Kinds, households: LeafRecords) -> Homes:
-    pairs, counts = np.unique(households.leaf * kinds.n_kinds + households.label, return_counts=True)
-    return Homes(leaf=pairs // kinds.n_kinds, kind=pairs % kinds.n_kinds, households=counts.astype(np.int64))

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from features.joins.mathematics.membership import NO_MOST, Membership
+from features.joins.mathematics.membership import MOST_GROUPS, NO_MOST, Membership
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds
@@ -41,9 +41,6 @@ from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, join
 from postprocess.members import Implied, MemberSums
 from postprocess.problem import Constraints, GroupBounds, Problem
-
-#: Groups of persons that joins may tell apart; the sets of them are looked at one by one.
-MOST_GROUPS = 10
 
 
 @dataclass(frozen=True, eq=False)

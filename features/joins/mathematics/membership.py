@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
 
+#: Groups of persons that the joins with one companion may tell apart: bounds on all 2^10 sets of them are computed.
+MOST_GROUPS = 10
 #: In `Membership.most`: nothing limits the members.
 NO_MOST = 1 << 40
 

@@ -199,7 +199,7 @@ def test_nine_of_ten_are_held_in_places_unlike_their_neighbours_too(release: tup
 def test_simulated_intervals_alone_would_miss_them(
     tmp_path: Path, release: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SharedIntervals, "of", lambda *_: None)
+    monkeypatch.setattr(SharedIntervals, "of", lambda rule, *_: rule)
     root = run_release(request_of(write_far(tmp_path), tmp_path / "out"), Silent())
     assert held(root, tmp_path)[1] < 0.75
     kept, other = (pq.read_table(one / "public/tables/age/block.parquet") for one in (root, release[0]))

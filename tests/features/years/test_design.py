@@ -51,7 +51,7 @@ def test_no_design_is_better() -> None:
     """
     gram = best_gram(5, 2, "change-one")
     weight = weights(5)
-    pairs = worst_pairs(np.rint(gram * 2**24).astype(np.int64), 2, "change-one", 40).moments.astype(float)
+    pairs = worst_pairs(np.rint(gram * 2**24).astype(np.int64), 2, "change-one", 40)[0].astype(float)
     values, vectors = np.linalg.eigh(weight)
     root = (vectors * np.sqrt(values)) @ vectors.T
     lam = np.full(len(pairs), 1 / len(pairs))

@@ -19,12 +19,11 @@ from features.years.history import (
     LevelHistory,
     PeriodNumbers,
     SeriesQuery,
-    between,
     change_of,
     change_precisions,
     histories,
-    in_period,
     intervals,
+    numbers_of,
     whole_histories,
 )
 from geography.spine import Level, Spine
@@ -269,10 +268,10 @@ def register(seed: int) -> tuple[np.ndarray, np.ndarray, LevelHistory]:
 def test_intervals_of_periods_and_changes_cover_the_truth() -> None:
     """Nine of ten; with the covariance forgotten, those of changes would be wider by a third and cover more."""
     truth, released, plain = register(1)
-    numbers = in_period(released, plain, plain, TOTAL, 1)
+    numbers = numbers_of(released, plain, plain, TOTAL, 1)
     total = truth.sum(axis=2)
     assert 0.885 < ((numbers.low <= total[:, 1]) & (total[:, 1] <= numbers.high)).mean() < 0.925
-    change = between(released, plain, plain, TOTAL, (0, 2))
+    change = numbers_of(released, plain, plain, TOTAL, 2, 0)
     moved = total[:, 2] - total[:, 0]
     assert 0.885 < ((change.low <= moved) & (moved <= change.high)).mean() < 0.925
     assert np.array_equal(change.values, released.sum(axis=2)[:, 2] - released.sum(axis=2)[:, 0])
@@ -284,7 +283,7 @@ def test_intervals_of_periods_and_changes_cover_the_truth() -> None:
 def test_directions() -> None:
     """Areas that changed by 300 are told mostly, and hardly ever the wrong way; of others 5 % on either side."""
     _, released, plain = register(2)
-    forth, back = (between(released, plain, plain, TOTAL, pair) for pair in ((1, 2), (2, 1)))
+    forth, back = (numbers_of(released, plain, plain, TOTAL, *pair) for pair in ((2, 1), (1, 2)))
     assert np.array_equal(forth.values, -back.values)
     assert np.array_equal(forth.low, -back.high)
     directions = forth.directions

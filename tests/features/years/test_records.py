@@ -21,7 +21,7 @@ from auditor.ledger import chain_problems, read_ledger
 from auditor.program import audit
 from features.years.confidential import spell_counts
 from features.years.plan import series_plan
-from features.years.series import IndependentTerms, Series, Step
+from features.years.series import Series, Step, independent_terms
 from flows.checks.validation import validate
 from geography.errors import InputError
 from pipeline.execution.progress import Silent
@@ -93,7 +93,7 @@ def test_what_people_lose_is_that_of_all_pairs_of_histories(periods: int, neighb
     records = (pairs >= 0).sum(axis=2).max(axis=1)
     found = distances(pairs, np.eye(periods, dtype=np.int64))
     for most in range(1, periods + 1):
-        terms = IndependentTerms(periods, most)
+        terms = independent_terms(periods, most)
         assert terms.distance * moved == found[records <= most].max()
         for k, loss in terms.losses.items():
             assert loss.part * terms.distance * moved == found[records <= k].max()

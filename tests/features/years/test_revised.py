@@ -64,7 +64,7 @@ def test_intervals_of_changes_know_the_covariance_of_the_noise(history: Revision
         at = history.spine.index_of(level)
         year = history.plain[at].sums(cells)[1][:, 0, 0] / inverse[0, 0]
         variance = year * (inverse[0, 0] + inverse[2, 2] - 2 * inverse[0, 2])
-        numbers = history.change(level, cells, (0, 2))
+        numbers = history.numbers(level, cells, 2, 0)
         width = (numbers.high - numbers.low) / 2
         assert np.abs(width - 1.645 * np.sqrt(variance)).max() < 1.6  # whole numbers, and the released one is within
         independent = 1.645 * np.sqrt(year * (inverse[0, 0] + inverse[2, 2]))
@@ -176,15 +176,15 @@ def test_numbers_keep_what_the_releases_keep(made: tuple[Path, Path, Revision]) 
     impossible = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
     limit = HOMES * homes(given).to_numpy()
     for t, year in enumerate(YEARS[:2]):
-        exact = history.in_period("county", total, t)
+        exact = history.numbers("county", total, t)
         truth = true_counts(given, year, [], 1).ravel()
         assert exact.values.tolist() == exact.low.tolist() == exact.high.tolist() == truth.tolist()
-        bounded = history.in_period("tract", men, t)
+        bounded = history.numbers("tract", men, t)
         assert ((bounded.values >= limit // HOMES) & (bounded.values <= limit)).all()
         for level in ("county", "tract", "block"):
-            none = history.in_period(level, impossible, t)
+            none = history.numbers(level, impossible, t)
             assert np.abs([none.values, none.low, none.high]).max() == 0
-    change = history.change("county", total, (0, 1))
+    change = history.numbers("county", total, 1, 0)
     truth = true_counts(given, "2032", [], 1).ravel() - true_counts(given, "2031", [], 1).ravel()
     assert change.values.tolist() == change.low.tolist() == change.high.tolist() == truth.tolist()
     for number in range(2):
@@ -201,8 +201,8 @@ def test_bounds_that_are_forgotten_are_broken(
     monkeypatch.setattr("features.years.history._ranges", lambda *_: iter(()))
     history = revised(series_at(out))
     men = np.array([0.0, 1.0, 0.0, 0.0, 1.0, 0.0])
-    values = np.array([history.in_period("tract", men, t).values for t in range(2)])
-    total = np.array([history.in_period("county", np.ones(6), t).values for t in range(2)])
+    values = np.array([history.numbers("tract", men, t).values for t in range(2)])
+    total = np.array([history.numbers("county", np.ones(6), t).values for t in range(2)])
     truth = np.array([true_counts(given, year, [], 1).ravel() for year in YEARS[:2]])
     assert (values > HOMES * homes(given).to_numpy()).any() or (total != truth).any()
 
@@ -266,7 +266,7 @@ def test_bounds_may_change_and_each_period_keeps_its_own(tmp_path: Path, monkeyp
     for year, upper in zip(YEARS, most, strict=False):
         _year(given, tmp_path / "out", year, (f"upper = {HOMES}", f"upper = {upper}"))
     history, number = revised(series_at(tmp_path / "out")), homes(given).to_numpy()
-    values = [history.in_period("tract", men, t).values for t in range(2)]
+    values = [history.numbers("tract", men, t).values for t in range(2)]
     assert all((found <= upper * number).all() for upper, found in zip(most, values, strict=True))
     assert (values[1] > 10 * number).any()
 

@@ -17,7 +17,7 @@ from oracles.joined_homes import broken, compositions, membership, town_joins
 from oracles.random_problems import random_problem
 
 from features.joins.mathematics import assignment
-from features.joins.mathematics.assignment import AssignmentError, assign
+from features.joins.mathematics.assignment import AssignmentError, assigned_spans
 from features.joins.mathematics.composition import LEAST_VARIANCE, Composition, counted_of, implied_by, joined_bounds
 from features.joins.mathematics.membership import NO_MOST, Membership
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -25,6 +25,11 @@ from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.members import BETWEEN, Implied, MemberSums
+
+
+def assign(joins: list[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int) -> IntArray:
+    """The household of every person, of all spans of leaves together."""
+    return np.concatenate([numbers for _, numbers in assigned_spans(joins, persons, households, seed)])
 
 
 @settings(deadline=None, max_examples=20)
