@@ -25,6 +25,7 @@ from scipy.signal import fftconvolve
 from threadpoolctl import threadpool_limits
 
 from features.audit.exact_noise import probabilities, reach_of
+from geography.sums import roll_up
 from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.steps import ConfidentialSteps
@@ -39,7 +40,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.steps import perform_public_steps
-from pipeline.records.tabulate import roll_up, tabulate
+from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
