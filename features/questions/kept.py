@@ -19,8 +19,6 @@ from features.questions.work import QuestionWork
 from pipeline.storage.files import write_json, write_parquet
 from postprocess.arrays import IntArray
 
-__all__ = ["AREAS", "COUNTS", "NOT_COUNTED", "QUESTION", "UNITS", "UnitsCounted", "keep_counts", "keep_question"]
-
 #: Files in restricted/ of an answer.
 QUESTION: Final = "question.json"
 AREAS: Final = "areas.parquet"

@@ -46,8 +46,6 @@ from pipeline.storage.durable import make_folder
 from pipeline.storage.files import json_sha256, sha256_file
 from pipeline.storage.readable import unchecked
 
-__all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
-
 
 def updated_spec(
     before: PublishedRelease,
@@ -187,7 +185,10 @@ def update_release(
                 receipts=list(before.manifest.receipts),
             )
             _take_over(job, before, given)
-            going = ReleaseRun(job, DrawSource(_key_of(before)), resumed=True)
+            # Of the key and the records that the release was measured with, which are those of every version.
+            stated = before.manifest
+            key = KeyStatement(stated.key_salt, stated.key_commitment, stated.input_fingerprints)
+            going = ReleaseRun(job, DrawSource(key), resumed=True)
             going.perform()
             manifest = going.manifest()
             if corrections is not None:
@@ -285,12 +286,6 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _key_of(before: PublishedRelease) -> KeyStatement:
-    """Of the key and the records that the release was measured with, which are those of every version."""
-    manifest = before.manifest
-    return KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)
-
-
 #: The share of answers of the same records that are refused.
 _REFUSED: Final = 1e-9
 
@@ -369,7 +364,9 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
             yield f"public/manifest.json: {name} is not that of the version before"
     used = used_answers(job.run, job.readable, job.spec)
     for one, stated in zip(used, update.answers, strict=True):
-        yield from _answer_problems(job, stated.name, one)
+        yield from (
+            f"public/answers/{stated.name}: {problem}" for problem in answer_problems(job.run.answer(stated.name), one)
+        )
     spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
     new = len(update.answers) - (0 if spec.update is None else len(spec.update.answers))
     if not new:
@@ -378,11 +375,6 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
             for name in _others(job, before, manifest)
         )
     yield from _spec_problems(job, before, spec, used)
-
-
-def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
-    for problem in answer_problems(job.run.answer(name), manifest):
-        yield f"public/answers/{name}: {problem}"
 
 
 def _spec_problems(job: Job, before: Manifest, spec: ReleaseSpec, used: tuple[AnswerManifest, ...]) -> Iterator[str]:
