@@ -60,7 +60,6 @@ class Best:
 
     objective: Objective
     universe: Universe
-    shares: Mapping[Place, Fraction]
     gap: float
     planned: UniversePlan
     candidates: tuple[Candidate, ...]
@@ -143,7 +142,7 @@ def find_best(
     ]
     planned = plan_universe(replace(expectation, universe=universe))
     found = _candidate(objective, "found", universe, shares)
-    return Best(objective, universe, shares, division.gap, planned, (found, *candidates))
+    return Best(objective, universe, division.gap, planned, (found, *candidates))
 
 
 def _candidate(objective: Objective, name: str, universe: Universe, shares: Mapping[Place, Fraction]) -> Candidate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as library
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +124,8 @@ def plan(
 
         write_divided(spec, write, best.universe)
     if json:
-        _echo_json(planned, best)
+        content = planned.data() | ({} if best is None else {"best": best.data()})
+        typer.echo(library.dumps(content, indent=2, ensure_ascii=False))
         return
     _print(planned, divided, best, details=details)
     if write is not None:
@@ -222,10 +224,3 @@ def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: 
     if best is not None:
         show_best(best, console, CalledInPlan.of(planned.spec, best.universe), details=details)
         show_changes(divided, best, console)
-
-
-def _echo_json(planned: Plan, best: Best | None) -> None:
-    import json
-
-    content = planned.data() | ({} if best is None else {"best": best.data()})
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

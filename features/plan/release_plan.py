@@ -8,23 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from features.plan.kinds import (
+    RECORDS,
     AmountRow,
     JoinedRow,
     LocalRow,
     SharedRow,
-    amount_rows,
-    check_expected,
-    joined_rows,
     local_rows,
     names_of_shares,
-    published_averages,
-    shared_rows,
     words_of_joins,
 )
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.cost.limits import check_plan_size
 from pipeline.cost.memory import Fitting, fitting
+from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
@@ -98,7 +95,7 @@ class Plan:
             }
             for plan in self.universes
         }
-        return amount_rows(self._links, errors)
+        return tuple(AmountRow(**row) for link in self._links for row in link.foretold(errors, RECORDS))
 
     @property
     def _links(self) -> tuple[Link, ...]:
@@ -113,7 +110,9 @@ class Plan:
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
         """Joined companion -> the levels at which its average household size is published."""
-        return published_averages(self._links, self.spine.level_names)
+        levels = self.spine.level_names
+        joined = [link for link in self._links if link.members]
+        return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
 
     @property
     def promise(self) -> str:
@@ -128,6 +127,15 @@ class Plan:
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
+        joins = {
+            "joins": list(words_of_joins(self.spec)),
+            "joined": [vars(row) for row in self.joined],
+            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
+        }
+        shares = {
+            "shares": [vars(row) for row in self.shared],
+            "shares_without_a_guess": list(self.unguessed_shares),
+        }
         return {
             "release": self.spec.name,
             "promise": self.promise,
@@ -135,27 +143,14 @@ class Plan:
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            **(self._joins() if words_of_joins(self.spec) else {}),
+            **(joins if joins["joins"] else {}),
             **({"local": [vars(row) for row in self.local]} if self.local else {}),
-            **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
+            **(shares if names_of_shares(self.universes[0].universe) else {}),
             **({"amounts": [vars(row) for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             "memory": vars(self.fitting.requested),
             "here": self.fitting.data(),
             "remark": REMARK,
-        }
-
-    def _joins(self) -> dict[str, Any]:
-        return {
-            "joins": list(words_of_joins(self.spec)),
-            "joined": [vars(row) for row in self.joined],
-            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
-        }
-
-    def _shares(self) -> dict[str, Any]:
-        return {
-            "shares": [vars(row) for row in self.shared],
-            "shares_without_a_guess": list(self.unguessed_shares),
         }
 
 
@@ -185,7 +180,8 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
     plans = []
     stated_universes = spec.universes()
     for universe in stated_universes:
-        check_expected(universe)
+        if reason := universe.source.refusal("plan"):  # of reports, nobody knows how many there will be
+            raise InputError(reason)
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         expectation = Expectation.of(universe, spine, facilities, spec.postprocess.estimator)
         plans.append(plan_universe(expectation, spec.postprocess.complete))
@@ -201,8 +197,13 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
         tuple(plans),
         fit,
         joint,
-        joined=joined_rows(spec, expectations),
-        shared=() if like is None else shared_rows(expectations[0], like),
+        joined=tuple(JoinedRow(**row) for part in spec.of_features for row in part.joined_rows(spec, expectations)),
+        shared=tuple(
+            SharedRow(**row)
+            for one in stated_universes[0].facts
+            if like is not None
+            for row in one.foretold(expectations[0], like)
+        ),
         local=local_rows(expectations[0]),
         sizes=() if like is None else size_rows(expectations, like),
     )

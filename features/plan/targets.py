@@ -10,8 +10,14 @@ from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 
-TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
-WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
+#: Sign -> option, and what it allows.
+_FORMS = {
+    "<=": (
+        "--target",
+        '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"',
+    ),
+    "=": ("--weights", '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'),
+}
 _ENTRY = {
     "<=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+)<=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
     "=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+?)=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
@@ -49,15 +55,16 @@ def parse_targets(text: str, universe: Universe) -> tuple[Aim, ...]:
     Raises:
         InputError: an entry is malformed, or names a level or query that the spec does not have.
     """
-    return _parse(text, "<=", universe, "--target", TARGET_FORM)
+    return _parse(text, "<=", universe)
 
 
 def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
     """The weights of `--weights`; InputError as for `parse_targets`."""
-    return _parse(text, "=", universe, "--weights", WEIGHT_FORM)
+    return _parse(text, "=", universe)
 
 
-def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
+def _parse(text: str, sign: str, universe: Universe) -> tuple[Aim, ...]:
+    option, form = _FORMS[sign]
     aims: dict[tuple[str, tuple[str, ...]], Aim] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY[sign].fullmatch(entry)

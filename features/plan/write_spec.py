@@ -35,7 +35,10 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
     _set_budget(section, universe)
     _set_strategy(section, universe)
     text = tomlkit.dumps(document)
-    _check(text, target, universe)
+    written = parse_spec(text, str(target), target.parent).universes()
+    resolved = next(candidate for candidate in written if candidate.name == universe.name)
+    if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
+        raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")
     write_page_file("--write", target, text)
 
 
@@ -100,11 +103,3 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
             section["file"] = os.path.relpath(old / file, new)
             if comment:
                 section["file"].comment(comment.lstrip("# "))
-
-
-def _check(text: str, target: Path, universe: Universe) -> None:
-    """Raises RuntimeError unless the written spec means what was intended."""
-    written = parse_spec(text, str(target), target.parent).universes()
-    resolved = next(candidate for candidate in written if candidate.name == universe.name)
-    if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
-        raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")
