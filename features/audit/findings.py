@@ -78,14 +78,11 @@ class Audit:
             "title": self.title,
             "passed": self.passed,
             "about": dict(self.about),
-            "findings": [_as_dict(finding) for finding in self.findings],
+            "findings": [
+                {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in one}
+                for one in (asdict(finding).items() for finding in self.findings)
+            ],
         }
-
-
-def _as_dict(finding: Finding) -> dict[str, object]:
-    numbers = {name: getattr(finding, name) for name in ("value", "limit")}
-    known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
-    return asdict(finding) | {"value": None, "limit": None} | known
 
 
 def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:

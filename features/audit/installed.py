@@ -35,6 +35,7 @@ from features.audit.trials import (
     checked_spec,
     claimed_delta,
     claimed_noises,
+    divergence_bounds,
     one_run,
     outcomes_of,
     residuals_of,
@@ -139,8 +140,8 @@ def case_findings(
     faulty = outcomes_of(less, pair, runs, seed, workers, whole=whole)
     moved = 2 if case.neighbours == "change-one" else 1
     claims = claimed_delta([(noise, moved) for noise in claimed_noises(pair[0])], EPSILONS)
-    for right, wrong in zip(sound, faulty, strict=True):
-        bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
+    for stage, outcomes in sound.items():
+        bounds, broken = (divergence_bounds(*both, EPSILONS, ALPHA) for both in (outcomes, faulty[stage]))
         compared = list(zip(EPSILONS, bounds, broken, claims, strict=True))
         problems = [
             f"at epsilon {epsilon:g} delta is at least {delta:.3f}, and {claim:.3f} is claimed"
@@ -155,8 +156,7 @@ def case_findings(
         )
         _, least, _, claimed = max(compared, key=lambda entry: entry[1] / entry[3])
         detail = "; ".join([*problems, f"delta is at least {summary}; {runs} runs of each input"])
-        check = f"divergence at the {right.stage}"
-        yield Finding("pipeline", check, case.subject, not problems, least, claimed, detail)
+        yield Finding("pipeline", f"divergence at the {stage}", case.subject, not problems, least, claimed, detail)
 
 
 def reuse_finding(folder: Path, seed: int) -> Finding:
