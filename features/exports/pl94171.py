@@ -228,11 +228,6 @@ def census_levels(spine: Spine) -> dict[str, str]:
     return codes
 
 
-def _name(name: str) -> str:
-    """A name in the file's encoding, without the sign that separates fields, as long as the layout allows."""
-    return name.replace("|", "/").encode("latin-1", "replace").decode("latin-1")[:_LONGEST_NAME]
-
-
 class SummaryFiles(ExitStack):
     """The files of every state, written level by level from the top; open it in a `with` block.
 
@@ -264,7 +259,11 @@ class SummaryFiles(ExitStack):
             first = self._written[str(state)]
             self._written[str(state)] += len(rows)
             numbers = [f"{first + number:07d}" for number in range(1, len(rows) + 1)]
-            own = [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
+            # In the file's encoding, without the sign that separates fields, as long as the layout allows.
+            own = [""] * len(rows)
+            if names is not None:
+                plain = (names[row].replace("|", "/").encode("latin-1", "replace") for row in rows.tolist())
+                own = [name.decode("latin-1")[:_LONGEST_NAME] for name in plain]
             areas = zip(geocodes[rows].tolist(), own, numbers, strict=True)
             self._write_geo(files[0], summary_level, areas, {k: v[rows] for k, v in tables.items()})
             for segment, (part, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):

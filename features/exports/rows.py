@@ -93,17 +93,19 @@ class FileRows:
         source = self.source(file)
         if file.kind == "measurement":
             return _labelled(file, source)
-        names = self.names(file.level) if file.kind in _BY_AREA else None
-        parts = _widened(source) if file.widened else plain_parts(source)
+        if file.kind not in _BY_AREA:
+            return plain_parts(source)
+        codes, names = self._release.spine.level(file.level).geocodes.tolist(), self.names(file.level)
+        most = len(codes) if file.wide is None else None  # a long table has several rows of an area
+        parts = _widened(source, len(codes)) if file.widened else plain_parts(source, most)
         if names is None:
             return parts
-        codes = self._release.spine.level(file.level).geocodes.tolist()
         return with_names(parts, dict(zip(codes, names, strict=True)), cells=cells)
 
 
-def _widened(source: Readable) -> Iterator[pa.Table]:
+def _widened(source: Readable, rows: int) -> Iterator[pa.Table]:
     """A long table with a column for each answer."""
-    for part in read_table_parts(source):
+    for part in read_table_parts(source, rows):
         columns = {name: pa.array(values) for name, values in part.columns()}
         yield pa.table({"geocode": pa.array(part.geocodes.tolist(), pa.string()), **columns})
 

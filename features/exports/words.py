@@ -8,14 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipeline.metadata.contents import Column, DataFile
-from pipeline.metadata.facts import fact_lines, release_facts
+from pipeline.metadata.facts import release_facts
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import write_csv
-
-#: Beside the files of a layout that has no place for such words.
-STATUS_FILE = "STATUS.txt"
 
 
 def facts(release: PublishedRelease) -> dict[str, str]:
@@ -27,11 +24,6 @@ def about_rows(release: PublishedRelease) -> list[tuple[str, str]]:
     """The facts, then what the release says of itself, as key and text; the citation once."""
     found = facts(release)
     return [*found.items(), *(row for row in release.spec.about.rows() if row[0] not in found)]
-
-
-def write_status(release: PublishedRelease, folder: Path) -> None:
-    """Write STATUS.txt."""
-    (folder / STATUS_FILE).write_text(fact_lines(facts(release)), encoding="utf-8")
 
 
 #: Columns of the two lists.
