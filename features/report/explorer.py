@@ -15,7 +15,7 @@ import numpy as np
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
-from features.report.table_numbers import MarginSummary, PackedTable, TableNumbers
+from features.report.table_numbers import MarginSummary, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
@@ -56,7 +56,7 @@ class Explorer:
     totals: dict[str, int] = field(default_factory=dict)
     wholes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add_total(self, universe: str, numbers: TableNumbers | PackedTable) -> None:
+    def add_total(self, universe: str, numbers: TableNumbers) -> None:
         """Keep the total of a table of a universe, and its interval, unless there were some."""
         self.totals.setdefault(universe, numbers.total)
         if numbers.whole is not None:

@@ -23,7 +23,7 @@ from features.report.moments import (
     TableMoments,
     held_bytes,
 )
-from features.report.table_numbers import Certain, PackedTable, packed_table
+from features.report.table_numbers import Certain, TableNumbers, packed_table
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
@@ -97,7 +97,7 @@ class ReportNumbers:
         begun = self._of(universe)
         return begun[0]().whole if begun else None
 
-    def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
+    def packed(self, universe: str, level: int, table: Table) -> TableNumbers | None:
         """The numbers of a table; None for those that are read part by part."""
         begun = self._begun.get(_table(self._universes[universe], level, table))
         return begun[0]() if begun else None
