@@ -210,14 +210,6 @@ class JunctionTree:
         """The first bag that has all of the attributes; None if they cross bags."""
         return next((number for number, bag in enumerate(self.bags) if set(attributes) <= set(bag)), None)
 
-    def described(self) -> str:
-        """A line for each bag: its attributes, cells, and what it shares with its parent."""
-        lines = []
-        for bag, separator, up in zip(self.bags, self.separators, self.parents, strict=True):
-            joined = "" if up < 0 else f", joined to {self.domain.text(self.bags[up])} by {self.domain.text(separator)}"
-            lines.append(f"{self.domain.text(bag)}: {self.domain.size(bag):,} cells{joined}")
-        return "\n".join(lines)
-
 
 def junction_tree(
     domain: AttributeSizes,
@@ -265,7 +257,10 @@ def filling(domain: AttributeSizes, cliques: Sequence[Clique]) -> Filling:
     """The bags of a junction tree for cliques, and what they have that the cliques have not."""
     singles = [(attribute,) for attribute in range(len(domain.names))]
     declared = _maximal([*cliques, *singles])
-    bags = declared if _is_decomposable(declared) else _maximal(_eliminated(domain, declared))
+    # Decomposable if the spanning tree with the largest separators has running intersections (Jensen and Jensen 1994).
+    shared = sum(len(set(declared[one]) & set(declared[other])) for one, other in _spanning(declared))
+    fits = sum(map(len, declared)) - shared == len(domain.names)
+    bags = declared if fits else _maximal(_eliminated(domain, declared))
     together = {pair for clique in declared for pair in combinations(clique, 2)}
     pairs = sorted({pair for bag in bags for pair in combinations(bag, 2)} - together)
     wider = tuple(bag for bag in bags if bag not in declared)
@@ -309,12 +304,6 @@ def _maximal(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Those that are in no other, each once, in order."""
     distinct = sorted({tuple(sorted(set(clique))) for clique in cliques if clique})
     return tuple(one for one in distinct if not any(set(one) < set(other) for other in distinct))
-
-
-def _is_decomposable(bags: Sequence[Clique]) -> bool:
-    """Whether the spanning tree with the largest separators has running intersections (Jensen and Jensen 1994)."""
-    shared = sum(len(set(bags[one]) & set(bags[other])) for one, other in _spanning(bags))
-    return sum(map(len, bags)) - shared == len({a for bag in bags for a in bag})
 
 
 def _spanning(bags: Sequence[Clique]) -> list[tuple[int, int]]:

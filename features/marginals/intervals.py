@@ -25,7 +25,7 @@ A number that crosses cliques has none: no simulation says how far the model of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -292,22 +292,16 @@ def simulated_errors(
         for of_level in views
     ]
     truth = replace(design, alike=True).release(measured, seed, drawn=True).whole
-    for again in _releases(design, truth, seed, replicates):
+    for replicate in range(replicates):
+        ties = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
+        noisy = [noisy_again(design, whole, level, seed, replicate) for level, whole in enumerate(truth)]
+        again = design.release(noisy, ties).whole
         for level in levels:
             for bag in bags:
                 for view in views[level][bag]:
                     pair = [view.tables(tables[level][bag]) for tables in (truth, again)]
                     errors[level][bag][view.query.key] += count_errors(view.table, view.basis, view.variances, *pair)
     return SimulatedErrors(design, release, errors)
-
-
-def _releases(
-    design: CliqueDesign, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
-) -> Iterator[list[list[IntArray]]]:
-    for replicate in range(replicates):
-        own = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
-        noisy = [noisy_again(design, whole, level, seed, replicate) for level, whole in enumerate(truth)]
-        yield design.release(noisy, own).whole
 
 
 def noisy_again(design: CliqueDesign, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:

@@ -130,7 +130,10 @@ def carried(tree: JunctionTree, attributes: Mapping[str, Sequence[str]], entries
     """
     if not entries:
         return [[] for _ in tree.bags]
-    possible = possible_cells(tree, _masks(tree.domain, attributes, entries))
+    of_clique: dict[Clique, list[Entry]] = {}
+    for entry in entries:
+        of_clique.setdefault(tree.domain.clique(list(entry)), []).append(entry)
+    possible = possible_cells(tree, {one: _mask(one, tree.domain, attributes, own) for one, own in of_clique.items()})
     out = []
     for number, (bag, can) in enumerate(zip(tree.bags, possible, strict=True)):
         own = [entry for entry in entries if {*tree.domain.clique(list(entry))} <= {*bag}]
@@ -159,19 +162,6 @@ def are_carried(
     except InputError:
         return False
     return all(np.array_equal(one, other) for one, other in zip(own, found, strict=True))
-
-
-def _masks(
-    domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
-) -> dict[Clique, BoolArray]:
-    """Clique -> which of its cells the entries on exactly its attributes leave possible."""
-    cliques = [domain.clique(list(entry)) for entry in entries]
-    return {
-        clique: _mask(
-            clique, domain, attributes, [entry for entry, own in zip(entries, cliques, strict=True) if own == clique]
-        )
-        for clique in dict.fromkeys(cliques)
-    }
 
 
 def _mask(
