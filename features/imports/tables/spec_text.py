@@ -179,24 +179,20 @@ def table_spec(
 
 
 def _of_households(households: RecordsOf, levels: Sequence[str], origins: Mapping[str, tuple[str, str]]) -> list[str]:
-    prefix = "companions.households."
+    prefix, joined = "companions.households.", []
     public = origins[f"{prefix}schema"][0] == "public"
-    joined = [] if households.size is None else _join(households.size)
+    if (size := households.size) is not None:
+        most = [
+            assigned(
+                "most",
+                str(max(_MOST_MEMBERS, 2 * int(label[:-1]))),
+                f"the most persons that {label} stands for; change it if it can be more",
+            )
+            for label in size.values
+            if label.endswith("+")
+        ]
+        joined = filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
     return [filled(_HOUSEHOLDS, universe=_universe(prefix, households, levels, public=public), join=joined)]
-
-
-def _join(size: AttributeColumn) -> list[str]:
-    """Persons joined with households by their size."""
-    most = [
-        assigned(
-            "most",
-            str(max(_MOST_MEMBERS, 2 * int(label[:-1]))),
-            f"the most persons that {label} stands for; change it if it can be more",
-        )
-        for label in size.values
-        if label.endswith("+")
-    ]
-    return filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
 
 
 def _universe(prefix: str, universe: RecordsOf, levels: Sequence[str], *, public: bool) -> list[str]:
@@ -215,17 +211,14 @@ def _universe(prefix: str, universe: RecordsOf, levels: Sequence[str], *, public
         lines += [assigned(name, exact(share), about) for name, (share, about) in _CHOICE.items()]
         lines += ["", *levels_lines]
     else:
-        lines += ["", *_queries(prefix, universe), "", *levels_lines, "", *_tables(prefix, universe)]
+        names = [attribute.name for attribute in universe.attributes]
+        lines += [
+            "",
+            f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
+            *shares(_query_shares(names, _n_cells(universe))),
+            *("", *levels_lines, "", *_tables(prefix, universe)),
+        ]
     return [*lines, "", *_input(prefix, universe), ""]
-
-
-def _queries(prefix: str, universe: RecordsOf) -> list[str]:
-    """What is measured."""
-    names = [attribute.name for attribute in universe.attributes]
-    return [
-        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
-        *shares(_query_shares(names, _n_cells(universe))),
-    ]
 
 
 def _tables(prefix: str, universe: RecordsOf) -> list[str]:
