@@ -109,7 +109,7 @@ def find_best(
     budget: Fraction | None = None,
     least: float = LEAST_SHARE,
 ) -> Best:
-    """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
+    """The best division for the aims; without a `budget`, which "sum" needs, also the least one.
 
     Args:
         expectation: of the universe.
@@ -130,12 +130,7 @@ def find_best(
     check_objective(objective)
     division = descend(objective, least)
     shares = exact_shares(expectation, division.shares)
-    if budget is None:
-        if goal != "largest":
-            raise InputError("--weights needs --rho, the budget that is to be divided")
-        universe = least_budget(objective, shares)
-    else:
-        universe = expectation.divided(budget, shares)
+    universe = least_budget(objective, shares) if budget is None else expectation.divided(budget, shares)
     candidates = [
         _candidate(objective, name, expectation.divided(universe.budget, exact), exact)
         for name, exact in known_divisions(expectation).items()

@@ -174,7 +174,7 @@ def _best(
     expectation: Expectation, target: str | None, weights: str | None, budget: Fraction | None, least: float
 ) -> Best:
     from features.plan.best import find_best
-    from features.plan.targets import parse_targets, parse_weights
+    from features.plan.targets import parse_aims
     from pipeline.errors import InputError
 
     universe = expectation.universe
@@ -184,8 +184,8 @@ def _best(
             "out"
         )
     if target is not None:
-        return find_best(expectation, parse_targets(target, universe), "largest", budget, least)
-    return find_best(expectation, parse_weights(weights or "", universe), "sum", budget, least)
+        return find_best(expectation, parse_aims("--target", target, universe), "largest", budget, least)
+    return find_best(expectation, parse_aims("--weights", weights or "", universe), "sum", budget, least)
 
 
 def _budget(rho: str) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from postprocess.linear.expected import LevelCovariances
 from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 
@@ -224,55 +223,40 @@ def plan_universe(expectation: Expectation, complete: str = "proportional") -> U
         complete: `[postprocess] complete`: what becomes of numbers that nothing measures.
     """
     universe = expectation.universe
-    covariances = expectation.planned()
+    covariances, noise = expectation.planned(), expectation.noise()
     rows: list[ExpectedRow] = []
     known_above: set[tuple[str, ...]] = set()
     for level in universe.level_names:
-        for query in _queries(universe, level):
+        # What is measured at the level, what is measured elsewhere, and what is published at it; each once.
+        strategy = universe.strategy.level(level)
+        measured = [one.query for one in strategy.queries]
+        shares = {one.query.terms: str(strategy.share * one.share) for one in strategy.queries}
+        published = [table.query for table in universe.tables if level in table.levels]
+        chosen: dict[tuple[str, ...], Query] = {}
+        for query in (*measured, *universe.strategy.distinct_queries(), *published):
+            chosen.setdefault(query.terms, query)
+        for query in chosen.values():
             unknown: GivenBy = "completion" if complete == "proportional" and query.terms in known_above else "nothing"
-            if any(refines(own.query, query) for own in universe.strategy.level(level).where_positive):
+            if any(refines(own.query, query) for own in strategy.where_positive):
                 unknown = "positive"
-            rows.append(_row(expectation, covariances, level, query, unknown))
+            share = shares.get(query.terms, "")
+            errors = expectation.errors(covariances, level, query)
+            known = errors.per_geounit == errors.per_geounit
+            rows.append(
+                ExpectedRow(
+                    level=level,
+                    query=query.name,
+                    geounits=len(expectation.spine.level(level)),
+                    numbers=query.size,
+                    share=share,
+                    sigma=noise[level, query.name].variance ** 0.5 if share else None,
+                    per_number=errors.per_number if known else None,
+                    rmse=errors.rmse if known else None,
+                    per_geounit=errors.per_geounit if known else None,
+                    margin90=NORMAL_QUANTILE * errors.standard if known else None,
+                    given_by="measurements" if known else unknown,
+                )
+            )
             if rows[-1].given_by in ("measurements", "positive"):
                 known_above.add(query.terms)
     return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
-
-
-def _queries(universe: Universe, level: str) -> Sequence[Query]:
-    """What is measured at a level, what is measured elsewhere, and what is published at the level; each once."""
-    chosen: dict[tuple[str, ...], Query] = {}
-    measured = [measured_query.query for measured_query in universe.strategy.level(level).queries]
-    published = [table.query for table in universe.tables if level in table.levels]
-    for query in (*measured, *universe.strategy.distinct_queries(), *published):
-        chosen.setdefault(query.terms, query)
-    return tuple(chosen.values())
-
-
-def _row(
-    expectation: Expectation,
-    covariances: Sequence[LevelCovariances],
-    level: str,
-    query: Query,
-    unknown: GivenBy,
-) -> ExpectedRow:
-    universe, noise = expectation.universe, expectation.noise()
-    strategy = universe.strategy.level(level)
-    share = next(
-        (str(strategy.share * measured.share) for measured in strategy.queries if measured.query.terms == query.terms),
-        "",
-    )
-    errors = expectation.errors(covariances, level, query)
-    known = errors.per_geounit == errors.per_geounit
-    return ExpectedRow(
-        level=level,
-        query=query.name,
-        geounits=len(expectation.spine.level(level)),
-        numbers=query.size,
-        share=share,
-        sigma=noise[level, query.name].variance ** 0.5 if share else None,
-        per_number=errors.per_number if known else None,
-        rmse=errors.rmse if known else None,
-        per_geounit=errors.per_geounit if known else None,
-        margin90=NORMAL_QUANTILE * errors.standard if known else None,
-        given_by="measurements" if known else unknown,
-    )
