@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Final
 
 from pipeline.model.texts.message import marked
@@ -125,10 +126,10 @@ def installed_versions() -> dict[str, str]:
     return {"spinewise": installed.version, "Python": installed.python, "packages": packages}
 
 
-def collected(findings: Iterable[Finding], report: FindingReporter) -> list[Finding]:
-    """All findings, each reported as it arrives."""
-    findings_kept = []
-    for finding in findings:
+def collected(report: FindingReporter, *parts: Iterable[Finding]) -> tuple[Finding, ...]:
+    """All findings of the parts, each reported as it arrives."""
+    kept = []
+    for finding in chain(*parts):
         report(finding)
-        findings_kept.append(finding)
-    return findings_kept
+        kept.append(finding)
+    return tuple(kept)

@@ -303,10 +303,10 @@ def outcomes_of(
     ]
     parts = list(workers.run(run_trials, tasks))
     own, neighbouring = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
-    columns = {"measurements": np.s_[:1]}
+    columns = {"measurements": slice(1)}
     if whole:
         cells = (own.shape[1] - 1) // 2
-        columns |= {"estimates": np.s_[1 : 1 + cells], "release": np.s_[1 + cells :]}
+        columns |= {"estimates": slice(1, 1 + cells), "release": slice(1 + cells, None)}
     return {stage: (own[:, some], neighbouring[:, some]) for stage, some in columns.items()}
 
 
