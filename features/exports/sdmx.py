@@ -11,7 +11,7 @@ as in the line before, so that compressed it is a fortieth.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -263,20 +263,15 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     )
     (folder / "structure.xml").write_text(text, encoding="utf-8")
     for flow in structure.flows:
-        target = f"{agency}:DF_{flow.id}(1.0.0)"
-        observations = _observations(flow, structure, rows, about.time)
-        write_csv(folder / f"{flow.id}.csv.gz", (_with_target(part, target) for part in observations))
+        # "I" is information, to be added or replaced.
+        stated = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:DF_{flow.id}(1.0.0)", "ACTION": "I"}
+        write_csv(folder / f"{flow.id}.csv.gz", _observations(flow, structure, rows, stated, about.time))
 
 
-def _with_target(part: pa.Table, flow: str) -> pa.Table:
-    """The rows with the three columns that say what they are of; "I" is information, to be added or replaced."""
-    target = {"STRUCTURE": "dataflow", "STRUCTURE_ID": flow, "ACTION": "I"}
-    fixed = {name: pa.array([text] * part.num_rows, pa.string()) for name, text in target.items()}
-    return pa.table(fixed | dict(zip(part.column_names, part.columns, strict=True)))
-
-
-def _observations(flow: Flow, structure: Structure, rows: FileRows, time: str) -> Iterator[pa.Table]:
-    """One row for each number of the table at all levels, some at a time."""
+def _observations(
+    flow: Flow, structure: Structure, rows: FileRows, stated: Mapping[str, str], time: str
+) -> Iterator[pa.Table]:
+    """One row for each number of the table at all levels, some at a time; what is `stated` of all stands first."""
     answers = _answer_codes(flow)
     for file in flow.files:
         names, first = rows.names(file.level), 0
@@ -286,7 +281,8 @@ def _observations(flow: Flow, structure: Structure, rows: FileRows, time: str) -
                 part = whole.rows(slice(start, start + step))
                 own = None if names is None else names[first : first + len(part.geocodes)]
                 first += len(part.geocodes)
-                columns = _columns(part, answers, structure.level_codes[file.level], time)
+                columns = {name: pa.array([text] * part.counts.size, pa.string()) for name, text in stated.items()}
+                columns |= _columns(part, answers, structure.level_codes[file.level], time)
                 columns |= _attributes(flow, part, experimental=structure.experimental)
                 if structure.area_name is not None:
                     cells = [""] * len(part.geocodes) if own is None else [as_cell(name) for name in own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,20 +39,6 @@ def area_names(release: PublishedRelease, level: str) -> list[str] | None:
 def name_column(taken: Collection[str]) -> str:
     """The column of names: "name", unless an answer is called so."""
     return "name" if "name" not in taken else "area name"
-
-
-def with_names(parts: Iterator[pa.Table], names: Mapping[str, str], *, cells: bool) -> Iterator[pa.Table]:
-    """Parts of one table with the names of its areas after their geocodes.
-
-    Args:
-        parts: the rows, any number for each area.
-        names: by geocode.
-        cells: for files that spreadsheets open: what they would take for a formula begins with an apostrophe.
-    """
-    for part in parts:
-        texts = [names[code] for code in part.column("geocode").to_pylist()]
-        column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
-        yield part.add_column(1, name_column(part.column_names), column)
 
 
 def label_rows(release: PublishedRelease) -> list[tuple[str, str, str, str]]:
