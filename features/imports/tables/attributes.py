@@ -143,22 +143,31 @@ def read_attribute(
     if not texts:
         raise InputError(f"{table}: column {column!r}: no row has a value")
     if stock is not None:
-        return _of_stock(table, column, name, stock, with_missing=with_missing)
+        if (listed := STOCK_LISTS.get(stock)) is None:
+            raise InputError(f"--attributes: {stock!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
+        values = (*listed.values, MISSING) if with_missing else listed.values
+        mapped, unknown = _in_list(table, column, values, listed, {})
+        if unknown:
+            raise InputError(
+                f"{table.found(column, unknown)}, which the list {stock!r} does not have; where it means that there "
+                f"is no value: --missing {shlex.quote(unknown[0])}"
+            )
+        return AttributeColumn(name, column, values, mapped, f"the list {stock!r}")
     if len(texts) > MOST_VALUES:
         raise InputError(
             f"{table}: column {column!r} has {len(texts):,} values; at most {MOST_VALUES} can be proposed: state a "
             f"list, such as --attributes '{column}=ages five-year' ({', '.join(STOCK_LISTS)}), or --schema FILE"
         )
-    listed = table.opened.labels.get(column, {})
+    known = table.opened.labels.get(column, {})
     n_people = np.bincount(one.codes, weights=people, minlength=len(one.texts))
     of_text = dict(zip(one.texts, n_people.tolist(), strict=True))
-    shown = [text for text in texts if text in listed or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
-    shown += [code for code in listed if code not in of_text and code]
+    shown = [text for text in texts if text in known or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
+    shown += [code for code in known if code not in of_text and code]
     blank = tuple(sorted(set(texts) - set(shown)))
     numbers = all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in shown)
     labels: dict[str, str] = {}
     for text in sorted(shown, key=int) if numbers else sorted(shown):
-        labels[text] = _value_label(listed.get(text, text)[:LONGEST], list(labels.values()))
+        labels[text] = _value_label(known.get(text, text)[:LONGEST], list(labels.values()))
     if "" in of_text:
         labels[""] = _value_label(MISSING, list(labels.values()))
     mapped = {text: label for text, label in labels.items() if text != label}
@@ -173,19 +182,6 @@ def read_attribute(
             f"{table}: column {column!r}: no value stands in {FEWEST_RECORDS} records; state a list with --schema FILE"
         )
     return AttributeColumn(name, column, tuple(labels.values()), mapped, about, blank)
-
-
-def _of_stock(table: RecordTable, column: str, name: str, stock_name: str, *, with_missing: bool) -> AttributeColumn:
-    if (stock := STOCK_LISTS.get(stock_name)) is None:
-        raise InputError(f"--attributes: {stock_name!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
-    values = (*stock.values, MISSING) if with_missing else stock.values
-    mapped, unknown = _in_list(table, column, values, stock, {})
-    if unknown:
-        raise InputError(
-            f"{table.found(column, unknown)}, which the list {stock_name!r} does not have; where it means that there "
-            f"is no value: --missing {shlex.quote(unknown[0])}"
-        )
-    return AttributeColumn(name, column, values, mapped, f"the list {stock_name!r}")
 
 
 def _in_list(

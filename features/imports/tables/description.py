@@ -78,15 +78,9 @@ def _sample(stated: TableStatement, work: Path) -> tuple[list[str], list[list[st
     source, lower = stated.source, stated.source.lower()
     extra: dict[str, str] = {}
     if lower.endswith(WORKBOOKS):
-        sheet = stated.sheet
-        found = sheet_rows(Path(source), sheet)
-        sheets = next(found)
-        if sheet is None and len(sheets) > 1:
-            sheet = sheets[0]
-            found = sheet_rows(Path(source), sheet)
-            next(found)
-        extra["sheet"] = sheet or sheets[0]
-        rows = list(islice(found, _ROWS + 1))
+        sheets = next(sheet_rows(Path(source), stated.sheet))
+        extra["sheet"] = stated.sheet or sheets[0]
+        rows = list(islice(sheet_rows(Path(source), extra["sheet"]), 1, _ROWS + 2))
         about = [source, f"a workbook with the sheets {', '.join(map(repr, sheets))}; this is {extra['sheet']!r}"]
         return about, rows[:_ROWS], len(rows) > _ROWS, extra
     if is_database(source) or lower.endswith((*STATISTICS, ".parquet", ".pq")):

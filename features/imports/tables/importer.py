@@ -16,14 +16,12 @@ from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.attributes import (
     AttributeColumn,
     Listed,
-    attribute_name,
     check_dates,
     given_attribute,
     read_attribute,
     schema_columns,
 )
 from features.imports.tables.counts import check_number, check_once, check_sums, melt, names_of_wide, read_counts
-from features.imports.tables.databases import is_database
 from features.imports.tables.files import HeaderRows, Opened, open_source, text_format
 from features.imports.tables.spec_text import RecordsOf, table_spec
 from features.imports.tables.statement import RowCondition, TableStatement, parse_names
@@ -190,17 +188,8 @@ def _imported(stated: TableStatement, out: Path, folder: ImportFolder, work: Pat
         *(f"left out: {text}" for text in left_out),
         *_values_to_fill_in(folder, [*attributes, *(households.attributes if households is not None else ())]),
     ]
-    name = "release" if is_database(stated.source) else Path(stated.source).name.split(".")[0]
-    text = table_spec(
-        name=stated.name or attribute_name(name, ()).lower().replace("_", "-"),
-        source=stated.label,
-        query=stated.query,
-        levels=read.areas.levels,
-        named=read.areas.names,
-        origins=_origins(stated, read, with_households=households is not None),
-        persons=persons,
-        households=households,
-    )
+    origins = _origins(stated, read, with_households=households is not None)
+    text = table_spec(stated, read.areas, origins, persons, households)
     parse_spec(text, f"{out / 'release.toml'} (not written)", out)
     folder.text("release.toml", text)
     folder.text("import.toml", stated.recipe())

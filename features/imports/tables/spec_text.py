@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
-from features.imports.tables.attributes import AttributeColumn
+from features.imports.tables.areas import Areas
+from features.imports.tables.attributes import AttributeColumn, attribute_name
+from features.imports.tables.databases import is_database
+from features.imports.tables.statement import TableStatement
 from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.spec.value_ranges import collapse_numbers
 
@@ -133,12 +137,8 @@ _MOST_MEMBERS = 20
 
 
 def table_spec(
-    *,
-    name: str,
-    source: str,
-    query: str | None,
-    levels: Sequence[str],
-    named: Mapping[str, str],
+    stated: TableStatement,
+    areas: Areas,
     origins: Mapping[str, tuple[str, str]],
     persons: RecordsOf,
     households: RecordsOf | None,
@@ -146,11 +146,8 @@ def table_spec(
     """The text of release.toml, which is written beside areas.parquet.
 
     Args:
-        name: the release's.
-        source: what the table is called.
-        query: of the database, where the table is the result of one.
-        levels: top first.
-        named: level -> the column of areas.parquet with its areas' names.
+        stated: what the user states of the table.
+        areas: as they are in areas.parquet.
         origins: public input -> "public" or "records", and where it is from.
         persons: what is counted.
         households: and of those, where there are some.
@@ -159,18 +156,20 @@ def table_spec(
     decide = _NOTHING_TO_DECIDE
     if made:
         decide = _TO_DECIDE.format(inputs=" and ".join(made), were="was" if len(made) == 1 else "were")
-    head = [commented(_HEAD.format(source=source, decide=decide))]
-    if query is not None:
-        head += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
+    head = [commented(_HEAD.format(source=stated.label, decide=decide))]
+    if stated.query is not None:
+        head += ["# The query:", *(commented(f"    {line}") for line in stated.query.strip().splitlines())]
+    name, levels = "release" if is_database(stated.source) else Path(stated.source).name.split(".")[0], areas.levels
+    name = stated.name or attribute_name(name, ()).lower().replace("_", "-")
     names = ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
-    names += [assigned(level, quoted(column)) for level, column in named.items()]
+    names += [assigned(level, quoted(column)) for level, column in areas.names.items()]
     return filled(
         _SPEC,
         head=head,
         name=[assigned("name", quoted(name), "names the release's folder")],
         areas=[commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS)],
         levels=[listed("levels", levels)],
-        names=names if named else [],
+        names=names if areas.names else [],
         made=[commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"] if made else [],
         inputs=[table_inline(one, {"source": kind, "from": where}) for one, (kind, where) in origins.items()],
         persons=_universe("", persons, levels, public=origins["schema"][0] == "public"),
