@@ -415,30 +415,21 @@ def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: Attr
     return sums.reshape(len(values), -1)
 
 
-@dataclass(frozen=True)
-class Needed:
-    """What would have to be measured for a number to be more than a guess.
-
-    Attributes:
-        wider: further tables that would be estimated without being measured, if a clique of its attributes were added.
-        text: for the reader.
-    """
-
-    wider: tuple[Clique, ...]
-    text: str
-
-
-def needed(tree: JunctionTree, attributes: Clique) -> Needed | None:
-    """What a table of these attributes would need; None if it lies within a clique, and has intervals."""
-    if tree.bag_of(attributes) is not None:
-        return None
+def needed(tree: JunctionTree, attributes: Clique) -> str:
+    """What would have to be measured for the numbers of a table that crosses cliques to be more than a guess."""
     domain = tree.domain
-    wider = filling(domain, [*tree.bags, attributes]).wider
-    text = (
-        f"{domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that share "
-        f"attributes, as if all else were independent. To measure it, the clique {domain.text(attributes)} "
-        f"({domain.size(attributes):,} cells) would be needed"
+    sized = [f"{domain.text(one)} ({domain.size(one):,} cells)" for one in (attributes, *brought(tree, attributes))]
+    return f"the clique {sized[0]} would be needed" + (f", with {' and '.join(sized[1:])}" if sized[1:] else "")
+
+
+def brought(tree: JunctionTree, attributes: Clique) -> tuple[Clique, ...]:
+    """Further tables that would be estimated without being measured, if a clique of these attributes were added."""
+    return filling(tree.domain, [*tree.bags, attributes]).wider
+
+
+def guessed(tree: JunctionTree, attributes: Clique) -> str:
+    """Why there is no table of attributes that cross cliques."""
+    return (
+        f"{tree.domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that "
+        f"share attributes, as if all else were independent. To measure it, {needed(tree, attributes)}"
     )
-    if wider:
-        text += ", with " + " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in wider)
-    return Needed(wider, text)

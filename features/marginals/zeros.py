@@ -106,14 +106,12 @@ def _refused(clique: Clique, tree: JunctionTree, *, chosen: bool) -> str:
             f"found {text}; which pairs are measured is chosen in the run, and what is empty of two attributes needs a "
             "clique that has both: name values of one attribute, or declare cliques"
         )
-    if (lacking := needed(tree, clique)) is None:
+    if tree.bag_of(clique) is not None:
         return ""
     near = [domain.text(bag) for bag in tree.bags if {*bag} & {*clique}]
-    also = " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in lacking.wider)
     return (
         f"found {text}, which are in no clique together, so records would be drawn that have it: they are in "
-        f"{'; '.join(near)}, and the clique {text} ({domain.size(clique):,} cells) would be needed"
-        + (f", with {also}" if lacking.wider else "")
+        f"{'; '.join(near)}, and {needed(tree, clique)}"
     )
 
 
