@@ -191,8 +191,12 @@ def update_release(
             going = ReleaseRun(job, DrawSource(key), resumed=True)
             going.perform()
             manifest = going.manifest()
-            if corrections is not None:
-                _refuse_other_numbers(job, before, manifest)
+            if corrections is not None and (names := _others(job, before.manifest, manifest)):
+                versions = "; ".join(version_differences(before.manifest)) or "spinewise verify may say why"
+                raise InputError(
+                    f"{before.run.root}: public/{names[0]} is computed otherwise than it was published, and a "
+                    f"correction of texts changes no number; {versions}"
+                )
             going.finish(manifest)
             return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, doubts)
         except Exception as error:
@@ -211,16 +215,6 @@ def _corrections(answers: Sequence[Path], texts: Path | None) -> Corrections | N
             "no answer was given; name at least one with --with, or a file of corrected texts for readers with --texts"
         )
     return None if texts is None else read_corrections(texts)
-
-
-def _refuse_other_numbers(job: Job, before: PublishedRelease, manifest: Manifest) -> None:
-    """InputError where the numbers that are computed again are not the published ones, to the last byte."""
-    if names := _others(job, before.manifest, manifest):
-        versions = "; ".join(version_differences(before.manifest)) or "spinewise verify may say why"
-        raise InputError(
-            f"{before.run.root}: public/{names[0]} is computed otherwise than it was published, and a correction of "
-            f"texts changes no number; {versions}"
-        )
 
 
 def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
