@@ -30,10 +30,10 @@ class ExportChoice:
         measurements: the noisy answers, too.
     """
 
-    tables: Sequence[str] = ()
-    levels: Sequence[str] = ()
-    microdata: bool = False
-    measurements: bool = False
+    tables: Sequence[str]
+    levels: Sequence[str]
+    microdata: bool
+    measurements: bool
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.levels or self.microdata or self.measurements)

@@ -31,7 +31,7 @@ class TableView:
     number: int
     attributes: tuple[str, ...]
     cells: int
-    measured: bool = True
+    measured: bool
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class MarginalsView:
     needed: tuple[NeededView, ...]
     choice: ChoiceView | None
     margins: bool
-    amounts: tuple[str, ...] = ()
-    drawn: tuple[str, ...] = ()
+    amounts: tuple[str, ...]
+    drawn: tuple[str, ...]
 
     @property
     def n_pairs(self) -> int:

@@ -56,7 +56,7 @@ class ChoiceWork:
     records: RecordSource
     spine: Spine
     dataset: str
-    again: RunDirectory | None = None
+    again: RunDirectory | None
 
     @property
     def layout(self) -> str:

@@ -68,7 +68,7 @@ def stated_entries(
     tree: JunctionTree,
     problems: Problems,
     *,
-    chosen: bool = False,
+    chosen: bool,
 ) -> list[Entry]:
     """The combinations of a spec that is not divided yet, edit rules as what they mean; what does not fit is noted.
 

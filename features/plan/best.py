@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from features.plan.division import (
-    LEAST_SHARE,
     Goal,
     Objective,
     aimed_error,
@@ -106,8 +105,8 @@ def find_best(
     expectation: Expectation,
     aims: tuple[Aim, ...],
     goal: Goal,
-    budget: Fraction | None = None,
-    least: float = LEAST_SHARE,
+    budget: Fraction | None,
+    least: float,
 ) -> Best:
     """The best division for the aims; without a `budget`, which "sum" needs, also the least one.
 

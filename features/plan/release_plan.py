@@ -79,10 +79,10 @@ class Plan:
     universes: tuple[UniversePlan, ...]
     fitting: Fitting
     joint: Statement
-    joined: tuple[JoinedRow, ...] = ()
-    shared: tuple[SharedRow, ...] = ()
-    local: tuple[LocalRow, ...] = ()
-    sizes: tuple[SizeRow, ...] = ()
+    joined: tuple[JoinedRow, ...]
+    shared: tuple[SharedRow, ...]
+    local: tuple[LocalRow, ...]
+    sizes: tuple[SizeRow, ...]
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:

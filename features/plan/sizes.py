@@ -46,7 +46,7 @@ class SizeRow:
     per_number: float | None
     rmse: float | None
     relative: float | None
-    unit: str = ""
+    unit: str
 
 
 def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow, ...]:

@@ -91,7 +91,7 @@ def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str,
 
 
 def rerun_answer(
-    run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource, release: Path | None = None
+    run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource, release: Path | None
 ) -> list[str]:
     """Draw an answer again, in a process of its own, and compare; the public files that differ.
 

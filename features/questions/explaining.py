@@ -64,7 +64,7 @@ class Published:
     directory: str
     half_width: float
     enough: bool
-    combined: float | None = None
+    combined: float | None
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Explanation:
     affordable: bool
     parts: tuple[PartExplained, ...]
     published: Published | None
-    remark: str = ""
-    remarks: str = ""
+    remark: str
+    remarks: str
 
     def __str__(self) -> str:
         """For people, a line each."""

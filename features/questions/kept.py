@@ -59,9 +59,7 @@ class UnitsCounted:
     counted: IntArray
 
 
-def keep_counts(
-    restricted: Path, staging: Path, counts: sp.csr_array[np.int64], units: UnitsCounted | None = None
-) -> None:
+def keep_counts(restricted: Path, staging: Path, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
     """Write what is counted: `leaf` and `cell` (numbers from 0), `count` (above 0), in this order. Confidential.
 
     And of units with several records, which are counted, and as what; without the units' names.

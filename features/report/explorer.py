@@ -21,7 +21,7 @@ from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
-from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
+from pipeline.pages.chunks import LARGEST, Chunks, Write
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
@@ -63,7 +63,7 @@ class Explorer:
             self.wholes.setdefault(universe, numbers.whole)
 
 
-def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
+def explorer_of(sources: ReportSources, write: Write) -> Explorer:
     """Read every published table once; what fits goes into the page, the rest is written beside it."""
     explorer = Explorer(chunks=Chunks(write))
     tables = {

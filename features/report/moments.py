@@ -117,7 +117,7 @@ class TableMoments:
     whole: float
     places: IntArray
     at_once: float
-    halves: FloatArray | None = None
+    halves: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)

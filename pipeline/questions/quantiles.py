@@ -118,8 +118,8 @@ class Ranked:
     budget: Fraction
     scale: Fraction
     times: int
-    ties: int = 0
-    beyond: int = 0
+    ties: int
+    beyond: int
     mechanism: Mechanism = "exponential"
 
     def __str__(self) -> str:

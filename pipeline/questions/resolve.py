@@ -157,7 +157,7 @@ class _Seen:
 class _Look:
     """Notes what the words of a question say of each attribute."""
 
-    def __init__(self, domain: Domain, records: Attribute | None = None) -> None:
+    def __init__(self, domain: Domain, records: Attribute | None) -> None:
         self.domain = domain
         self.records = records
         self.seen: dict[str, _Seen] = {}

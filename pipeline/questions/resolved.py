@@ -120,11 +120,11 @@ class Resolved:
     statistic: str
     level: str | None
     axes: tuple[QuestionAxis, ...]
-    order: tuple[int, ...] = ()
-    amount: AmountAttribute | None = None
-    number: Fraction | None = None
-    least: int | None = None
-    ends: ListedAttribute | None = None
+    order: tuple[int, ...]
+    amount: AmountAttribute | None
+    number: Fraction | None
+    least: int | None
+    ends: ListedAttribute | None
 
     @cached_property
     def schema(self) -> Schema:

@@ -84,7 +84,7 @@ class MeasuredPart:
     reach: int
     budget: Fraction
     noise: NoiseSpec
-    numbers: int = 1
+    numbers: int
 
     @property
     def mechanism(self) -> Mechanism:

@@ -102,8 +102,8 @@ class Updated:
 
     root: Path
     changes: Changes
-    beyond_limits: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    beyond_limits: tuple[str, ...]
+    doubts: tuple[str, ...]
     done_before: bool = False
 
 
