@@ -67,7 +67,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in ("", "tests")]
-from oracles.clique_population import Population  # noqa: E402 - beside the tests
+from oracles.clique_population import Population, details, ends_of  # noqa: E402 - beside the tests
 
 Ints = NDArray[np.int64]
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.parquet"
@@ -149,7 +149,7 @@ def coverage(people: Population, errors: SimulatedErrors) -> Iterator[tuple[int,
         sums = np.zeros((len(CLASSES), 3))
         for number, bag in enumerate(people.tree.bags):
             truth = people.table(bag, level)
-            low, high = errors.ends(level, number)
+            low, high = ends_of(errors, level, number)
             held = (low <= truth) & (truth <= high)
             for row, (least, most) in zip(sums, CLASSES, strict=True):
                 some = (truth >= least) & (truth <= most)
@@ -231,7 +231,7 @@ def _intervals(
     people: Population, design: CliqueDesign, noisy: Sequence[Tables], release: CliqueRelease, replicates: int
 ) -> list[Any]:
     begun = time.perf_counter()
-    errors = simulated_errors(design, noisy, release, Seed(1), replicates)
+    errors = simulated_errors(design, noisy, release, Seed(1), replicates, details(design))
     rows = list(coverage(people, errors))
     print(f"  intervals of the last key, {replicates} simulated releases, {time.perf_counter() - begun:.0f} s")
     for level in range(len(people.sizes)):

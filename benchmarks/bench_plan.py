@@ -27,7 +27,7 @@ from bench_small_run import cost_of as used_by
 
 from features.plan.best import find_best
 from features.plan.release_plan import plan_release
-from features.plan.targets import parse_weights
+from features.plan.targets import parse_aims
 from features.plan.write_spec import write_divided
 from pipeline.cost.memory import memory_of
 from pipeline.inputs.geography import read_spine
@@ -70,7 +70,7 @@ def bench_divisions(name: str, keys: int) -> dict[str, Any]:
     plan = plan_release(PROJECT / "examples" / EXAMPLES[name], 2)
     expectation = plan.universes[0].expectation
     budget = expectation.universe.budget
-    aims = parse_weights(AIMS[name], expectation.universe)
+    aims = parse_aims("--weights", AIMS[name], expectation.universe)
     best = find_best(expectation, aims, "sum", budget, LEAST[name])
     levels = [level for level in expectation.universe.strategy.levels if level.queries]
     equal = {

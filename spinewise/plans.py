@@ -34,4 +34,4 @@ def plan(
         InputError: something in the spec or its public files is wrong.
     """
     count = load_settings(workers=workers).workers or default_workers()
-    return ReleasePlan.of(with_areas(as_spec(spec), areas), count, None if like is None else Path(like))
+    return ReleasePlan(with_areas(as_spec(spec), areas), count, None if like is None else Path(like))

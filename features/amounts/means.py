@@ -204,7 +204,6 @@ def _described(contents: Contents, file: ProductFile) -> DataFile:
         *contents.titles(texts("{what}: sums and means", what=contents.counted(universe, table)), level),
         (contents.geocode(level), *columns),
         axes=axes_of(table.query, labels, universe.name),
-        read=read_means,
     )
 
 

@@ -116,7 +116,7 @@ def audit(
         folder = run.restricted / "audit" if out is None else out
         found = audit_release(run, given_source(key), ledger, processes, tell)
         if reconstruct:
-            found = replace(found, findings=(*found.findings, *collected(attack_findings(run.root, folder), tell)))
+            found = replace(found, findings=(*found.findings, *collected(tell, attack_findings(run.root, folder))))
     html, _ = write_audit(found, folder, private=release is not None)
     if not output.quiet and not json:
         _show(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Final
 
 from pipeline.model.texts.message import marked
@@ -78,14 +79,11 @@ class Audit:
             "title": self.title,
             "passed": self.passed,
             "about": dict(self.about),
-            "findings": [_as_dict(finding) for finding in self.findings],
+            "findings": [
+                {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in one}
+                for one in (asdict(finding).items() for finding in self.findings)
+            ],
         }
-
-
-def _as_dict(finding: Finding) -> dict[str, object]:
-    numbers = {name: getattr(finding, name) for name in ("value", "limit")}
-    known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
-    return asdict(finding) | {"value": None, "limit": None} | known
 
 
 def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:
@@ -128,10 +126,10 @@ def installed_versions() -> dict[str, str]:
     return {"spinewise": installed.version, "Python": installed.python, "packages": packages}
 
 
-def collected(findings: Iterable[Finding], report: FindingReporter) -> list[Finding]:
-    """All findings, each reported as it arrives."""
-    findings_kept = []
-    for finding in findings:
+def collected(report: FindingReporter, *parts: Iterable[Finding]) -> tuple[Finding, ...]:
+    """All findings of the parts, each reported as it arrives."""
+    kept = []
+    for finding in chain(*parts):
         report(finding)
-        findings_kept.append(finding)
-    return findings_kept
+        kept.append(finding)
+    return tuple(kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from auditor.answers.kept import Answer
@@ -182,17 +182,17 @@ def audit_release(
     if ledger is not None:
         with Ledger.open(ledger, state=load_settings().state):
             pass  # there is one
-    findings = collected(noise_findings(run.root), report)
-    findings += collected(independent_findings(run.root, source.file, ledger), report)
-    problems = verify_release(run, workers, Silent())
-    findings += collected(
-        [certain("release", "verified", "public/", problems, well="follows from the measurements")], report
+    findings = collected(
+        report,
+        noise_findings(run.root),
+        independent_findings(run.root, source.file, ledger),
+        _verified("release", lambda: verify_release(run, workers, Silent())),
     )
     about = _about({"release": release.spec.name}, run, has_key, ledger)
     if ledger is None and not any(universe.dataset for universe in release.universes):
         about["ledger"] = "none: the spec names no dataset"
     title = f"Audit of the release {release.spec.name}"
-    return Audit(title, tuple(findings), about, release.spec.report.language)
+    return Audit(title, findings, about, release.spec.report.language)
 
 
 def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, report: FindingReporter) -> Audit:
@@ -215,13 +215,15 @@ def audit_answer(run: RunDirectory, source: KeySource, ledger: str | None, repor
         raise InputError(str(error)) from None
     if has_key:
         key_of_answer(run, source.read())
-    findings = collected(independent_findings(run.root, source.file, ledger), report)
-    problems = verify_answer(run)
-    findings += collected(
-        [certain("answer", "verified", "public/", problems, well="follows from the measurements")], report
-    )
+    found = independent_findings(run.root, source.file, ledger)
+    findings = collected(report, found, _verified("answer", lambda: verify_answer(run)))
     about = _about({"answer": manifest.answer, "question": manifest.question}, run, has_key, ledger)
-    return Audit(f"Audit of the answer {manifest.answer}", tuple(findings), about)
+    return Audit(f"Audit of the answer {manifest.answer}", findings, about)
+
+
+def _verified(what: str, problems: Callable[[], Sequence[str]]) -> Iterator[Finding]:
+    """Whether what is published follows from what was drawn."""
+    yield certain(what, "verified", "public/", problems(), well="follows from the measurements")
 
 
 def _has_key(what: str, run: RunDirectory, source: KeySource, ledger: str | None) -> bool:

@@ -35,6 +35,7 @@ from features.audit.trials import (
     checked_spec,
     claimed_delta,
     claimed_noises,
+    divergence_bounds,
     one_run,
     outcomes_of,
     residuals_of,
@@ -72,14 +73,17 @@ def audit_installed(*, quick: bool, seed: int, workers: int, report: FindingRepo
         report: called with each finding.
     """
     extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
-    findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
-    findings += collected(randomiser_findings(seed), report)
-    findings += collected(second_findings(quick=quick, seed=seed), report)
-    findings += collected(whole_findings(quick=quick), report)
-    findings += collected(question_findings(quick=quick, seed=seed), report)
-    findings += collected(unit_findings(seed), report)
-    with Workers(workers) as pool:
-        findings += collected(pipeline_findings(measured, released, seed, pool), report)
+    findings = collected(
+        report,
+        stream_findings(seed),
+        sampler_findings(extent, seed),
+        randomiser_findings(seed),
+        second_findings(quick=quick, seed=seed),
+        whole_findings(quick=quick),
+        question_findings(quick=quick, seed=seed),
+        unit_findings(seed),
+        pipeline_findings(measured, released, seed, workers),
+    )
     about = installed_versions() | {
         "extent": "quick" if quick else "full",
         "seed": str(seed),
@@ -87,7 +91,7 @@ def audit_installed(*, quick: bool, seed: int, workers: int, report: FindingRepo
         "runs of the measuring stage": f"{measured:,} of each input, case and arm",
         "runs to the release": f"{released:,} of each input and arm",
     }
-    return Audit("Audit of the installed Spinewise", tuple(findings), about)
+    return Audit("Audit of the installed Spinewise", findings, about)
 
 
 def audit_to(folder: Path, *, quick: bool, seed: int, workers: int) -> tuple[Audit, Path]:
@@ -112,20 +116,20 @@ def audit_page(result: Audit, html: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pipeline_findings(measured: int, released: int, seed: int, workers: Workers) -> Iterator[Finding]:
+def pipeline_findings(measured: int, released: int, seed: int, workers: int) -> Iterator[Finding]:
     """Audit the measuring stage, the estimates and the release.
 
     Args:
         measured: runs of the measuring stage, for each input, case and arm.
         released: runs to the release, for each input and arm of the first case; 0 for a short audit, of one case alone.
         seed: of the public test keys.
-        workers: the processes that perform the runs.
+        workers: number of processes that perform the runs.
     """
-    with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
+    with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder, Workers(workers) as pool:
         for case in CASES if released else CASES[:1]:
-            yield from case_findings(Path(folder), case, measured, seed, workers, whole=False)
+            yield from case_findings(Path(folder), case, measured, seed, pool, whole=False)
         if released:
-            yield from case_findings(Path(folder), CASES[0], released, seed + 1, workers, whole=True)
+            yield from case_findings(Path(folder), CASES[0], released, seed + 1, pool, whole=True)
         yield reuse_finding(Path(folder), seed)
 
 
@@ -139,8 +143,8 @@ def case_findings(
     faulty = outcomes_of(less, pair, runs, seed, workers, whole=whole)
     moved = 2 if case.neighbours == "change-one" else 1
     claims = claimed_delta([(noise, moved) for noise in claimed_noises(pair[0])], EPSILONS)
-    for right, wrong in zip(sound, faulty, strict=True):
-        bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
+    for stage, outcomes in sound.items():
+        bounds, broken = (divergence_bounds(*both, EPSILONS, ALPHA) for both in (outcomes, faulty[stage]))
         compared = list(zip(EPSILONS, bounds, broken, claims, strict=True))
         problems = [
             f"at epsilon {epsilon:g} delta is at least {delta:.3f}, and {claim:.3f} is claimed"
@@ -155,8 +159,7 @@ def case_findings(
         )
         _, least, _, claimed = max(compared, key=lambda entry: entry[1] / entry[3])
         detail = "; ".join([*problems, f"delta is at least {summary}; {runs} runs of each input"])
-        check = f"divergence at the {right.stage}"
-        yield Finding("pipeline", check, case.subject, not problems, least, claimed, detail)
+        yield Finding("pipeline", f"divergence at the {stage}", case.subject, not problems, least, claimed, detail)
 
 
 def reuse_finding(folder: Path, seed: int) -> Finding:

@@ -14,15 +14,13 @@ import hashlib
 import json
 import random
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from auditor.answers.audit import audit_answer
 from auditor.answers.draws import losses, noise_of, steps_of, windows_of
@@ -32,12 +30,10 @@ from auditor.ledger import read_ledger
 from auditor.reading.findings import FormError
 from features.audit.findings import Finding, certain
 from features.audit.finished import GROUP
-from features.audit.trials import scratch
-from features.audit.whole_trial import own_settings
+from features.audit.whole_trial import alone, open_made_up
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.text import STATISTICS
 from pipeline.spec.slots import installed_slots
 from postprocess.arrays import IntArray
@@ -95,20 +91,11 @@ WAYS: Final = ("records", "units", "totals", "signed")
 _OF_WAYS: Final = {"sum": WAYS, "mean": WAYS, "count units": ("units",), "count": ("records", "units")}
 
 
-class AsksQuestions(Protocol):
-    """A feature by which records are asked, in this process."""
-
-    def checked(self, spec: Path, text: str, key: Path, **request: Any) -> Any:
-        """A question of a spec under a key; `request`: rho, epsilon, the folder `out` and the name of the answer."""
-
-    def answered(self, checked: Any) -> Path:
-        """The directory of its answer."""
-
-    def keep_counted(self, checked: Any, key: MasterKey, answer: Path) -> None:
-        """Put into restricted/ of an answer what would be counted of the records of another question."""
+#: By which records are asked, in this process; of a feature: `features.questions.audited`.
+AsksQuestions: TypeAlias = Any
 
 
-def installed_questions() -> AsksQuestions | None:
+def installed_questions() -> AsksQuestions:
     """What the audit asks by; None where no feature asks questions."""
     return next((tried for keys in installed_slots().features if (tried := keys.tried_questions()) is not None), None)
 
@@ -155,18 +142,9 @@ def question_findings(*, quick: bool, seed: int) -> Iterator[Finding]:
     if (asking := installed_questions()) is None:
         return
     for question in questions(quick=quick):
-        with (
-            tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
-            own_settings(Path(folder)),
-            threadpool_limits(1),
-        ):
-            yield certain(
-                GROUP,
-                "questions",
-                question.subject,
-                question_problems(Path(folder), question, seed, asking),
-                well=_WELL,
-            )
+        with alone() as folder:
+            problems = question_problems(folder, question, seed, asking)
+            yield certain(GROUP, "questions", question.subject, problems, well=_WELL)
 
 
 _WELL: Final = "drawn again by the second program; neighbours cost no more than was charged; planted faults are found"
@@ -192,11 +170,7 @@ def opened(folder: Path, question: TriedQuestion, seed: int) -> None:
 
     The key is of the seed and the question, so that the same seed gives the same findings.
     """
-    with Ledger.open(str(folder / "ledger.db"), create=True) as ledger:
-        ledger.open_dataset(
-            "nobody", population="made up", framework=question.framework, budget=Fraction(10**6),
-            neighbours=question.neighbours,
-        )  # fmt: skip
+    open_made_up(folder / "ledger.db", question.framework, question.neighbours, Fraction(10**6))
     MasterKey(hashlib.sha256(f"made-up records {seed}, {question.subject}".encode()).digest()).write(folder / "key")
 
 

@@ -121,8 +121,6 @@ TEMPLATES = all_marked(
 )
 
 
-__all__ = ["HTML_NAME", "JSON_NAME", "audit_html", "write_audit"]
-
 HTML_NAME = "audit.html"
 JSON_NAME = "audit.json"
 

@@ -170,7 +170,15 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
     specs = [NoiseSpec("discrete_gaussian", scale) for scale in extent.gaussians]
     specs += [NoiseSpec("discrete_laplace", scale) for scale in extent.laplaces]
     for spec in specs:
-        yield from _one_sample(spec, extent, key, draw)
+        counted = CountedDraws(draw(spec, _stream_key(key, str(spec)), extent.draws), spec)
+        arms = {}
+        for factor in ARMS:
+            faulty = draw(rescaled(spec, factor), _stream_key(key, f"{spec} {factor}"), extent.draws)
+            arms[f"{float(factor):g} times the scale"] = CountedDraws(faulty, spec)
+        for name, test in TESTS.items():
+            # A wide distribution is at 0 too rarely for a scale to show in it.
+            if name != "exact zero mass" or spec.scale <= _NARROW[spec.mechanism]:
+                yield statistical("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
     yield from choice_findings(extent, key)
 
 
@@ -183,22 +191,6 @@ def choice_findings(extent: Extent, key: MasterKey) -> Iterator[Finding]:
 
 def _stream_key(key: MasterKey, purpose: str) -> bytes:
     return key.stream_key(("audit",), "samplers", purpose)
-
-
-def _one_sample(spec: NoiseSpec, extent: Extent, key: MasterKey, draw: Draw) -> Iterator[Finding]:
-    draws = draw(spec, _stream_key(key, str(spec)), extent.draws)
-    faulty = {
-        f"{float(factor):g} times the scale": draw(
-            rescaled(spec, factor), _stream_key(key, f"{spec} {factor}"), extent.draws
-        )
-        for factor in ARMS
-    }
-    counted = CountedDraws(draws, spec)
-    arms = {name: CountedDraws(other, spec) for name, other in faulty.items()}
-    for name, test in TESTS.items():
-        # A wide distribution is at 0 too rarely for a scale to show in it.
-        if name != "exact zero mass" or spec.scale <= _NARROW[spec.mechanism]:
-            yield statistical("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
 
 
 #: Of the candidates that choices are made among.

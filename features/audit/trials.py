@@ -25,6 +25,7 @@ from scipy.signal import fftconvolve
 from threadpoolctl import threadpool_limits
 
 from features.audit.exact_noise import probabilities, reach_of
+from geography.sums import roll_up
 from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.steps import ConfidentialSteps
@@ -39,7 +40,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.steps import perform_public_steps
-from pipeline.records.tabulate import roll_up, tabulate
+from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
@@ -200,7 +201,9 @@ class Case:
 def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
     """Write two neighbouring inputs and their specs with this budget; returns the specs' paths."""
     specs = []
-    for name, people in (("one", _PEOPLE), ("other", _neighbour(case))):
+    # The one who changes is of another block and another kind: every query's answers differ.
+    neighbour = (*_PEOPLE[1:], *((("T2", "two"),) if case.neighbours == "change-one" else ()))
+    for name, people in (("one", _PEOPLE), ("other", neighbour)):
         place = folder / f"{case.framework}-{case.neighbours}-{budget.numerator}-{budget.denominator}" / name
         place.mkdir(parents=True, exist_ok=True)
         (place / "blocks.csv").write_text("block\nT1\nT2\n", encoding="utf-8")
@@ -212,12 +215,6 @@ def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
         path.write_text(_SPEC.format(budget_name=name_of_budget, **values), encoding="utf-8")
         specs.append(path)
     return specs[0], specs[1]
-
-
-def _neighbour(case: Case) -> Sequence[tuple[str, str]]:
-    if case.neighbours == "change-one":
-        return (*_PEOPLE[1:], ("T2", "two"))  # of another block and another kind: every query's answers differ
-    return _PEOPLE[1:]
 
 
 def checked_spec(path: Path) -> CheckedRequest:
@@ -291,10 +288,12 @@ def residuals_of(job: Job) -> IntArray:
 
 def outcomes_of(
     pair: tuple[Path, Path], claimed: tuple[Path, Path], runs: int, seed: int, workers: Workers, *, whole: bool
-) -> list[Outcomes]:
+) -> dict[str, tuple[FloatArray, FloatArray]]:
     """The outcomes of runs on each input of `pair`, weighed by the noise that the specs `claimed` state.
 
-    They are those of the measurements and, if `whole`, of the unbiased estimates and the release.
+    Returns:
+        stage -> `(runs, numbers)` of each input; a single number is the logarithm of the likelihood ratio. The stages
+        are the measurements and, if `whole`, the unbiased estimates and the release.
     """
     firsts = range(0, runs, _BATCH)
     tasks = [
@@ -304,30 +303,11 @@ def outcomes_of(
     ]
     parts = list(workers.run(run_trials, tasks))
     own, neighbouring = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
-    outcomes = [Outcomes("measurements", own[:, :1], neighbouring[:, :1])]
+    columns = {"measurements": slice(1)}
     if whole:
         cells = (own.shape[1] - 1) // 2
-        for stage, columns in (("estimates", np.s_[1 : 1 + cells]), ("release", np.s_[1 + cells :])):
-            outcomes.append(Outcomes(stage, own[:, columns], neighbouring[:, columns]))
-    return outcomes
-
-
-@dataclass(frozen=True, eq=False)
-class Outcomes:
-    """The outcomes of runs on two inputs at a stage.
-
-    Attributes:
-        stage: such as "measurements".
-        one, other: `(runs, numbers)`; a single number is the logarithm of the likelihood ratio.
-    """
-
-    stage: str
-    one: FloatArray
-    other: FloatArray
-
-    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[float]:
-        """Lower bounds on delta at each epsilon."""
-        return divergence_bounds(self.one, self.other, epsilons, alpha)
+        columns |= {"estimates": slice(1, 1 + cells), "release": slice(1 + cells, None)}
+    return {stage: (own[:, some], neighbouring[:, some]) for stage, some in columns.items()}
 
 
 @dataclass(frozen=True)
@@ -347,18 +327,13 @@ def run_trials(trials: Trials) -> FloatArray:
     The first is the logarithm of the likelihood ratio of its measurements, which no score beats. All estimates of the
     leaves' cells follow, and then all their released counts.
     """
-    with threadpool_limits(1):
-        return _scores(trials)
-
-
-def _scores(trials: Trials) -> FloatArray:
     checked = checked_spec(trials.spec)
     own, neighbouring = (_levels(checked_spec(path)) for path in trials.claimed)
     claimed = claimed_noises(trials.claimed[0])
     scores = []
     for number in range(trials.first, trials.first + trials.count):
         key = MasterKey.from_text(f"insecure-test:{number}")
-        with one_run(checked, key, whole=trials.whole) as job:
+        with threadpool_limits(1), one_run(checked, key, whole=trials.whole) as job:
             ratio = 0.0
             for expected, noise in zip(expected_of(job.universes[0], job.run), claimed, strict=True):
                 level, query = job.spine.index_of(expected.level), expected.query
@@ -368,7 +343,9 @@ def _scores(trials: Trials) -> FloatArray:
             outcome = [np.array([ratio])]
             if trials.whole:
                 released = Estimation(job, job.universes[0]).released(job.spine.n_levels - 1).toarray()
-                outcome += [_estimated(job).ravel(), released.ravel()]
+                path = job.folder(job.universes[0]).estimates(job.spine.leaf_level.name)
+                estimates = pq.read_table(local_name(path), columns=["kind"]).column("kind").to_pylist()
+                outcome += [np.array(estimates, dtype=np.float64).ravel(), released.ravel()]
             scores.append(np.concatenate(outcome))
     return np.array(scores)
 
@@ -378,9 +355,3 @@ def _levels(checked: CheckedRequest) -> list[sp.csr_array]:
     spine = read_spine(checked.spec.geography)
     (universe,) = checked.universes
     return roll_up(spine, tabulate(universe.require_input(), universe.schema, spine))
-
-
-def _estimated(job: Job) -> FloatArray:
-    """Unbiased estimates of the leaves' cells `(n, n_cells)`."""
-    path = job.folder(job.universes[0]).estimates(job.spine.leaf_level.name)
-    return np.array(pq.read_table(local_name(path), columns=["kind"]).column("kind").to_pylist(), dtype=np.float64)

@@ -169,7 +169,7 @@ FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOUR
 def whole_findings(*, quick: bool) -> Iterator[Finding]:
     """Audit a run of each trial with the second program, and its ledger; `quick`: of two, and not of eight."""
     for trial in QUICK if quick else FULL:
-        with _alone() as folder:
+        with alone() as folder:
             yield from _tried(folder, trial)
     yield from kind_findings(KINDS)
 
@@ -180,12 +180,12 @@ def kind_findings(kinds: Sequence[TrialKind]) -> Iterator[Finding]:
         if kind.feature in installed_slots().missing.values():
             yield certain(GROUP, _OF_KIND, kind.subject, [], well=f"not tested: {kind.feature} is not installed")
             continue
-        with _alone() as folder:
+        with alone() as folder:
             yield _finding_of_kind(folder, kind)
 
 
 @contextmanager
-def _alone() -> Iterator[Path]:
+def alone() -> Iterator[Path]:
     """A folder of its own, with settings of its own, and one thread."""
     with (
         tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder,
@@ -197,7 +197,7 @@ def _alone() -> Iterator[Path]:
 
 def _finding_of_kind(folder: Path, kind: TrialKind) -> Finding:
     """Run a kind, verify each release, and let the second program judge it with its key and ledger."""
-    _opened(folder / _LEDGER, QUICK[0], Fraction(16))
+    open_made_up(folder / _LEDGER, "zcdp", "change-one", Fraction(16))
     spec = folder / "tried.toml"
     spec.write_text(_KIND + kind.spec, encoding="utf-8")
     _write_people(folder, 25, "race,sex,work", lambda block, one: f"{_cell(block, one)},{('no', 'yes')[one % 5 < 3]}")
@@ -224,7 +224,8 @@ def _judged(root: Path, key: Path) -> tuple[list[str], int]:
 
 def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
     ledger, key = folder / _LEDGER, folder / "first.key"
-    _opened(ledger, trial, 16 * trial.budget)  # a fault that costs too much is to be seen, not refused
+    terms = trial.framework, trial.neighbours
+    open_made_up(ledger, *terms, 16 * trial.budget)  # a fault that costs too much is to be seen, not refused
     spec = written(folder, trial, 'dataset = "nobody"')
     MasterKey.generate().write(key)
     try:
@@ -237,11 +238,10 @@ def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
     yield certain(GROUP, "ledger", trial.subject, _ledger_problems(spec, folder, ledger, trial))
 
 
-def _opened(ledger: Path, trial: Trial, budget: Fraction) -> None:
+def open_made_up(ledger: Path, framework: str, neighbours: str, budget: Fraction) -> None:
+    """Make a ledger with the dataset of made-up records."""
     with Ledger.open(str(ledger), create=True) as opened:
-        opened.open_dataset(
-            "nobody", population="made up", framework=trial.framework, budget=budget, neighbours=trial.neighbours
-        )
+        opened.open_dataset("nobody", population="made up", framework=framework, budget=budget, neighbours=neighbours)
 
 
 def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> list[str]:
@@ -250,7 +250,7 @@ def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> li
     spent = sum((Fraction(event["cost"]) for event in before if event["kind"] == "charge"), Fraction(0))
     problems = [] if spent == trial.budget else [f"a run that costs {trial.budget} was charged {spent}"]
     small = folder / "small.db"
-    _opened(small, trial, trial.budget / 2)
+    open_made_up(small, trial.framework, trial.neighbours, trial.budget / 2)
     os.environ["SPINEWISE_LEDGER"] = str(small)
     key = folder / "second.key"
     MasterKey.generate().write(key)

@@ -11,7 +11,6 @@ from pipeline.metadata.products import (
     INVARIANTS,
     MEASUREMENTS,
     MICRODATA,
-    Product,
     ReleaseScope,
     area_products,
     described,
@@ -31,10 +30,10 @@ class ExportChoice:
         measurements: the noisy answers, too.
     """
 
-    tables: Sequence[str] = ()
-    levels: Sequence[str] = ()
-    microdata: bool = False
-    measurements: bool = False
+    tables: Sequence[str]
+    levels: Sequence[str]
+    microdata: bool
+    measurements: bool
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.levels or self.microdata or self.measurements)
@@ -67,18 +66,15 @@ def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
     return found
 
 
-def _measured(scope: ReleaseScope) -> Iterator[Product]:
-    """Of the core and of features, all whose files stand with the measurements."""
-    return (one for one in products_of(scope.spec.of_features) if one.path == MEASUREMENTS.path)
-
-
 def _all_files(scope: ReleaseScope, choice: ExportChoice) -> Iterator[DataFile]:
     tables = described(scope, *area_products(scope.spec.of_features, "tables"))
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
         yield from described(scope, *area_products(scope.spec.of_features, "averages"))
     if choice.measurements:
-        for file in described(scope, *_measured(scope), INVARIANTS):
+        # Of the core and of features, all whose files stand with the measurements.
+        measured = (one for one in products_of(scope.spec.of_features) if one.path == MEASUREMENTS.path)
+        for file in described(scope, *measured, INVARIANTS):
             yield file if file.wide is None else file.wide()
     if choice.microdata:
         yield from described(scope, MICRODATA)

@@ -90,7 +90,8 @@ def _frames(
     for file in (file if file.wide is None else file.wide() for file in with_polygons):
         table = without_nan(pa.concat_tables(rows.parts(file)))
         codes = table.column("geocode").to_pylist()
-        column = _geometry_column(table.column_names)
+        taken = {name.casefold() for name in table.column_names}
+        column = "geometry" if "geometry" not in taken else "geometry of the area"
         frame = table.to_pandas()
         frame[column] = geopandas.GeoSeries([shapes[file.level].get(code) for code in codes], crs=_SYSTEM)
         yield file, geopandas.GeoDataFrame(frame, geometry=column, crs=_SYSTEM)
@@ -111,8 +112,3 @@ def _shapes(release: PublishedRelease, level: str, geopandas: Any) -> dict[str, 
     ]
     shapes = geopandas.GeoDataFrame.from_features(features).geometry.tolist()
     return dict(zip((area.geocode for area in areas), shapes, strict=True))
-
-
-def _geometry_column(taken: Sequence[str]) -> str:
-    """The column of polygons: "geometry", unless an answer is called so."""
-    return "geometry" if "geometry" not in {name.casefold() for name in taken} else "geometry of the area"

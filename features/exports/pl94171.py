@@ -11,7 +11,7 @@ coordinates, other geographies, names if it has none) is left empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from features.exports.words import area_names
-from geography.spine import Level, Spine
+from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import (
     GEO_HEADER,
@@ -52,7 +52,6 @@ VALUES = {
     "hhgq": ("household", *QUARTERS["institutional"], *QUARTERS["noninstitutional"]),
     "status": OCCUPANCY,
 }
-_QUARTERS = VALUES["hhgq"][1:]
 
 
 def column_names(table: str) -> tuple[str, ...]:
@@ -125,13 +124,12 @@ class CensusTables:
 
     Attributes:
         race: of the release's own universe: votingage, hispanic, cenrace.
-        quarters: universe name and how the 7 types of group quarters are counted there; None where they are not.
-        units: universe name and how occupied and vacant units are counted there; None where they are not.
+        others: of P5 and H1, universe name and how types of group quarters or units are counted there, from which on:
+            households are no group quarters.
     """
 
     race: _Cube
-    quarters: tuple[str, _Cube, bool] | None
-    units: tuple[str, _Cube] | None
+    others: Mapping[str, tuple[str, _Cube, int]]
 
     @classmethod
     def of(cls, universes: Sequence[Universe]) -> CensusTables:
@@ -149,30 +147,25 @@ class CensusTables:
                 f"{', '.join(main.schema.names)}"
             )
         race = _Cube.of(main.schema, [(name, VALUES[name]) for name in needed])
-        quarters: tuple[str, _Cube, bool] | None = None
+        others: dict[str, tuple[str, _Cube, int]] = {}
         if "hhgq" in main.schema.names:
-            quarters = (main.name, _Cube.of(main.schema, [("hhgq", VALUES["hhgq"])]), True)
-        units: tuple[str, _Cube] | None = None
+            others["P5"] = (main.name, _Cube.of(main.schema, [("hhgq", VALUES["hhgq"])]), 1)
         for universe in universes[1:]:
             for attribute in universe.schema.attributes:
-                values = set(attribute.values)
-                if quarters is None and values == set(_QUARTERS):
-                    quarters = (universe.name, _Cube.of(universe.schema, [(attribute.name, _QUARTERS)]), False)
-                if units is None and values == set(VALUES["status"]):
-                    units = (universe.name, _Cube.of(universe.schema, [(attribute.name, VALUES["status"])]))
-        return cls(race, quarters, units)
+                for table, labels in (("P5", VALUES["hhgq"][1:]), ("H1", VALUES["status"])):
+                    if table not in others and set(attribute.values) == set(labels):
+                        others[table] = (universe.name, _Cube.of(universe.schema, [(attribute.name, labels)]), 0)
+        return cls(race, others)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The tables there are, in order."""
-        some = [name for name, source in (("P5", self.quarters), ("H1", self.units)) if source is not None]
-        return ("P1", "P2", "P3", "P4", *some)
+        return ("P1", "P2", "P3", "P4", *(name for name in ("P5", "H1") if name in self.others))
 
     @property
     def universes(self) -> tuple[str, ...]:
         """Names of the universes that are read, the release's own ("") first."""
-        others = [source[0] for source in (self.quarters, self.units) if source is not None and source[0]]
-        return ("", *dict.fromkeys(others))
+        return tuple(dict.fromkeys(("", *(self.others[name][0] for name in self.names[4:]))))
 
     def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, IntArray]:
         """Every table `(n, columns)` for the geounits whose histograms are given, by universe."""
@@ -185,14 +178,12 @@ class CensusTables:
             counts_of[names[1]] = np.concatenate(
                 [by_race[:, :1], of_hispanic[:, None], of_others[:, :1], of_others[:, 1:]], axis=1
             )
-        if self.quarters is not None:
-            name, quarters, with_households = self.quarters
-            types = quarters.counts(histograms[name])[:, 1 if with_households else 0 :]
+        own = {table: how.counts(histograms[name])[:, first:] for table, (name, how, first) in self.others.items()}
+        if (types := own.get("P5")) is not None:
             institutional, others = types[:, :4], types[:, 4:]
             totals = [part.sum(axis=1, keepdims=True) for part in (types, institutional, others)]
             counts_of["P5"] = np.concatenate([totals[0], totals[1], institutional, totals[2], others], axis=1)
-        if self.units is not None:
-            units = self.units[1].counts(histograms[self.units[0]])
+        if (units := own.get("H1")) is not None:
             counts_of["H1"] = np.concatenate([units.sum(axis=1, keepdims=True), units], axis=1)
         return counts_of
 
@@ -228,11 +219,6 @@ def census_levels(spine: Spine) -> dict[str, str]:
     return codes
 
 
-def _name(name: str) -> str:
-    """A name in the file's encoding, without the sign that separates fields, as long as the layout allows."""
-    return name.replace("|", "/").encode("latin-1", "replace").decode("latin-1")[:_LONGEST_NAME]
-
-
 class SummaryFiles(ExitStack):
     """The files of every state, written level by level from the top; open it in a `with` block.
 
@@ -264,23 +250,23 @@ class SummaryFiles(ExitStack):
             first = self._written[str(state)]
             self._written[str(state)] += len(rows)
             numbers = [f"{first + number:07d}" for number in range(1, len(rows) + 1)]
-            own = [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
+            # In the file's encoding, without the sign that separates fields, as long as the layout allows.
+            own = [""] * len(rows)
+            if names is not None:
+                plain = (names[row].replace("|", "/").encode("latin-1", "replace") for row in rows.tolist())
+                own = [name.decode("latin-1")[:_LONGEST_NAME] for name in plain]
             areas = zip(geocodes[rows].tolist(), own, numbers, strict=True)
             self._write_geo(files[0], summary_level, areas, {k: v[rows] for k, v in tables.items()})
             for segment, (part, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):
                 begin = f"PLST|{_STATES[str(state)]}|000|{segment:02d}|"
-                for number, line in zip(numbers, self._lines(part, tables, rows), strict=True):
-                    file.write(f"{begin}{number}|{line}\n")
-
-    def _lines(self, names: Sequence[str], tables: Mapping[str, IntArray], rows: IntArray) -> Iterator[str]:
-        parts = [
-            tables[name][rows].astype(str).tolist()
-            if name in self._tables
-            else [[""] * len(column_names(name))] * len(rows)
-            for name in names
-        ]
-        for cells in zip(*parts, strict=True):
-            yield "|".join("|".join(part) for part in cells)
+                cells = [
+                    tables[name][rows].astype(str).tolist()
+                    if name in self._tables
+                    else [[""] * len(column_names(name))] * len(rows)
+                    for name in part
+                ]
+                for number, *own_cells in zip(numbers, *cells, strict=True):
+                    file.write(f"{begin}{number}|{'|'.join(map('|'.join, own_cells))}\n")
 
     def _open(self, state: str) -> list[TextIO]:
         if state not in self._files:
@@ -340,38 +326,20 @@ def write_pl94171(release: PublishedRelease, folder: Path) -> None:
     with CsvFiles(folder / "tables") as csv, SummaryFiles(folder, tables.names) as files:
         for level in release.spine.levels:
             names = area_names(release, level.name)
-            for start, counts in _census_counts(release, tables, level):
-                geocodes = level.geocodes[start : start + len(counts["P1"])]
+            histograms = {
+                universe.name: release.histogram(universe, level)
+                for universe in release.universes
+                if universe.name in tables.universes
+            }
+            for start in range(0, len(level), _AT_ONCE):
+                some = slice(start, start + _AT_ONCE)
+                counts = tables.tables({name: whole[some] for name, whole in histograms.items()})
+                geocodes = level.geocodes[some]
+                texts = {"LEVEL": level.name, "SUMLEV": summary.get(level.name, "")}
+                areas = {name: pa.array([text] * len(geocodes), pa.string()) for name, text in texts.items()}
+                areas["GEOCODE"] = pa.array(geocodes.tolist(), pa.string())
                 for name in tables.names:
-                    csv.write(name.lower(), _census_part(level.name, summary, geocodes, name, counts[name]))
+                    numbers = zip(column_names(name), map(pa.array, counts[name].T), strict=True)
+                    csv.write(name.lower(), pa.table(areas | dict(numbers)))
                 if level.name in summary:
-                    own = None if names is None else names[start : start + len(geocodes)]
-                    files.write(summary[level.name], geocodes, counts, own)
-
-
-def _census_counts(
-    release: PublishedRelease, tables: CensusTables, level: Level
-) -> Iterator[tuple[int, dict[str, IntArray]]]:
-    """Every table for the geounits of a level, some at a time."""
-    histograms = {
-        universe.name: release.histogram(universe, level)
-        for universe in release.universes
-        if universe.name in tables.universes
-    }
-    for start in range(0, len(level), _AT_ONCE):
-        yield start, tables.tables({name: counts[start : start + _AT_ONCE] for name, counts in histograms.items()})
-
-
-def _census_part(
-    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: IntArray
-) -> pa.Table:
-    """Rows of one table, `(n, columns)`, under their census names."""
-    n = len(geocodes)
-    columns = {
-        "LEVEL": pa.array([level] * n, pa.string()),
-        "SUMLEV": pa.array([summary.get(level, "")] * n, pa.string()),
-        "GEOCODE": pa.array(geocodes.tolist(), pa.string()),
-    }
-    for name, column in zip(column_names(table), counts.T, strict=True):
-        columns[name] = pa.array(column)
-    return pa.table(columns)
+                    files.write(summary[level.name], geocodes, counts, None if names is None else names[some])

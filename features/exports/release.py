@@ -12,12 +12,12 @@ from features.exports.pl94171 import write_pl94171
 from features.exports.plain_files import write_csv_files, write_parquet_files
 from features.exports.registry import write_registry_entry
 from features.exports.sdmx import write_sdmx
-from features.exports.words import write_status
+from features.exports.words import facts
 from features.exports.workbook import write_workbooks
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import write_nmf
 from pipeline.metadata.contents import DataFile
-from pipeline.model.universe import Universe
+from pipeline.metadata.facts import fact_lines
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
 from pipeline.storage.files import new_folder
@@ -58,12 +58,8 @@ def export_release(
             TABULAR[layout](release, folder, chosen_files(release, choice))
         else:
             FORMATS[layout](release, folder)
-            write_status(release, folder)
+            (folder / STATUS_FILE).write_text(fact_lines(facts(release)), encoding="utf-8")
     return out
-
-
-def _folder(folder: Path, universe: Universe) -> Path:
-    return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
 
 
 def _nmf(release: PublishedRelease, folder: Path) -> None:
@@ -95,9 +91,13 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
                 if name == level
             ]
             if measured:
-                write_nmf(_folder(folder, universe) / f"{file_name('level', level)}.parquet", measured)
+                name = universe.name
+                own = folder / "companions" / file_name("companion", name) if name else folder
+                write_nmf(own / f"{file_name('level', level)}.parquet", measured)
 
 
+#: Beside the files of a layout that has no place for such words.
+STATUS_FILE = "STATUS.txt"
 #: Layouts of tables, of which some can be chosen -> what writes them.
 TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], None]] = {
     "csv": write_csv_files,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
-from features.exports.words import area_names, name_column, with_names
+from features.exports.words import area_names, name_column
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.missing import install_command
+from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
@@ -88,22 +89,31 @@ class FileRows:
 
         Args:
             file: of the release.
-            cells: for files that spreadsheets open, see `with_names`.
+            cells: for files that spreadsheets open: names that they would take for a formula begin with an apostrophe.
         """
         source = self.source(file)
         if file.kind == "measurement":
             return _labelled(file, source)
-        names = self.names(file.level) if file.kind in _BY_AREA else None
-        parts = _widened(source) if file.widened else plain_parts(source)
+        if file.kind not in _BY_AREA:
+            return plain_parts(source)
+        codes, names = self._release.spine.level(file.level).geocodes.tolist(), self.names(file.level)
+        most = len(codes) if file.wide is None else None  # a long table has several rows of an area
+        parts = _widened(source, len(codes)) if file.widened else plain_parts(source, most)
         if names is None:
             return parts
-        codes = self._release.spine.level(file.level).geocodes.tolist()
-        return with_names(parts, dict(zip(codes, names, strict=True)), cells=cells)
+        own = dict(zip(codes, map(as_cell, names) if cells else names, strict=True))
+        return (_named(part, own) for part in parts)
 
 
-def _widened(source: Readable) -> Iterator[pa.Table]:
+def _named(part: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """The rows with the names of their areas after the geocodes."""
+    texts = [names[code] for code in part.column("geocode").to_pylist()]
+    return part.add_column(1, name_column(part.column_names), pa.array(texts, pa.string()))
+
+
+def _widened(source: Readable, rows: int) -> Iterator[pa.Table]:
     """A long table with a column for each answer."""
-    for part in read_table_parts(source):
+    for part in read_table_parts(source, rows):
         columns = {name: pa.array(values) for name, values in part.columns()}
         yield pa.table({"geocode": pa.array(part.geocodes.tolist(), pa.string()), **columns})
 

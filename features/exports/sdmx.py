@@ -11,7 +11,7 @@ as in the line before, so that compressed it is a fortieth.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,32 +78,13 @@ class Flow:
         id: of dataflow, data structure and file.
         files: a file of the release for each level.
         terms: a dimension for each term of the query.
-        experimental: whether its numbers are none, see `NO_NUMBERS`.
-        of_intervals, ends: the attributes that follow from an interval, and its ends.
+        attributes: of an observation.
     """
 
     id: str
-    name: str
     files: tuple[DataFile, ...]
     terms: tuple[Component, ...]
-    with_margins: bool
-    experimental: bool
-    of_intervals: tuple[Component, ...]
-    ends: tuple[Component, ...]
-
-    @property
-    def coded(self) -> tuple[Component, ...]:
-        """Status, and class of use: neither where nothing is known of errors and no margin says so.
-
-        Of experimental numbers the status is stated all the same.
-        """
-        known = self.with_margins or bool(self.files[0].note)
-        return self.of_intervals if known else self.of_intervals[:1] if self.experimental else ()
-
-    @property
-    def attributes(self) -> tuple[Component, ...]:
-        """Attributes of an observation."""
-        return (*self.coded, *(self.ends if self.with_margins else ()))
+    attributes: tuple[Component, ...]
 
 
 @dataclass
@@ -134,7 +115,7 @@ class Structure:
         levels: name and label of each level, top first.
         named: levels whose areas have names.
         time: what the time of the counts is called; "" where none is known.
-        experimental: see `Flow`.
+        experimental: whether the numbers are none, see `NO_NUMBERS`.
         texts: of the language.
     """
 
@@ -157,17 +138,16 @@ class Structure:
         self.time = Component(TIME, time, text="ObservationalTimePeriod") if time else None
         self.value = Component(VALUE, texts("Count"), text="Long")
         self.area_name = Component(AREA_NAME, texts("Name of the area")) if named else None
+        self.experimental = experimental
+        self._coded = _coded(texts)
+        self._ends = [Component(name, texts(SUFFIX_WORDS[end]), text="Double") for end, name in INTERVAL.items()]
         flows = _Names()
         self.flows = tuple(
             Flow(
                 flows.of(path.replace("companions/", "").replace("household_tables/", "household_").replace("/", "_")),
-                own[0].heading,
                 tuple(own),
                 tuple(self._term(axis) for axis in own[0].axes),
-                own[0].with_intervals,
-                experimental,
-                _coded(texts),
-                _ends(texts),
+                self._attributes(own[0]),
             )
             for path, own in by_table(files).items()
         )
@@ -184,6 +164,15 @@ class Structure:
     def code_lists(self) -> tuple[CodeList, ...]:
         """All lists of codes, each once."""
         return tuple(one.codes for one in self.concepts if one.codes is not None)
+
+    def _attributes(self, file: DataFile) -> tuple[Component, ...]:
+        """Status, and class of use: neither where nothing is known of errors and no margin says so; and the margins.
+
+        Of experimental numbers the status is stated all the same.
+        """
+        if file.with_intervals:
+            return (*self._coded, *self._ends)
+        return self._coded if file.note else self._coded[:1] if self.experimental else ()
 
     def _term(self, axis: Axis) -> Component:
         """The dimension of a term; the same term of the same universe is one."""
@@ -227,11 +216,6 @@ def _coded(texts: Texts) -> tuple[Component, ...]:
         Component(STATUS, status, CodeList("CL_OBS_STATUS", status, statuses)),
         Component(USE, use, CodeList("CL_USE", texts("Use"), uses)),
     )
-
-
-def _ends(texts: Texts) -> tuple[Component, ...]:
-    """The margin, and the ends of the interval."""
-    return tuple(Component(name, texts(SUFFIX_WORDS[end]), text="Double") for end, name in INTERVAL.items())
 
 
 #: Observations written at a time.
@@ -279,20 +263,15 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     )
     (folder / "structure.xml").write_text(text, encoding="utf-8")
     for flow in structure.flows:
-        target = f"{agency}:DF_{flow.id}(1.0.0)"
-        observations = _observations(flow, structure, rows, about.time)
-        write_csv(folder / f"{flow.id}.csv.gz", (_with_target(part, target) for part in observations))
+        # "I" is information, to be added or replaced.
+        stated = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:DF_{flow.id}(1.0.0)", "ACTION": "I"}
+        write_csv(folder / f"{flow.id}.csv.gz", _observations(flow, structure, rows, stated, about.time))
 
 
-def _with_target(part: pa.Table, flow: str) -> pa.Table:
-    """The rows with the three columns that say what they are of; "I" is information, to be added or replaced."""
-    target = {"STRUCTURE": "dataflow", "STRUCTURE_ID": flow, "ACTION": "I"}
-    fixed = {name: pa.array([text] * part.num_rows, pa.string()) for name, text in target.items()}
-    return pa.table(fixed | dict(zip(part.column_names, part.columns, strict=True)))
-
-
-def _observations(flow: Flow, structure: Structure, rows: FileRows, time: str) -> Iterator[pa.Table]:
-    """One row for each number of the table at all levels, some at a time."""
+def _observations(
+    flow: Flow, structure: Structure, rows: FileRows, stated: Mapping[str, str], time: str
+) -> Iterator[pa.Table]:
+    """One row for each number of the table at all levels, some at a time; what is `stated` of all stands first."""
     answers = _answer_codes(flow)
     for file in flow.files:
         names, first = rows.names(file.level), 0
@@ -302,8 +281,9 @@ def _observations(flow: Flow, structure: Structure, rows: FileRows, time: str) -
                 part = whole.rows(slice(start, start + step))
                 own = None if names is None else names[first : first + len(part.geocodes)]
                 first += len(part.geocodes)
-                columns = _columns(part, answers, structure.level_codes[file.level], time)
-                columns |= _attributes(flow, part)
+                columns = {name: pa.array([text] * part.counts.size, pa.string()) for name, text in stated.items()}
+                columns |= _columns(part, answers, structure.level_codes[file.level], time)
+                columns |= _attributes(flow, part, experimental=structure.experimental)
                 if structure.area_name is not None:
                     cells = [""] * len(part.geocodes) if own is None else [as_cell(name) for name in own]
                     columns[AREA_NAME] = _each(cells, len(part.labels))
@@ -332,18 +312,18 @@ def _columns(part: ReleasedTable, answers: dict[str, list[str]], level: str, tim
     return columns
 
 
-def _attributes(flow: Flow, part: ReleasedTable) -> dict[str, pa.Array]:
+def _attributes(flow: Flow, part: ReleasedTable, *, experimental: bool) -> dict[str, pa.Array]:
     """Status and class of every number, and the ends of its interval."""
     found: dict[str, pa.Array] = {}
-    coded = {one.id for one in flow.coded}
-    if USE in coded:
+    stated = {one.id for one in flow.attributes}
+    if USE in stated:
         unknown = np.full(part.counts.shape, np.nan)
         keys = _KEYS[classes_in(part.counts, unknown if part.margins is None else part.margins)].ravel().tolist()
         found[STATUS] = pa.array([STATUS_OF[key] for key in keys], pa.string())
         found[USE] = pa.array(keys, pa.string())
-    if flow.experimental:
+    if experimental:
         found[STATUS] = pa.array([EXPERIMENTAL] * part.counts.size, pa.string())
-    if flow.with_margins:
+    if stated & {*INTERVAL.values()}:
         for name, values in zip(INTERVAL.values(), (part.margins, part.lows, part.highs), strict=True):
             flat = np.full(part.counts.size, np.nan) if values is None else values.ravel()
             found[name] = pa.array(flat, mask=np.isnan(flat))

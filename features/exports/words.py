@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from pipeline.metadata.contents import Column, DataFile
-from pipeline.metadata.facts import fact_lines, release_facts
+from pipeline.metadata.facts import release_facts
 from pipeline.model.area_names import as_cell
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.storage.plain_tables import write_csv
-
-#: Beside the files of a layout that has no place for such words.
-STATUS_FILE = "STATUS.txt"
 
 
 def facts(release: PublishedRelease) -> dict[str, str]:
@@ -27,11 +24,6 @@ def about_rows(release: PublishedRelease) -> list[tuple[str, str]]:
     """The facts, then what the release says of itself, as key and text; the citation once."""
     found = facts(release)
     return [*found.items(), *(row for row in release.spec.about.rows() if row[0] not in found)]
-
-
-def write_status(release: PublishedRelease, folder: Path) -> None:
-    """Write STATUS.txt."""
-    (folder / STATUS_FILE).write_text(fact_lines(facts(release)), encoding="utf-8")
 
 
 #: Columns of the two lists.
@@ -47,20 +39,6 @@ def area_names(release: PublishedRelease, level: str) -> list[str] | None:
 def name_column(taken: Collection[str]) -> str:
     """The column of names: "name", unless an answer is called so."""
     return "name" if "name" not in taken else "area name"
-
-
-def with_names(parts: Iterator[pa.Table], names: Mapping[str, str], *, cells: bool) -> Iterator[pa.Table]:
-    """Parts of one table with the names of its areas after their geocodes.
-
-    Args:
-        parts: the rows, any number for each area.
-        names: by geocode.
-        cells: for files that spreadsheets open: what they would take for a formula begins with an apostrophe.
-    """
-    for part in parts:
-        texts = [names[code] for code in part.column("geocode").to_pylist()]
-        column = pa.array([as_cell(text) for text in texts] if cells else texts, pa.string())
-        yield part.add_column(1, name_column(part.column_names), column)
 
 
 def label_rows(release: PublishedRelease) -> list[tuple[str, str, str, str]]:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from features.exports.chosen import by_table
+from features.exports.plain_files import titles_of
 from features.exports.rows import FileRows, required
 from features.exports.words import about_rows, facts, label_rows
 from pipeline.errors import InputError
@@ -29,7 +29,8 @@ from pipeline.model.texts.message import all_marked, marked
 from pipeline.model.texts.sentences import sentence
 from pipeline.published import PublishedRelease
 from pipeline.release.reliability import CLASSES, classes_in
-from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
+from pipeline.release.tables import INTERVAL_SUFFIXES
+from pipeline.storage.plain_tables import without_nan
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -49,32 +50,17 @@ class Sheet:
 
     Attributes:
         title: of the sheet, as far as the format allows.
-        geocodes: `(n,)`, kept as text.
-        keys: headings of geocodes and names.
-        names: of the areas, None where they have none.
-        columns: after the geocode and the name: heading and values `(n,)`; NaN is an empty cell.
+        columns: heading and `(n,)` text or numbers, null where a cell is empty; geocodes first, kept as text.
+        named: whether the second column has the areas' names.
     """
 
     title: str
-    keys: tuple[str, str]
-    geocodes: NDArray[np.str_]
-    names: Sequence[str] | None
-    columns: Sequence[tuple[str, NDArray[np.generic]]]
-
-    def cells(self) -> list[tuple[str, pa.Array]]:
-        """All columns with their headings: text or numbers, null where a cell is empty."""
-        places = [self.geocodes.tolist()] if self.names is None else [self.geocodes.tolist(), list(self.names)]
-        texts = [(head, pa.array(column, pa.string())) for head, column in zip(self.keys, places, strict=False)]
-        return texts + [(head, pa.array(column, from_pandas=True)) for head, column in self.columns]
+    columns: Sequence[tuple[str, pa.Array]]
+    named: bool
 
 
-@dataclass(frozen=True)
-class TextSheet:
-    """A list of texts: a heading for each column, and rows."""
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
+#: A list of texts: the title of its sheet, a heading for each column, and rows.
+TextSheet = tuple[str, Sequence[str], Sequence[Sequence[str]]]
 
 
 def write_workbook(target: Path, title: str, sheets: Sequence[Sheet], lists: Sequence[TextSheet] = ()) -> None:
@@ -91,22 +77,21 @@ def write_workbook(target: Path, title: str, sheets: Sequence[Sheet], lists: Seq
     book = openpyxl.Workbook(write_only=True)
     book.properties.title = title
     titles: set[str] = set()
-    cells = [one.cells() for one in sheets]
-    for one, columns in zip(sheets, cells, strict=True):
+    for one in sheets:
         sheet = book.create_sheet(_title(one.title, titles))
-        sheet.freeze_panes = "B2" if one.names is None else "C2"
+        sheet.freeze_panes = "C2" if one.named else "B2"
         sheet.print_title_rows = "1:1"
         sheet.oddHeader.center.text = title.replace("&", "&&")
-        sheet.append([_text(sheet, head) for head, _ in columns])
-    for listed in lists:
-        if listed.rows:
-            sheet = book.create_sheet(_title(listed.title, titles))
-            for line in (listed.heads, *listed.rows):
+        sheet.append([_text(sheet, head) for head, _ in one.columns])
+    for name, heads, rows in lists:
+        if rows:
+            sheet = book.create_sheet(_title(name, titles))
+            for line in (heads, *rows):
                 sheet.append([_text(sheet, text) for text in line])
     target.parent.mkdir(parents=True, exist_ok=True)
     loose = target.with_suffix(".loose")
     book.save(loose)
-    _settle(loose, target, [[values for _, values in columns] for columns in cells])
+    _settle(loose, target, [[values for _, values in one.columns] for one in sheets])
     loose.unlink()
 
 
@@ -232,37 +217,25 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
                 "out with --table or --level"
             )
     for workbook, own in by_table(files).items():
-        sheets = [_sheet(file, release, by_level[file.level], rows, texts) for file in own]
+        sheets = [_sheet(file, release.spec.labels().level(file.level), rows, texts) for file in own]
         title = f"{release.spec.about.title or release.spec.name}: {own[0].heading}"
         write_workbook(folder / f"{workbook}.xlsx", title, sheets, _lists(title, own[0], release, texts))
 
 
-def _sheet(file: DataFile, release: PublishedRelease, n_areas: int, rows: FileRows, texts: Texts) -> Sheet:
-    titles = {column.name: column.title for column in file.columns}
-    source = release.unchanged(file.source)
-    if file.read is not None:
-        numbers = file.read(source, n_areas)
-        geocodes, columns = numbers.geocodes, iter(numbers.columns())
-    else:
-        table = read_table(source, n_areas)
-        geocodes, columns = table.geocodes, _with_flags(table, texts)
-    headed = tuple((_head(name, titles), values) for name, values in columns)
-    heads = [head for head, _ in headed]
-    name = texts("name") if texts("name") not in heads else texts("area name")
-    return Sheet(
-        release.spec.labels().level(file.level), (texts("geocode"), name), geocodes, rows.names(file.level), headed
-    )
-
-
-def _with_flags(table: ReleasedTable, texts: Texts) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """The columns of a table, with the class of each number after its interval."""
-    keys = np.array([texts(FLAGS[one.key]) for one in CLASSES])
-    classes = None if table.margins is None else keys[classes_in(table.counts, table.margins)]
-    for name, values in table.columns():
-        yield name, values
-        if classes is not None and name.endswith(INTERVAL_SUFFIXES[-1]):
+def _sheet(file: DataFile, title: str, rows: FileRows, texts: Texts) -> Sheet:
+    """A file's rows, of tables with the class of each number after its interval."""
+    table, titles = without_nan(pa.concat_tables(rows.parts(file))), titles_of(file)
+    keys, named = np.array([texts(FLAGS[one.key]) for one in CLASSES]), rows.names(file.level) is not None
+    columns: list[tuple[str, pa.Array]] = []
+    for name in table.column_names[1 + named :]:
+        columns.append((_head(name, titles), table[name].combine_chunks()))
+        if file.kind == "table" and name.endswith(INTERVAL_SUFFIXES[-1]):
             label = name.removesuffix(INTERVAL_SUFFIXES[-1])
-            yield label + USE_SUFFIX, classes[:, table.labels.index(label)]
+            numbers = (table[label + end].to_numpy() for end in ("", INTERVAL_SUFFIXES[0]))
+            columns.append((_head(label + USE_SUFFIX, titles), pa.array(keys[classes_in(*numbers)])))
+    name = texts("name") if texts("name") not in dict(columns) else texts("area name")
+    places = [(head, table[n].combine_chunks()) for n, head in enumerate((texts("geocode"), name)[: 1 + named])]
+    return Sheet(title, places + columns, named)
 
 
 def _head(column: str, titles: dict[str, str]) -> str:
@@ -279,8 +252,8 @@ def _lists(title: str, file: DataFile, release: PublishedRelease, texts: Texts) 
     stated = [(_said(texts, key), _value(texts, key, text)) for key, text in about_rows(release)]
     about = [*stated[:first], *_about(title, file, texts), *stated[first:]]
     return [
-        TextSheet(texts("labels"), [texts(head) for head in LABEL_WORDS], labels),
-        TextSheet(texts("about"), [texts(head) for head in ABOUT_WORDS], about),
+        (texts("labels"), [texts(head) for head in LABEL_WORDS], labels),
+        (texts("about"), [texts(head) for head in ABOUT_WORDS], about),
     ]
 
 

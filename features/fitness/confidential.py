@@ -80,17 +80,14 @@ def _judged(
     of_universe = {release.universe.name: truth for release, truth in zip(releases, truths, strict=True)}
     for release, truth in zip(releases, truths, strict=True):
         published = Histograms(message("this release"), _BASIS, [release.histogram(level) for level in release.levels])
-        sizes = [np.asarray(one.sum(axis=1), dtype=np.int64).ravel() for one in of_universe[release.counted]]
+        sizes = list(map(_people, of_universe[release.counted]))
         tables += _tables(release, published, truth, sizes)
         if others is None or not release.universe.measure.counts:
             continue  # the other ways are of counts
         for way in _ways(release, truth, others):
             compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth, sizes))
     counts = sum(table.counts for table in tables)
-    people: dict[str, IntArray] = {
-        level: np.asarray(one.sum(axis=1), dtype=np.int64).ravel()
-        for level, one in zip(own.levels, truths[0], strict=True)
-    }
+    people = dict(zip(own.levels, map(_people, truths[0]), strict=True))
     return Fitness(
         release=own.name,
         status=own.manifest.status,
@@ -103,6 +100,11 @@ def _judged(
             if len(found) == counts
         ),
     )
+
+
+def _people(counts: sp.csr_array) -> IntArray:
+    """Records of each area, `(n,)`."""
+    return np.asarray(counts.sum(axis=1), dtype=np.int64).ravel()
 
 
 def _truth(release: Reader) -> list[sp.csr_array]:

@@ -150,7 +150,7 @@ class Fitness:
     status: str
     restricted: bool
     tables: tuple[TableFitness, ...]
-    thresholds: tuple[Threshold, ...] = ()
+    thresholds: tuple[Threshold, ...]
     compared: tuple[ComparedMethod, ...] = ()
 
     @property

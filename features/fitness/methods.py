@@ -36,12 +36,16 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 
 from geography.spine import Spine
+from geography.sums import roll_up
 from pipeline.errors import InputError
 from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import FloatArray, IntArray
+
+#: What the ways are called.
+_APART, _OPENDP, _CELL_KEYS = message("noise apart"), Message("OpenDP"), message("cell keys")
 
 
 class Way(Protocol):
@@ -76,19 +80,6 @@ class Histograms:
         return table.query.answer_csr(self.levels[level][rows])
 
 
-def summed_up(leaves: sp.csr_array, spine: Spine) -> list[sp.csr_array]:
-    """The histograms of all levels, top first, from those of the leaves `(n_leaves, n_cells)`."""
-    found = []
-    for number, level in enumerate(spine.levels):
-        offsets = spine.leaf_offsets(number)
-        ones = np.ones(spine.n_leaves, dtype=leaves.dtype)
-        below = sp.csr_array(
-            (ones, np.arange(spine.n_leaves), offsets), shape=(len(level), spine.n_leaves), dtype=leaves.dtype
-        )
-        found.append(sp.csr_array(below @ leaves))
-    return found
-
-
 # -- noise on every table ----------------------------------------------------------------------------------------------
 
 
@@ -105,6 +96,7 @@ class Apart:
     universe: Universe
     truth: Sequence[sp.csr_array]
     seed: int
+    name: Message = _APART
 
     @property
     def noise(self) -> NoiseSpec:
@@ -112,11 +104,6 @@ class Apart:
         tables = sum(len(table.levels) for table in self.universe.tables)
         one = self.universe
         return noise_for(one.framework, one.record_budget, Fraction(1, tables), Fraction(1), one.neighbours)
-
-    @property
-    def name(self) -> Message:
-        """Short, for a column."""
-        return message("noise apart")
 
     @property
     def about(self) -> Message:
@@ -142,7 +129,6 @@ class Apart:
 
 #: Numbers that OpenDP is given at a time: its vectors are lists of Python.
 _AT_ONCE = 1 << 20
-_NAME = Message("OpenDP")
 
 
 def opendp_noise(universe: Universe, truth: Sequence[sp.csr_array]) -> OpenDP | None:
@@ -161,7 +147,7 @@ class OpenDP:
 
     apart: Apart
     drawn: dict[tuple[str, int], IntArray] = field(default_factory=dict)
-    name: Message = _NAME
+    name: Message = _OPENDP
 
     @property
     def about(self) -> Message:
@@ -269,6 +255,7 @@ class CellKeys:
     parameters: CellKeyParameters
     counts: Sequence[sp.csr_array]
     keys: Sequence[sp.csr_array]
+    name: Message = _CELL_KEYS
 
     @classmethod
     def of(
@@ -278,13 +265,8 @@ class CellKeys:
         leaves = truth[-1]
         # The sum of the uniform keys of one record or more is uniform, so that one key for them all will do.
         drawn = np.random.default_rng(seed).integers(0, _WHOLE, len(leaves.data), dtype=np.int64)
-        keys = summed_up(sp.csr_array((drawn, leaves.indices, leaves.indptr), shape=leaves.shape), spine)
+        keys = roll_up(spine, sp.csr_array((drawn, leaves.indices, leaves.indptr), shape=leaves.shape))
         return cls(parameters or CellKeyParameters(), truth, keys)
-
-    @property
-    def name(self) -> Message:
-        """Short, for a column."""
-        return message("cell keys")
 
     @property
     def about(self) -> Message:
@@ -353,7 +335,7 @@ def _runs(values: IntArray) -> list[slice]:
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], len(values)], strict=True)]
 
 
-def swapping(leaves: sp.csr_array, spine: Spine, seed: int, rate: float = RATE) -> Histograms | None:
+def swapping(leaves: sp.csr_array, spine: Spine, seed: int) -> Histograms | None:
     """All levels after swapping within the geounits of the level below the top; None where there are too many records.
 
     With two levels or fewer, records may go anywhere.
@@ -365,7 +347,7 @@ def swapping(leaves: sp.csr_array, spine: Spine, seed: int, rate: float = RATE) 
         "Record swapping: {percent} % of the records, chosen at random, change places with others of the same "
         "{level}. Every area keeps its number of records. What it promises cannot be stated: it "
         "rests on the rate and the rules being secret.",
-        percent=f"{100 * rate:g}",
+        percent=f"{100 * RATE:g}",
         level=spine.level_names[within],
     )
-    return Histograms(message("swapping"), about, summed_up(swapped(leaves, spine, within, rate, seed), spine))
+    return Histograms(message("swapping"), about, roll_up(spine, swapped(leaves, spine, within, RATE, seed)))

@@ -161,9 +161,9 @@ def _print(imported: Imported, context: typer.Context) -> None:
     typer.echo(imported.spec)
 
 
-def _option(name: str, metavar: str, about: str) -> typer.models.OptionInfo:
-    """An option of `import table`."""
-    option: typer.models.OptionInfo = typer.Option(f"--{name}", metavar=metavar, help=about)
+def _option(metavar: str, about: str) -> typer.models.OptionInfo:
+    """An option of `import table`, called as its parameter."""
+    option: typer.models.OptionInfo = typer.Option(metavar=metavar, help=about)
     return option
 
 
@@ -178,66 +178,46 @@ def table(
             show_default=False,
         ),
     ],
-    out: Annotated[Path | None, _option("out", "DIR", "A new or empty folder.")] = None,
-    recipe: Annotated[Path | None, _option("recipe", "FILE", "What was stated before: an import.toml.")] = None,
-    query: Annotated[str | None, _option("query", "SQL", "For a database: the query.")] = None,
+    out: Annotated[Path | None, _option("DIR", "A new or empty folder.")] = None,
+    recipe: Annotated[Path | None, _option("FILE", "What was stated before: an import.toml.")] = None,
+    query: Annotated[str | None, _option("SQL", "For a database: the query.")] = None,
     geography: Annotated[
-        str | None, _option("geography", "COLUMNS", "The columns of the levels, top first: state,county=county_name.")
+        str | None, _option("COLUMNS", "The columns of the levels, top first: state,county=county_name.")
     ] = None,
-    count: Annotated[str | None, _option("count", "COLUMN", "A row is a cell; this column has its count.")] = None,
+    count: Annotated[str | None, _option("COLUMN", "A row is a cell; this column has its count.")] = None,
     records: Annotated[bool, typer.Option("--records", help="A row is a record.")] = False,
     wide: Annotated[
         str | None,
-        _option("wide", "PATTERN", "Counts side by side, in columns such as 'pop_{sex}_{age}', '{sex:m|f}'."),
+        _option("PATTERN", "Counts side by side, in columns such as 'pop_{sex}_{age}', '{sex:m|f}'."),
     ] = None,
-    attributes: Annotated[
-        str | None, _option("attributes", "COLUMNS", "Columns to count by: 'sex,age=ages five-year'.")
-    ] = None,
-    schema: Annotated[
-        str | None, _option("schema", "FILE", "The public list of attributes and values, in TOML.")
-    ] = None,
-    level: Annotated[str | None, _option("level", "COLUMN", "The column that says each row's level.")] = None,
-    drop_level: Annotated[
-        str | None, _option("drop-level", "VALUES", "Levels whose rows are left out: state,county.")
-    ] = None,
-    levels: Annotated[
-        str | None, _option("levels", "NAME=N,...", "Levels by length of their codes: land=2,kreis=5.")
-    ] = None,
+    attributes: Annotated[str | None, _option("COLUMNS", "Columns to count by: 'sex,age=ages five-year'.")] = None,
+    schema: Annotated[str | None, _option("FILE", "The public list of attributes and values, in TOML.")] = None,
+    level: Annotated[str | None, _option("COLUMN", "The column that says each row's level.")] = None,
+    drop_level: Annotated[str | None, _option("VALUES", "Levels whose rows are left out: state,county.")] = None,
+    levels: Annotated[str | None, _option("NAME=N,...", "Levels by length of their codes: land=2,kreis=5.")] = None,
     areas: Annotated[
         str | None,
         typer.Option(
             "--areas", "--lookup", metavar="FILE", help="The public list of all areas, with the levels above."
         ),
     ] = None,
-    only: Annotated[
-        list[str] | None, _option("only", "CONDITION", "Rows to keep: 'sex != Total and age in 0-4, 5-9'.")
-    ] = None,
-    header: Annotated[str | None, _option("header", "ROW[:ROW]", "The rows of the header. [default: 1]")] = None,
-    last: Annotated[
-        int | None, _option("last", "ROW", "The last row of the table, where notes stand below it.")
-    ] = None,
-    sheet: Annotated[str | None, _option("sheet", "NAME", "The sheet of a workbook.")] = None,
-    zeros: Annotated[int | None, _option("zeros", "WIDTH", "Codes lost zeros: fill them up to this width.")] = None,
-    missing: Annotated[
-        str | None, _option("missing", "TEXTS", "What means no value in attributes and keys: 999,-1.")
-    ] = None,
-    households: Annotated[str | None, _option("households", "SOURCE", "A table of the households.")] = None,
-    households_query: Annotated[
-        str | None, _option("households-query", "SQL", "For a database: the query of the households.")
-    ] = None,
-    key: Annotated[str | None, _option("key", "COLUMN", "The column that links persons to households.")] = None,
+    only: Annotated[list[str] | None, _option("CONDITION", "Rows to keep: 'sex != Total and age in 0-4, 5-9'.")] = None,
+    header: Annotated[str | None, _option("ROW[:ROW]", "The rows of the header. [default: 1]")] = None,
+    last: Annotated[int | None, _option("ROW", "The last row of the table, where notes stand below it.")] = None,
+    sheet: Annotated[str | None, _option("NAME", "The sheet of a workbook.")] = None,
+    zeros: Annotated[int | None, _option("WIDTH", "Codes lost zeros: fill them up to this width.")] = None,
+    missing: Annotated[str | None, _option("TEXTS", "What means no value in attributes and keys: 999,-1.")] = None,
+    households: Annotated[str | None, _option("SOURCE", "A table of the households.")] = None,
+    households_query: Annotated[str | None, _option("SQL", "For a database: the query of the households.")] = None,
+    key: Annotated[str | None, _option("COLUMN", "The column that links persons to households.")] = None,
     household_attributes: Annotated[
-        str | None, _option("household-attributes", "COLUMNS", "Columns to count households by. [default: size]")
+        str | None, _option("COLUMNS", "Columns to count households by. [default: size]")
     ] = None,
-    separator: Annotated[str | None, _option("separator", "MARK", "Separator of a CSV file; tab for tabs.")] = None,
-    encoding: Annotated[str | None, _option("encoding", "NAME", "Encoding of a CSV file, such as cp1252.")] = None,
-    name: Annotated[str | None, _option("name", "NAME", "The release's name. [default: that of the file]")] = None,
-    expect_records: Annotated[
-        int | None, _option("expect-records", "N", "How many people there are; must be met.")
-    ] = None,
-    expect_areas: Annotated[
-        int | None, _option("expect-areas", "M", "How many areas the rows name; must be met.")
-    ] = None,
+    separator: Annotated[str | None, _option("MARK", "Separator of a CSV file; tab for tabs.")] = None,
+    encoding: Annotated[str | None, _option("NAME", "Encoding of a CSV file, such as cp1252.")] = None,
+    name: Annotated[str | None, _option("NAME", "The release's name. [default: that of the file]")] = None,
+    expect_records: Annotated[int | None, _option("N", "How many people there are; must be met.")] = None,
+    expect_areas: Annotated[int | None, _option("M", "How many areas the rows name; must be met.")] = None,
     unproved: Annotated[
         bool, typer.Option("--unproved", help="Nobody knows: write a spec that run refuses until it is filled in.")
     ] = False,

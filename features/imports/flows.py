@@ -91,13 +91,8 @@ class FlowsRequest:
         return self.destinations or list(self.levels)[-1]
 
 
-@dataclass(frozen=True)
-class _Flows:
-    """Flows by area of origin and destination, `(n,)` each, sorted."""
-
-    origin: IntArray
-    destination: IntArray
-    count: IntArray
+#: Areas of origin and destination, and the flows between them, `(n,)` each, sorted.
+Flows = tuple[IntArray, IntArray, IntArray]
 
 
 def import_flows(request: FlowsRequest, out: Path) -> Imported:
@@ -108,15 +103,16 @@ def import_flows(request: FlowsRequest, out: Path) -> Imported:
             flows is not the one stated; nothing is written then.
     """
     check_new(out)
-    file = open_records(request.file, _columns(request), _CHUNK_ROWS, label="the file of flows")
+    columns = [request.origin, request.destination, *([request.count] if request.count is not None else [])]
+    file = open_records(request.file, columns, _CHUNK_ROWS, label="the file of flows")
     try:
         codes = _from_one_area(_code_spine(request, file))
     except SpineError as error:
         raise SpineError(f"{request.areas or request.file}: {error}") from None
     spine = codes.down_to(list(request.levels)[-1])
     level = spine.index_of(request.level)
-    flows = _read_flows(request, file, codes, spine, level)
-    n_flows = int(flows.count.sum())
+    origins, destinations, counts = _read_flows(request, file, codes, spine, level)
+    n_flows = int(counts.sum())
     if request.flows not in (None, n_flows):
         raise InputError(f"{request.file}: --flows states {request.flows:,}; the file has {n_flows:,}")
     values = spine.levels[level].geocodes.tolist()
@@ -126,10 +122,10 @@ def import_flows(request: FlowsRequest, out: Path) -> Imported:
         values.append(request.elsewhere)
     recodes = _recodes(request, spine, level)
     noun = request.counted or "flows"
-    inside = int(flows.count[spine.leaf_ancestors(level)[flows.origin] == flows.destination].sum())
+    inside = int(counts[spine.leaf_ancestors(level)[origins] == destinations].sum())
     found = (
         f"{n_flows:,} {noun} are counted, {inside:,} of them within one {request.level}; "
-        f"{counted(flows.count.size, 'pair')} of areas have some"
+        f"{counted(counts.size, 'pair')} of areas have some"
     )
     made = (
         f"origins: {counted(spine.n_leaves, 'area')} of level {list(request.levels)[-1]}; destinations: "
@@ -139,19 +135,15 @@ def import_flows(request: FlowsRequest, out: Path) -> Imported:
     with import_folder(out) as folder:
         folder.parquet("areas.parquet", spine.to_table())
         table = {
-            spine.leaf_level.name: pa.array(spine.leaf_level.geocodes[flows.origin].tolist(), pa.string()),
-            request.attribute: pa.array([values[place] for place in flows.destination], pa.string()),
-            "count": pa.array(flows.count),
+            spine.leaf_level.name: pa.array(spine.leaf_level.geocodes[origins].tolist(), pa.string()),
+            request.attribute: pa.array([values[place] for place in destinations], pa.string()),
+            "count": pa.array(counts),
         }
         folder.parquet("flows.parquet", pa.table(table), private=True)
         text = _spec_text(request, spine, values, recodes, made)
         parse_spec(text, f"{out / 'release.toml'} (not written)", folder.path)
         folder.text("release.toml", text)
     return Imported(out / "release.toml", (found, *made))
-
-
-def _columns(request: FlowsRequest) -> list[str]:
-    return [request.origin, request.destination, *([request.count] if request.count is not None else [])]
 
 
 def _code_spine(request: FlowsRequest, file: RecordsFile) -> Spine:
@@ -198,7 +190,7 @@ def _distinct_codes(request: FlowsRequest, file: RecordsFile) -> NDArray[np.str_
     return codes[codes != ""]
 
 
-def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: Spine, level: int) -> _Flows:
+def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: Spine, level: int) -> Flows:
     """The flows by leaf of `spine` and area of its `level`; the destination behind the last is elsewhere.
 
     Raises:
@@ -227,7 +219,7 @@ def _read_flows(request: FlowsRequest, file: RecordsFile, codes: Spine, spine: S
         counts, added = np.zeros(pairs.size, dtype=np.int64), np.append(counts, count[right])
         np.add.at(counts, index, added)
     log.raise_if_any()
-    return _Flows(pairs // n_targets, pairs % n_targets, counts)
+    return pairs // n_targets, pairs % n_targets, counts
 
 
 def _ends(request: FlowsRequest, reader: LeafReader, column: pa.Array, first_row: int, log: MistakeLog) -> IntArray:
@@ -344,6 +336,14 @@ def _spec_text(
     decide = _DECIDE if request.areas is None else _RUNS
     head = _HEAD.format(source=request.file.name, attribute=request.attribute, level=request.level, decide=decide)
     name = request.name or request.file.name.split(".")[0]
+    # Half for the flows between the smallest areas; the rest for the total and the recodes, evenly.
+    each = (1 - _DETAIL_SHARE) / (1 + len(recodes))
+    queries = {"total": each, **dict.fromkeys(recodes, each), "detailed": _DETAIL_SHARE}
+    # Half for the lowest level; the rest for the others, evenly.
+    *upper, lowest = spine.level_names
+    levels = dict.fromkeys(upper, (1 - _LEAF_SHARE) / max(1, len(upper))) | {
+        lowest: _LEAF_SHARE if upper else Fraction(1)
+    }
     groups: list[str] = []
     for recode, members in recodes.items():
         section = f"schema.recodes.{key(recode)}"
@@ -365,22 +365,8 @@ def _spec_text(
         destinations=[listed(request.attribute, values)],
         recodes=groups,
         labels=labels,
-        queries=shares(_query_shares(list(recodes))),
-        level_shares=shares(_level_shares(spine.level_names)),
+        queries=shares(queries),
+        level_shares=shares(levels),
         tables=[*(assigned(recode, quoted(recode)) for recode in recodes), detail],
         geocode=[assigned("geocode", quoted(spine.leaf_level.name))],
     )
-
-
-def _query_shares(recodes: Sequence[str]) -> dict[str, Fraction]:
-    """Half for the flows between the smallest areas; the rest for the total and the recodes, evenly."""
-    each = (1 - _DETAIL_SHARE) / (1 + len(recodes))
-    return {"total": each, **dict.fromkeys(recodes, each), "detailed": _DETAIL_SHARE}
-
-
-def _level_shares(levels: Sequence[str]) -> dict[str, Fraction]:
-    """Half for the lowest level; the rest for the others, evenly."""
-    if len(levels) == 1:
-        return {levels[0]: Fraction(1)}
-    each = (1 - _LEAF_SHARE) / (len(levels) - 1)
-    return {**dict.fromkeys(levels[:-1], each), levels[-1]: _LEAF_SHARE}

@@ -31,11 +31,11 @@ class Imported:
     mismatches: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class ImportFolder:
     """Writes files to a folder that is not yet in its place."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def parquet(self, name: str, table: pa.Table, *, private: bool = False) -> None:
         """Write a table; `private` gives the file mode 0600."""

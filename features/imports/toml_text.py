@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -50,24 +50,19 @@ def assigned(name: str, value: str, comment: str = "") -> str:
 
 def listed(name: str, values: Sequence[str]) -> str:
     """`name = ["a", "b"]`, wrapped."""
-    return _wrapped(f"{key(name)} = [", [quoted(value) for value in values], "]")
+    lines, line = [], f"{key(name)} = ["
+    for value in values:
+        piece = f"{quoted(value)}, "
+        if len(line) + len(piece) > _WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = "    "
+        line += piece
+    return "\n".join([*lines, line.rstrip().removesuffix(",") + "]"])
 
 
 def table_inline(name: str, entries: Mapping[str, str]) -> str:
     """`name = { a = "x" }` on one line: TOML allows no line breaks there."""
     return f"{key(name)} = {{ {', '.join(f'{key(k)} = {quoted(v)}' for k, v in entries.items())} }}"
-
-
-def _wrapped(start: str, items: Iterable[str], end: str) -> str:
-    lines, line = [], start
-    for item in items:
-        piece = f"{item}, "
-        if len(line) + len(piece) > _WIDTH and line.strip():
-            lines.append(line.rstrip())
-            line = "    "
-        line += piece
-    line = line.rstrip().removesuffix(",")
-    return "\n".join([*lines, line + end])
 
 
 def commented(text: str) -> str:

@@ -148,7 +148,6 @@ def _sizes(of: Contents, file: ProductFile) -> DataFile:
         *(companion, companion, level),
         *of.titles(of.texts("Average size of {what}", what=named), level),
         (of.geocode(level), *columns),
-        read=read_household_sizes,
     )
 
 

@@ -210,14 +210,6 @@ class JunctionTree:
         """The first bag that has all of the attributes; None if they cross bags."""
         return next((number for number, bag in enumerate(self.bags) if set(attributes) <= set(bag)), None)
 
-    def described(self) -> str:
-        """A line for each bag: its attributes, cells, and what it shares with its parent."""
-        lines = []
-        for bag, separator, up in zip(self.bags, self.separators, self.parents, strict=True):
-            joined = "" if up < 0 else f", joined to {self.domain.text(self.bags[up])} by {self.domain.text(separator)}"
-            lines.append(f"{self.domain.text(bag)}: {self.domain.size(bag):,} cells{joined}")
-        return "\n".join(lines)
-
 
 def junction_tree(
     domain: AttributeSizes,
@@ -265,7 +257,10 @@ def filling(domain: AttributeSizes, cliques: Sequence[Clique]) -> Filling:
     """The bags of a junction tree for cliques, and what they have that the cliques have not."""
     singles = [(attribute,) for attribute in range(len(domain.names))]
     declared = _maximal([*cliques, *singles])
-    bags = declared if _is_decomposable(declared) else _maximal(_eliminated(domain, declared))
+    # Decomposable if the spanning tree with the largest separators has running intersections (Jensen and Jensen 1994).
+    shared = sum(len(set(declared[one]) & set(declared[other])) for one, other in _spanning(declared))
+    fits = sum(map(len, declared)) - shared == len(domain.names)
+    bags = declared if fits else _maximal(_eliminated(domain, declared))
     together = {pair for clique in declared for pair in combinations(clique, 2)}
     pairs = sorted({pair for bag in bags for pair in combinations(bag, 2)} - together)
     wider = tuple(bag for bag in bags if bag not in declared)
@@ -309,12 +304,6 @@ def _maximal(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Those that are in no other, each once, in order."""
     distinct = sorted({tuple(sorted(set(clique))) for clique in cliques if clique})
     return tuple(one for one in distinct if not any(set(one) < set(other) for other in distinct))
-
-
-def _is_decomposable(bags: Sequence[Clique]) -> bool:
-    """Whether the spanning tree with the largest separators has running intersections (Jensen and Jensen 1994)."""
-    shared = sum(len(set(bags[one]) & set(bags[other])) for one, other in _spanning(bags))
-    return sum(map(len, bags)) - shared == len({a for bag in bags for a in bag})
 
 
 def _spanning(bags: Sequence[Clique]) -> list[tuple[int, int]]:
@@ -426,30 +415,21 @@ def marginal(values: NDArray[Number], clique: Clique, kept: Clique, domain: Attr
     return sums.reshape(len(values), -1)
 
 
-@dataclass(frozen=True)
-class Needed:
-    """What would have to be measured for a number to be more than a guess.
-
-    Attributes:
-        wider: further tables that would be estimated without being measured, if a clique of its attributes were added.
-        text: for the reader.
-    """
-
-    wider: tuple[Clique, ...]
-    text: str
-
-
-def needed(tree: JunctionTree, attributes: Clique) -> Needed | None:
-    """What a table of these attributes would need; None if it lies within a clique, and has intervals."""
-    if tree.bag_of(attributes) is not None:
-        return None
+def needed(tree: JunctionTree, attributes: Clique) -> str:
+    """What would have to be measured for the numbers of a table that crosses cliques to be more than a guess."""
     domain = tree.domain
-    wider = filling(domain, [*tree.bags, attributes]).wider
-    text = (
-        f"{domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that share "
-        f"attributes, as if all else were independent. To measure it, the clique {domain.text(attributes)} "
-        f"({domain.size(attributes):,} cells) would be needed"
+    sized = [f"{domain.text(one)} ({domain.size(one):,} cells)" for one in (attributes, *brought(tree, attributes))]
+    return f"the clique {sized[0]} would be needed" + (f", with {' and '.join(sized[1:])}" if sized[1:] else "")
+
+
+def brought(tree: JunctionTree, attributes: Clique) -> tuple[Clique, ...]:
+    """Further tables that would be estimated without being measured, if a clique of these attributes were added."""
+    return filling(tree.domain, [*tree.bags, attributes]).wider
+
+
+def guessed(tree: JunctionTree, attributes: Clique) -> str:
+    """Why there is no table of attributes that cross cliques."""
+    return (
+        f"{tree.domain.text(attributes)} is no table of this release: its numbers would be guessed from tables that "
+        f"share attributes, as if all else were independent. To measure it, {needed(tree, attributes)}"
     )
-    if wider:
-        text += ", with " + " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in wider)
-    return Needed(wider, text)

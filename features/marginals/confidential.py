@@ -87,7 +87,12 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
     key = holder.key(work.run) if work.again is None else key_of_release(work.again, source)
     tables = shielded(work.run, "choose", lambda: true_tables(work))
     fingerprint = key.keyed_hash(_LABEL, tables.digest())
-    said: dict[str, object] = {"budget": str(work.terms.budget), "records": _published(work, key, fingerprint)}
+    # For the manifest, where it shows equal records of this choice of this release alone.
+    label = f"published choice/{work.release}/{work.terms.fingerprint()}"
+    said: dict[str, object] = {
+        "budget": str(work.terms.budget),
+        "records": key.keyed_hash(label, fingerprint.encode()),
+    }
     if work.again is not None:
         if work.dataset:
             _refuse_uncharged(work, charge_of(work, key, fingerprint))
@@ -205,11 +210,6 @@ def _drawn(work: ChoiceWork, key: MasterKey, fingerprint: str, tables: TrueTable
 
 def _names(work: ChoiceWork, pairs: Sequence[Clique]) -> list[list[str]]:
     return [list(work.terms.domain.named(pair)) for pair in pairs]
-
-
-def _published(work: ChoiceWork, key: MasterKey, fingerprint: str) -> str:
-    """The fingerprint for the manifest, which shows equal records of this choice of this release alone."""
-    return key.keyed_hash(f"published choice/{work.release}/{work.terms.fingerprint()}", fingerprint.encode())
 
 
 def _refuse_uncharged(work: ChoiceWork, charge: Charge) -> None:

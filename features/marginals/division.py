@@ -20,7 +20,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError
 
 from features.marginals.choice import ChoiceTerms, stated_terms
-from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, homes, needed
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, guessed, homes
 from features.marginals.section import ChosenPairsSection, MarginalsSection, Undivided, with_amounts
 from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import Entry, carried, stated_entries
@@ -450,8 +450,7 @@ class _Division:
                 continue
             clique = self.tree.domain.table(terms)
             if (home := self.tree.bag_of(clique)) is None:
-                lacking = needed(self.tree, clique)
-                problems.add(key, lacking.text if lacking is not None else "crosses cliques")
+                problems.add(key, guessed(self.tree, clique))
             else:
                 yield name, home
 

@@ -25,7 +25,7 @@ A number that crosses cliques has none: no simulation says how far the model of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -134,21 +134,19 @@ class SimulatedErrors:
     errors: list[list[dict[MarginalKey, ErrorCounts]]]
 
     def ends(
-        self, level: int, bag: int, query: Marginal | None = None, counts: IntArray | None = None, first: int = 0
+        self, level: int, bag: int, query: Marginal, counts: IntArray, first: int
     ) -> tuple[FloatArray, FloatArray]:
         """The least and the most that the true numbers may be, `(n, size)`.
 
         Args:
             level: of the areas.
             bag: in whose table the numbers are.
-            query: of some of its attributes; by default all.
-            counts: released numbers `(n, size)` of areas from number `first` on; by default of all areas.
+            query: of some of its attributes.
+            counts: released numbers `(n, size)` of areas from number `first` on.
             first: see `counts`.
         """
-        view = _view(self.design, self.release.estimates[level], level, bag, query or _detail(self.design, bag))
+        view = _view(self.design, self.release.estimates[level], level, bag, query)
         intervals = Intervals(view.table, self.errors[level][bag][view.query.key])
-        if counts is None:
-            counts = view.query.answer_csr(sp.csr_array(self.release.whole[level][bag]))
         areas = slice(first, first + len(counts))
         low, high = intervals.ends(view.basis, view.variances, view.shaped(counts), view.rows(areas))
         low, high = low.reshape(counts.shape), high.reshape(counts.shape)
@@ -200,11 +198,6 @@ class _View:
         """A bag's tables of all areas."""
         counts = sp.csr_array(whole)
         return sp.csr_array(self.shaped(self.query.answer_csr(counts))) if self.together else counts
-
-
-def _detail(design: CliqueDesign, bag: int) -> Marginal:
-    clique, domain = design.tree.bags[bag], design.tree.domain
-    return Marginal(domain.text(clique), detail_of(domain.shape(clique)).groups)
 
 
 def _view(design: CliqueDesign, estimates: ResidualsOfLevel, level: int, bag: int, query: Marginal) -> _View:
@@ -260,8 +253,8 @@ def simulated_errors(
     measured: Sequence[Tables],
     release: CliqueRelease,
     seed: Seed,
-    replicates: int = REPLICATES,
-    queries: Callable[[int, int], Sequence[Marginal]] | None = None,
+    replicates: int,
+    queries: Callable[[int, int], Sequence[Marginal]],
 ) -> SimulatedErrors:
     """The errors of so many simulated releases.
 
@@ -271,17 +264,11 @@ def simulated_errors(
         release: whose intervals are wanted.
         seed: public.
         replicates: how many.
-        queries: level and bag -> those of which intervals are wanted; by default of all attributes of each bag.
+        queries: level and bag -> those of which intervals are wanted.
     """
     levels, bags = range(len(design.sizes)), range(len(design.tree.bags))
     views = [
-        [
-            [
-                _view(design, release.estimates[level], level, bag, query)
-                for query in ([_detail(design, bag)] if queries is None else queries(level, bag))
-            ]
-            for bag in bags
-        ]
+        [[_view(design, release.estimates[level], level, bag, query) for query in queries(level, bag)] for bag in bags]
         for level in levels
     ]
     errors = [
@@ -292,22 +279,16 @@ def simulated_errors(
         for of_level in views
     ]
     truth = replace(design, alike=True).release(measured, seed, drawn=True).whole
-    for again in _releases(design, truth, seed, replicates):
+    for replicate in range(replicates):
+        ties = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
+        noisy = [noisy_again(design, whole, level, seed, replicate) for level, whole in enumerate(truth)]
+        again = design.release(noisy, ties).whole
         for level in levels:
             for bag in bags:
                 for view in views[level][bag]:
                     pair = [view.tables(tables[level][bag]) for tables in (truth, again)]
                     errors[level][bag][view.query.key] += count_errors(view.table, view.basis, view.variances, *pair)
     return SimulatedErrors(design, release, errors)
-
-
-def _releases(
-    design: CliqueDesign, truth: Sequence[Sequence[IntArray]], seed: Seed, replicates: int
-) -> Iterator[list[list[IntArray]]]:
-    for replicate in range(replicates):
-        own = Seed(int.from_bytes(public_key("spinewise marginals ties 1", seed.value, "", replicate)[:8], "big"))
-        noisy = [noisy_again(design, whole, level, seed, replicate) for level, whole in enumerate(truth)]
-        yield design.release(noisy, own).whole
 
 
 def noisy_again(design: CliqueDesign, whole: Sequence[IntArray], level: int, seed: Seed, replicate: int) -> Tables:

@@ -75,11 +75,13 @@ class MarginalsKeys(FeatureKeys):
         self, spec: ReleaseSpec, universes: tuple[Universe, ...], spine: Spine, run: RunDirectory, again: RunDirectory
     ) -> tuple[ChoiceWork, Mapping[str, object]] | None:
         """See `Kind.redrawn`."""
-        from features.marginals.stage import redrawn, work_of
+        from features.marginals.stage import work_of
 
-        if self.marginals is None:
+        if self.marginals is None or self.marginals.chosen is None:
             return None
-        return redrawn(self.marginals, work_of(spec, universes, spine, run, again))
+        work = work_of(spec, universes, spine, run, again)
+        pairs = [list(names) for names in self.marginals.cliques or () if len(names) > 1]
+        return None if work is None else (work, {"pairs": pairs, "records": self.marginals.chosen.records})
 
     def shown(self, facts: ReleaseFacts) -> MarginalsView | None:
         """See `Kind.shown`."""

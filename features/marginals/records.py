@@ -55,10 +55,11 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
         ValueError: tables do not agree on a separator.
     """
     domain = tree.domain
-    leaf, cell = _expanded(tables[0])
+    there = np.nonzero(tables[0])
+    leaf, cell = (np.repeat(one, tables[0][there]) for one in there)
     values = np.full((len(leaf), len(domain.names)), -1, dtype=np.int64)
     values[:, tree.bags[0]] = _values(cell, tree.bags[0], domain)
-    there: list[int] = list(tree.bags[0])
+    known: list[int] = list(tree.bags[0])
     copies = np.arange(len(leaf)) - np.searchsorted(leaf, leaf)  # number of a record in its leaf
     for number, (bag, separator) in enumerate(zip(tree.bags, tree.separators, strict=True)):
         if number == 0:
@@ -67,7 +68,7 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
         up = tree.bags[tree.parents[number]]
         # Values of the neighbouring clique are nearest to what is added, then those of the others.
         order = [a for a in up if a not in separator]
-        order += [a for a in there if a not in order and a not in separator]
+        order += [a for a in known if a not in order and a not in separator]
         group = leaf * domain.size(separator) + _cells(values, separator, domain)
         luck = seed.numbers(_ORDER, np.array(number), leaf + first_leaf, copies)
         ordered = np.lexsort((luck, *reversed(_packed(values, order, domain)), group))
@@ -75,7 +76,7 @@ def draw_records(tree: JunctionTree, tables: Sequence[IntArray], seed: Seed, fir
         if not np.array_equal(group[ordered], their_group):
             raise ValueError(f"tables of {domain.text(bag)} and {domain.text(up)} do not agree on their separator")
         values[ordered[:, None], list(new)] = _values(their_cell, new, domain)
-        there += new
+        known += new
     return WholeRecords(leaf, values)
 
 
@@ -103,13 +104,6 @@ def _spread(
     group, cell = np.repeat(group, many), np.repeat(cell, many)
     order = np.lexsort((cell, position, group))
     return group[order], cell[order]
-
-
-def _expanded(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Leaf and cell of each record of a table `(n, cells)`."""
-    leaf, cell = np.nonzero(counts)
-    many = counts[leaf, cell]
-    return np.repeat(leaf, many), np.repeat(cell, many)
 
 
 def _packed(values: IntArray, order: Sequence[int], domain: AttributeSizes) -> list[IntArray]:

@@ -239,11 +239,6 @@ class MarginalsSection(Section):
         """The spec's tables as stated, and the folder of its files; None where the cliques are known."""
         return None if self._whole is None else (self._whole, self._folder)
 
-    @property
-    def key_of_parts(self) -> str:
-        """The first key with parts of the budget; "" where none is stated."""
-        return "parts" if self.parts is not None else "parts_at" if self.parts_at is not None else ""
-
     @model_validator(mode="wrap")
     @classmethod
     def _kept(cls, stated: Any, handler: ModelWrapValidatorHandler[Any], info: ValidationInfo) -> Any:
@@ -251,8 +246,10 @@ class MarginalsSection(Section):
         if (section.cliques is None) == (section.choose is None) and section.attributes is None:
             found = "neither" if section.cliques is None else "both"
             raise Misfit(("cliques", f"found {found} of cliques and choose; one of the two is needed"))
-        if section.choose is not None and (key := section.key_of_parts):
-            raise Misfit((key, "found together with choose; pairs that are chosen have the same part each"))
+        if section.choose is not None:
+            for key in ("parts", "parts_at"):
+                if getattr(section, key) is not None:
+                    raise Misfit((key, "found together with choose; pairs that are chosen have the same part each"))
         if isinstance(stated, Undivided):
             section._whole, section._folder = stated.whole, folder_of(info)
         return section

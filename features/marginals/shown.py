@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from features.marginals.choice import ChoiceTerms
-from features.marginals.cliques import Clique, JunctionTree, needed
+from features.marginals.cliques import Clique, JunctionTree, brought
 from features.marginals.section import MarginalsSection
 from features.marginals.tree import Cliques
 from pipeline.pages.facts import ReleaseFacts
@@ -32,7 +31,7 @@ class TableView:
     number: int
     attributes: tuple[str, ...]
     cells: int
-    measured: bool = True
+    measured: bool
 
 
 @dataclass(frozen=True)
@@ -104,8 +103,8 @@ class MarginalsView:
     needed: tuple[NeededView, ...]
     choice: ChoiceView | None
     margins: bool
-    amounts: tuple[str, ...] = ()
-    drawn: tuple[str, ...] = ()
+    amounts: tuple[str, ...]
+    drawn: tuple[str, ...]
 
     @property
     def n_pairs(self) -> int:
@@ -136,7 +135,9 @@ def marginals_view(stated: MarginalsSection, facts: ReleaseFacts) -> MarginalsVi
     tree = together.tree
     cliques = [tree.domain.clique(names) for names in stated.cliques]
     alone = [bag for bag in tree.bags if not any({*bag} <= {*clique} for clique in cliques)]
-    titles = _titles(tree, together, facts)
+    # What the attributes are called: each by the labels of a universe that has it.
+    labels = {name: title for one in together.universes for name, title in facts.spec.labels(one).attributes.items()}
+    titles = tuple(labels.get(name, name.replace("_", " ")) for name in tree.domain.names)
     tables = [
         TableView(number, _named(clique, titles), tree.domain.size(clique), number <= len(cliques))
         for number, clique in enumerate([*cliques, *alone], start=1)
@@ -145,24 +146,23 @@ def marginals_view(stated: MarginalsSection, facts: ReleaseFacts) -> MarginalsVi
     n = range(len(titles))
     guessed = [pair for pair in combinations(n, 2) if pair not in pairs]
     none = PairView((), measured=False)
+    choice = None
+    if (terms := together.terms) is not None:
+        n_attributes, whole = len(terms.domain.names), terms.budget
+        of_choices, of_tables = terms.rounds * terms.cost_of_choice, n_attributes * terms.cost_of_attribute
+        symbol = "ε" if terms.framework == "pure" else "ρ"
+        parts = float(of_choices / whole), float(of_tables / whole)
+        choice = ChoiceView(terms.rounds, n_attributes, symbol, str(whole), *parts)
     return MarginalsView(
         titles,
         tuple(tuple(None if a == b else pairs.get((min(a, b), max(a, b)), none) for b in n) for a in n),
         tuple(tables),
         tuple(_needed(tree, guessed, titles)) if len(guessed) <= MOST_LISTED else (),
-        None if together.terms is None else _choice(together.terms),
+        choice,
         facts.spec.publish.margins,
         tuple(titles[tree.domain.names.index(one.name)] for one in together.amounts),
         tuple(one.column.name for one in together.amounts if facts.spec.publish.microdata),
     )
-
-
-def _titles(tree: JunctionTree, together: Cliques, facts: ReleaseFacts) -> tuple[str, ...]:
-    """What the attributes are called: each by the labels of a universe that has it."""
-    labels: Mapping[str, str] = {
-        name: title for universe in together.universes for name, title in facts.spec.labels(universe).attributes.items()
-    }
-    return tuple(labels.get(name, name.replace("_", " ")) for name in tree.domain.names)
 
 
 def _named(clique: Clique, titles: Sequence[str]) -> tuple[str, ...]:
@@ -182,18 +182,5 @@ def _pairs(cliques: Sequence[Clique], alone: Sequence[Clique]) -> Iterator[tuple
 def _needed(tree: JunctionTree, pairs: Sequence[Clique], titles: Sequence[str]) -> Iterator[NeededView]:
     size = tree.domain.size
     for pair in pairs:
-        lacking = needed(tree, pair)
-        wider = () if lacking is None else lacking.wider
-        yield NeededView(_named(pair, titles), size(pair), tuple((_named(one, titles), size(one)) for one in wider))
-
-
-def _choice(terms: ChoiceTerms) -> ChoiceView:
-    n = len(terms.domain.names)
-    return ChoiceView(
-        terms.rounds,
-        n,
-        "ε" if terms.framework == "pure" else "ρ",
-        str(terms.budget),
-        float(terms.rounds * terms.cost_of_choice / terms.budget),
-        float(n * terms.cost_of_attribute / terms.budget),
-    )
+        wider = tuple((_named(one, titles), size(one)) for one in brought(tree, pair))
+        yield NeededView(_named(pair, titles), size(pair), wider)

@@ -56,7 +56,7 @@ class ChoiceWork:
     records: RecordSource
     spine: Spine
     dataset: str
-    again: RunDirectory | None = None
+    again: RunDirectory | None
 
     @property
     def layout(self) -> str:
@@ -99,8 +99,11 @@ def decided_spec(section: MarginalsSection, spec: ReleaseSpec, answer: Mapping[s
         spec: before the choice.
         answer: of the measuring process: `pairs`, names of attributes, and the fields of a `ChosenPairsSection`.
     """
+    together = spec.universes()[0].together
     assert section.undivided is not None
-    terms = _terms(spec)
+    assert isinstance(together, Cliques)
+    assert together.terms is not None
+    terms = together.terms
     pairs = [terms.domain.clique(names) for names in answer["pairs"]]
     cliques = list(map(terms.domain.named, terms.pairs.cliques(pairs)))
     chosen = ChosenPairsSection.model_validate({key: value for key, value in answer.items() if key != "pairs"})
@@ -108,21 +111,6 @@ def decided_spec(section: MarginalsSection, spec: ReleaseSpec, answer: Mapping[s
     found = spec_of(content, spec.source, section.undivided[1] or ".")
     # Areas may have been given in place of the file that the spec names.
     return found.model_copy(update={"geography": spec.geography})
-
-
-def redrawn(section: MarginalsSection, work: ChoiceWork | None) -> tuple[ChoiceWork, Mapping[str, object]] | None:
-    """A release's choice to be drawn again, and what its published spec says of it."""
-    if work is None or section.chosen is None:
-        return None
-    pairs = [list(names) for names in section.cliques or () if len(names) > 1]
-    return work, {"pairs": pairs, "records": section.chosen.records}
-
-
-def _terms(spec: ReleaseSpec) -> ChoiceTerms:
-    together = spec.universes()[0].together
-    assert isinstance(together, Cliques)
-    assert together.terms is not None
-    return together.terms
 
 
 def keep_tables(run: RunDirectory, tables: Mapping[Clique, IntArray]) -> None:

@@ -73,10 +73,6 @@ class TwoWayTables:
         """Which cells are in a row and a column that are not empty, `(B, C, m)`."""
         return (self.rows > 0)[:, :, None] & (self.columns > 0)[:, None, :]
 
-    def part(self, members: BoolArray | IntArray) -> TwoWayTables:
-        """Some of the tables."""
-        return TwoWayTables(self.estimate[members], self.variance[members], self.rows[members], self.columns[members])
-
 
 def nearest(tables: TwoWayTables) -> FloatArray:
     """The solutions `(B, C, m)`.

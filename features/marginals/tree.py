@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from features.marginals.choice import ChoiceTerms, terms_of_universes
-from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree, needed
+from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, guessed, junction_tree
 from features.marginals.section import Bins, MarginalsSection
 from geography.errors import InputError
 from pipeline.model.query import terms_of
@@ -255,8 +255,7 @@ class Cliques(Together):
         clique = domain.table(list(terms))
         number = self.tree.bag_of(clique)
         if number is None:
-            lacking = needed(self.tree, clique)
-            raise InputError(domain.text(clique) if lacking is None else lacking.text)
+            raise InputError(guessed(self.tree, clique))
         return self.universes[number]
 
     def estimation(self, job: Job) -> CliqueEstimation:

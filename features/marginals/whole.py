@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,6 @@ from features.marginals.cliques import (
     Clique,
     CliqueStage,
     JunctionTree,
-    Number,
     marginal,
     residuals,
     subsets,
@@ -52,6 +52,7 @@ from geography.errors import InputError
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.rounding import TIE_RANGE, mixed_bits, tie_breaks
 
+_Cell = TypeVar("_Cell", np.float64, np.int64, np.bool_)
 #: Cells of two-way tables that are worked on together.
 AT_ONCE = 1 << 20
 #: Steps of proportional fitting of a table that is filled in.
@@ -202,11 +203,11 @@ class _Estimate:
         """Whether some clique has these attributes, at any level."""
         return kept in self.place.level.known
 
-    def of_parents(self, kept: Clique) -> IntArray | None:
-        """The table of the parents, whole numbers."""
-        if self.above is None:
+    def of_parents(self, kept: Clique) -> tuple[IntArray, IntArray] | None:
+        """The table of the parents, whole numbers, and the parent of each area; None at the top."""
+        if self.above is None or self.place.parent is None:
             return None
-        return marginal(self.above, self.bag, kept, self.domain)
+        return marginal(self.above, self.bag, kept, self.domain), self.place.parent
 
 
 def _first_table(tree: JunctionTree, place: _Place, estimate: _Estimate, seed: Seed, possible: BoolArray) -> IntArray:
@@ -215,21 +216,22 @@ def _first_table(tree: JunctionTree, place: _Place, estimate: _Estimate, seed: S
     if place.exact is not None:
         return marginal(place.exact.numbers, place.exact.clique, kept, domain)
     target = estimate.table(kept)
-    allowed = np.broadcast_to(marginal(possible[None].astype(np.int64), tree.bags[0], kept, domain) > 0, target.shape)
-    above = estimate.of_parents(kept)
+    allowed = np.broadcast_to(any_cell(possible, tree.bags[0], kept, domain), target.shape)
+    parents = estimate.of_parents(kept)
     ties = seed.numbers(_ROUNDING, np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
-    if above is None or place.parent is None:
+    if parents is None:
         return np.where(allowed, np.maximum(np.rint(target), 0.0), 0.0).astype(np.int64)
+    above, parent = parents
     out = np.zeros(target.shape, dtype=np.int64)
     variance = np.broadcast_to(estimate.variance(kept)[:, None], target.shape)
     if place.alike:
         # All children that can have somebody are expected to have the same.
-        many = np.maximum(summed(allowed.astype(np.float64), place.parent, len(above)), 1)[place.parent]
-        even = allowed * above[place.parent] / many
+        many = np.maximum(summed(allowed.astype(np.float64), parent, len(above)), 1)[parent]
+        even = allowed * above[parent] / many
         keys = (np.array(place.number), np.arange(len(target))[:, None], np.arange(target.shape[1])[None, :])
         both = ExpectedCells(even, target, variance, 1.0 - 1.0 / many)
         ((target, variance),) = _put_together([both], [keys], seed, drawn=place.drawn)
-    for families, children in _padded_families(place.parent, len(above)):
+    for families, children in _padded_families(parent, len(above)):
         real = children >= 0
         can = allowed[children] & real[:, :, None]
         x = project_columns(target[children], variance[children], can, above[families])
@@ -243,20 +245,20 @@ def _staged(
 ) -> IntArray:
     """The table of a stage `(n, cells)` from the one that is held; `base` is what the bag began with."""
     domain, kept = estimate.domain, stage.table
-    above = estimate.of_parents(kept)
+    parents = estimate.of_parents(kept)
     key = (estimate.place.number << 16) + stage.added
     if stage.held and not estimate.is_measured(kept):
         return _filled(stage, estimate, held, possible, seed, key)
-    if above is not None and estimate.place.parent is not None:
+    if parents is not None:
         sharing = _Sharing(
             _by_value(estimate.table(kept), stage, domain),
             estimate.variance(kept),
             held,
-            _by_value(above, stage, domain),
-            estimate.place.parent,
+            _by_value(parents[0], stage, domain),
+            parents[1],
         )
         return _in_order(_shared_out(sharing, seed, key, estimate.place), stage, domain)
-    can = _by_value(marginal(possible[None].astype(np.int64), estimate.bag, kept, domain), stage, domain) > 0
+    can = _by_value(any_cell(possible, estimate.bag, kept, domain)[None], stage, domain)
     target = _by_value(estimate.table(kept), stage, domain)
     if not stage.held or (stage.held == base and not estimate.place.alike) or not can.all():
         variance = np.broadcast_to(estimate.variance(kept)[:, None, None], target.shape)
@@ -270,7 +272,7 @@ def _staged(
     return _crossed(stage, base, estimate, held, target, _by_value(first, alone, domain), seed, key)
 
 
-def _by_value(values: NDArray[Number], stage: CliqueStage, domain: AttributeSizes) -> NDArray[Number]:
+def _by_value(values: NDArray[_Cell], stage: CliqueStage, domain: AttributeSizes) -> NDArray[_Cell]:
     """Tables of a stage as `(n, held cells, values of the attribute)`."""
     axis = 1 + stage.table.index(stage.added)
     moved = np.moveaxis(values.reshape(len(values), *domain.shape(stage.table)), axis, -1)
@@ -362,23 +364,24 @@ def _filled(
         (one.table, _staged(one, (), estimate, marginal(held, stage.held, one.held, domain), possible, seed))
         for one in stages
     ]
-    can = marginal(possible[None].astype(np.int64), estimate.bag, kept, domain) > 0
-    above, parent = estimate.of_parents(kept), place.parent
-    start = can.astype(np.float64) if above is None or parent is None else above[parent].astype(np.float64)
+    can = any_cell(possible, estimate.bag, kept, domain)[None]
+    parents = estimate.of_parents(kept)
+    start = (can if parents is None else parents[0][parents[1]]).astype(np.float64)
     x = np.repeat(start, len(held) // len(start), axis=0)
     for _ in range(FITTED):
-        if above is not None and parent is not None:
+        if parents is not None:
+            above, parent = parents
             x = x * _ratios(above, summed(x, parent, len(above)))[parent]
         for part, whole in (*sums, (stage.held, held)):
             shape = [domain.sizes[a] if a in part else 1 for a in kept]
             ratios = _ratios(whole, marginal(x, kept, part, domain)).reshape(len(x), *shape)
             x = (x.reshape(len(x), *domain.shape(kept)) * ratios).reshape(len(x), -1)
     target = _by_value(x, stage, domain)
-    if above is not None and parent is not None:
-        sharing = _Sharing(target, np.ones(len(held)), held, _by_value(above, stage, domain), parent)
+    if parents is not None:
+        sharing = _Sharing(target, np.ones(len(held)), held, _by_value(parents[0], stage, domain), parents[1])
         return _in_order(_shared_out(sharing, seed, key, place), stage, domain)
     if not can.all():
-        of_values = np.broadcast_to(_by_value(can.astype(np.int64), stage, domain) > 0, target.shape)
+        of_values = np.broadcast_to(_by_value(can, stage, domain), target.shape)
         return _in_order(_split(target, np.ones(target.shape), held, of_values, seed, key, place), stage, domain)
     columns = _by_value(sums[-1][1], stages[-1], domain)
     plain = replace(estimate, place=place)

@@ -68,7 +68,7 @@ def stated_entries(
     tree: JunctionTree,
     problems: Problems,
     *,
-    chosen: bool = False,
+    chosen: bool,
 ) -> list[Entry]:
     """The combinations of a spec that is not divided yet, edit rules as what they mean; what does not fit is noted.
 
@@ -106,14 +106,12 @@ def _refused(clique: Clique, tree: JunctionTree, *, chosen: bool) -> str:
             f"found {text}; which pairs are measured is chosen in the run, and what is empty of two attributes needs a "
             "clique that has both: name values of one attribute, or declare cliques"
         )
-    if (lacking := needed(tree, clique)) is None:
+    if tree.bag_of(clique) is not None:
         return ""
     near = [domain.text(bag) for bag in tree.bags if {*bag} & {*clique}]
-    also = " and ".join(f"{domain.text(one)} ({domain.size(one):,} cells)" for one in lacking.wider)
     return (
         f"found {text}, which are in no clique together, so records would be drawn that have it: they are in "
-        f"{'; '.join(near)}, and the clique {text} ({domain.size(clique):,} cells) would be needed"
-        + (f", with {also}" if lacking.wider else "")
+        f"{'; '.join(near)}, and {needed(tree, clique)}"
     )
 
 
@@ -130,7 +128,10 @@ def carried(tree: JunctionTree, attributes: Mapping[str, Sequence[str]], entries
     """
     if not entries:
         return [[] for _ in tree.bags]
-    possible = possible_cells(tree, _masks(tree.domain, attributes, entries))
+    of_clique: dict[Clique, list[Entry]] = {}
+    for entry in entries:
+        of_clique.setdefault(tree.domain.clique(list(entry)), []).append(entry)
+    possible = possible_cells(tree, {one: _mask(one, tree.domain, attributes, own) for one, own in of_clique.items()})
     out = []
     for number, (bag, can) in enumerate(zip(tree.bags, possible, strict=True)):
         own = [entry for entry in entries if {*tree.domain.clique(list(entry))} <= {*bag}]
@@ -159,19 +160,6 @@ def are_carried(
     except InputError:
         return False
     return all(np.array_equal(one, other) for one, other in zip(own, found, strict=True))
-
-
-def _masks(
-    domain: AttributeSizes, attributes: Mapping[str, Sequence[str]], entries: Sequence[Entry]
-) -> dict[Clique, BoolArray]:
-    """Clique -> which of its cells the entries on exactly its attributes leave possible."""
-    cliques = [domain.clique(list(entry)) for entry in entries]
-    return {
-        clique: _mask(
-            clique, domain, attributes, [entry for entry, own in zip(entries, cliques, strict=True) if own == clique]
-        )
-        for clique in dict.fromkeys(cliques)
-    }
 
 
 def _mask(

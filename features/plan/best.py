@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from features.plan.division import (
-    LEAST_SHARE,
     Goal,
     Objective,
     aimed_error,
@@ -60,7 +59,6 @@ class Best:
 
     objective: Objective
     universe: Universe
-    shares: Mapping[Place, Fraction]
     gap: float
     planned: UniversePlan
     candidates: tuple[Candidate, ...]
@@ -107,10 +105,10 @@ def find_best(
     expectation: Expectation,
     aims: tuple[Aim, ...],
     goal: Goal,
-    budget: Fraction | None = None,
-    least: float = LEAST_SHARE,
+    budget: Fraction | None,
+    least: float,
 ) -> Best:
-    """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
+    """The best division for the aims; without a `budget`, which "sum" needs, also the least one.
 
     Args:
         expectation: of the universe.
@@ -131,19 +129,14 @@ def find_best(
     check_objective(objective)
     division = descend(objective, least)
     shares = exact_shares(expectation, division.shares)
-    if budget is None:
-        if goal != "largest":
-            raise InputError("--weights needs --rho, the budget that is to be divided")
-        universe = least_budget(objective, shares)
-    else:
-        universe = expectation.divided(budget, shares)
+    universe = least_budget(objective, shares) if budget is None else expectation.divided(budget, shares)
     candidates = [
         _candidate(objective, name, expectation.divided(universe.budget, exact), exact)
         for name, exact in known_divisions(expectation).items()
     ]
     planned = plan_universe(replace(expectation, universe=universe))
     found = _candidate(objective, "found", universe, shares)
-    return Best(objective, universe, shares, division.gap, planned, (found, *candidates))
+    return Best(objective, universe, division.gap, planned, (found, *candidates))
 
 
 def _candidate(objective: Objective, name: str, universe: Universe, shares: Mapping[Place, Fraction]) -> Candidate:

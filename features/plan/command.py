@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as library
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +124,8 @@ def plan(
 
         write_divided(spec, write, best.universe)
     if json:
-        _echo_json(planned, best)
+        content = planned.data() | ({} if best is None else {"best": best.data()})
+        typer.echo(library.dumps(content, indent=2, ensure_ascii=False))
         return
     _print(planned, divided, best, details=details)
     if write is not None:
@@ -172,7 +174,7 @@ def _best(
     expectation: Expectation, target: str | None, weights: str | None, budget: Fraction | None, least: float
 ) -> Best:
     from features.plan.best import find_best
-    from features.plan.targets import parse_targets, parse_weights
+    from features.plan.targets import parse_aims
     from pipeline.errors import InputError
 
     universe = expectation.universe
@@ -182,8 +184,8 @@ def _best(
             "out"
         )
     if target is not None:
-        return find_best(expectation, parse_targets(target, universe), "largest", budget, least)
-    return find_best(expectation, parse_weights(weights or "", universe), "sum", budget, least)
+        return find_best(expectation, parse_aims("--target", target, universe), "largest", budget, least)
+    return find_best(expectation, parse_aims("--weights", weights or "", universe), "sum", budget, least)
 
 
 def _budget(rho: str) -> Fraction:
@@ -222,10 +224,3 @@ def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: 
     if best is not None:
         show_best(best, console, CalledInPlan.of(planned.spec, best.universe), details=details)
         show_changes(divided, best, console)
-
-
-def _echo_json(planned: Plan, best: Best | None) -> None:
-    import json
-
-    content = planned.data() | ({} if best is None else {"best": best.data()})
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -189,7 +189,9 @@ def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
         return values, gradients
 
     scale = 1.0 - n * least
-    start = _best_start(objective, least)
+    # The spec's own or the equal division, whichever is better, with the least shares kept.
+    known = [least + scale * as_floats(one) for one in known_divisions(objective.expectation).values()]
+    start = min(known, key=lambda one: objective.value(objective.terms(one)[0]))
     best = _minimise(objective, terms, (start - least) / scale, scale)
     shares = least + scale * np.maximum(best, 0.0)
     shares = shares / shares.sum()
@@ -202,15 +204,6 @@ def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
     if division.gap > 10 * TOLERANCE:
         raise SolverError(f"the division of the budget was not found: {division.gap:.1%} from its bound")
     return division
-
-
-def _best_start(objective: Objective, least: float) -> FloatArray:
-    """The spec's own or the equal division, whichever is better, with the least shares kept."""
-    candidates = []
-    for shares in known_divisions(objective.expectation).values():
-        raised = least + (1.0 - least * len(shares)) * as_floats(shares)
-        candidates.append((objective.value(objective.terms(raised)[0]), raised))
-    return min(candidates, key=lambda pair: pair[0])[1]
 
 
 def _minimise(objective: Objective, terms: Terms, start: FloatArray, scale: float) -> FloatArray:

@@ -7,15 +7,12 @@ is asked, and of what form the answers are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Final
 
-from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation
-from pipeline.model.link import Link
 from pipeline.model.source import OWN_NOISE
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
@@ -44,20 +41,6 @@ class AmountRow:
     mean_margins: Mapping[int, float]
 
 
-#: (level, terms) -> expected absolute error of a number, and margin; of each universe by its name.
-Errors = Mapping[tuple[str, tuple[str, ...]], tuple[float | None, float | None]]
-
-
-def amount_rows(links: Iterable[Link], errors: Mapping[str, Errors]) -> tuple[AmountRow, ...]:
-    """Of every published table of every companion of an amount.
-
-    Args:
-        links: between the universes of the spec.
-        errors: what the plan expects of each.
-    """
-    return tuple(AmountRow(**row) for link in links for row in link.foretold(errors, RECORDS))
-
-
 @dataclass(frozen=True)
 class JoinedRow:
     """What to expect of a companion and the persons in it at one level: standard errors, means over the geounits.
@@ -79,17 +62,6 @@ class JoinedRow:
 def words_of_joins(spec: ReleaseSpec) -> tuple[str, ...]:
     """What each join of a spec says; nothing where there are none."""
     return tuple(words for part in spec.of_features for words in part.joined_words())
-
-
-def joined_rows(spec: ReleaseSpec, expectations: Sequence[Expectation]) -> tuple[JoinedRow, ...]:
-    """Of each companion that is joined by size, at every level; arguments as for `Kind.joined_rows`."""
-    return tuple(JoinedRow(**row) for part in spec.of_features for row in part.joined_rows(spec, expectations))
-
-
-def published_averages(links: Sequence[Link], levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Joined companion -> those of `levels` at which its average household size is published."""
-    joined = [link for link in links if link.members]
-    return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
 
 
 @dataclass(frozen=True)
@@ -124,11 +96,6 @@ def names_of_shares(universe: Universe) -> tuple[str, ...]:
     return tuple(name for one in universe.facts for name in one.names)
 
 
-def shared_rows(expectation: Expectation, like: Path) -> tuple[SharedRow, ...]:
-    """What is foretold of a universe from an earlier release; errors as for `PublicFact.foretold`."""
-    return tuple(SharedRow(**row) for one in expectation.universe.facts for row in one.foretold(expectation, like))
-
-
 #: Standard error of a share of the respondents that a plan finds the number of respondents for.
 SHARE_ERROR = 0.05
 
@@ -152,12 +119,6 @@ class LocalRow:
     central: float
     needed: int
     needed_centrally: int
-
-
-def check_expected(universe: Universe) -> None:
-    """Raises InputError where a plan of reports does not know how many there will be."""
-    if reason := universe.source.refusal("plan"):
-        raise InputError(reason)
 
 
 def local_rows(expectation: Expectation) -> tuple[LocalRow, ...]:

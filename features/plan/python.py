@@ -11,7 +11,7 @@ import pandas as pd
 from rich.console import Console
 
 from features.plan.kinds import SharedRow
-from features.plan.release_plan import REMARK, Plan, plan_release
+from features.plan.release_plan import REMARK, plan_release
 from features.plan.show import memory_line, show_plan
 from pipeline.cost.memory import Memory
 from pipeline.spec.release_spec import ReleaseSpec
@@ -22,13 +22,9 @@ _WIDTH = 120
 class ReleasePlan:
     """The plan of a release; it shows itself in a terminal and in a notebook."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-
-    @classmethod
-    def of(cls, spec: ReleaseSpec, workers: int, like: Path | None) -> ReleasePlan:
+    def __init__(self, spec: ReleaseSpec, workers: int, like: Path | None) -> None:
         """The plan of a spec; arguments and errors as for `plan_release`."""
-        return cls(plan_release(spec, workers, like))
+        self._plan = plan_release(spec, workers, like)
 
     @property
     def errors(self) -> pd.DataFrame:

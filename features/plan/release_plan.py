@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from features.plan.kinds import (
+    RECORDS,
     AmountRow,
     JoinedRow,
     LocalRow,
     SharedRow,
-    amount_rows,
-    check_expected,
-    joined_rows,
     local_rows,
     names_of_shares,
-    published_averages,
-    shared_rows,
     words_of_joins,
 )
 from features.plan.sizes import SizeRow, size_rows
 from geography.spine import Spine
 from pipeline.cost.limits import check_plan_size
 from pipeline.cost.memory import Fitting, fitting
+from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
 from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import load_settings
@@ -38,7 +35,6 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from postprocess.linear.expected import LevelCovariances
 from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 
@@ -83,10 +79,10 @@ class Plan:
     universes: tuple[UniversePlan, ...]
     fitting: Fitting
     joint: Statement
-    joined: tuple[JoinedRow, ...] = ()
-    shared: tuple[SharedRow, ...] = ()
-    local: tuple[LocalRow, ...] = ()
-    sizes: tuple[SizeRow, ...] = ()
+    joined: tuple[JoinedRow, ...]
+    shared: tuple[SharedRow, ...]
+    local: tuple[LocalRow, ...]
+    sizes: tuple[SizeRow, ...]
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -98,7 +94,7 @@ class Plan:
             }
             for plan in self.universes
         }
-        return amount_rows(self._links, errors)
+        return tuple(AmountRow(**row) for link in self._links for row in link.foretold(errors, RECORDS))
 
     @property
     def _links(self) -> tuple[Link, ...]:
@@ -113,7 +109,9 @@ class Plan:
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
         """Joined companion -> the levels at which its average household size is published."""
-        return published_averages(self._links, self.spine.level_names)
+        levels = self.spine.level_names
+        joined = [link for link in self._links if link.members]
+        return {link.by: tuple(level for level in levels if link.average_size(level) is not None) for link in joined}
 
     @property
     def promise(self) -> str:
@@ -128,6 +126,15 @@ class Plan:
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
+        joins = {
+            "joins": list(words_of_joins(self.spec)),
+            "joined": [vars(row) for row in self.joined],
+            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
+        }
+        shares = {
+            "shares": [vars(row) for row in self.shared],
+            "shares_without_a_guess": list(self.unguessed_shares),
+        }
         return {
             "release": self.spec.name,
             "promise": self.promise,
@@ -135,27 +142,14 @@ class Plan:
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            **(self._joins() if words_of_joins(self.spec) else {}),
+            **(joins if joins["joins"] else {}),
             **({"local": [vars(row) for row in self.local]} if self.local else {}),
-            **(self._shares() if names_of_shares(self.universes[0].universe) else {}),
+            **(shares if names_of_shares(self.universes[0].universe) else {}),
             **({"amounts": [vars(row) for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             "memory": vars(self.fitting.requested),
             "here": self.fitting.data(),
             "remark": REMARK,
-        }
-
-    def _joins(self) -> dict[str, Any]:
-        return {
-            "joins": list(words_of_joins(self.spec)),
-            "joined": [vars(row) for row in self.joined],
-            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
-        }
-
-    def _shares(self) -> dict[str, Any]:
-        return {
-            "shares": [vars(row) for row in self.shared],
-            "shares_without_a_guess": list(self.unguessed_shares),
         }
 
 
@@ -185,7 +179,8 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
     plans = []
     stated_universes = spec.universes()
     for universe in stated_universes:
-        check_expected(universe)
+        if reason := universe.source.refusal("plan"):  # of reports, nobody knows how many there will be
+            raise InputError(reason)
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         expectation = Expectation.of(universe, spine, facilities, spec.postprocess.estimator)
         plans.append(plan_universe(expectation, spec.postprocess.complete))
@@ -201,8 +196,13 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
         tuple(plans),
         fit,
         joint,
-        joined=joined_rows(spec, expectations),
-        shared=() if like is None else shared_rows(expectations[0], like),
+        joined=tuple(JoinedRow(**row) for part in spec.of_features for row in part.joined_rows(spec, expectations)),
+        shared=tuple(
+            SharedRow(**row)
+            for one in stated_universes[0].facts
+            if like is not None
+            for row in one.foretold(expectations[0], like)
+        ),
         local=local_rows(expectations[0]),
         sizes=() if like is None else size_rows(expectations, like),
     )
@@ -223,55 +223,40 @@ def plan_universe(expectation: Expectation, complete: str = "proportional") -> U
         complete: `[postprocess] complete`: what becomes of numbers that nothing measures.
     """
     universe = expectation.universe
-    covariances = expectation.planned()
+    covariances, noise = expectation.planned(), expectation.noise()
     rows: list[ExpectedRow] = []
     known_above: set[tuple[str, ...]] = set()
     for level in universe.level_names:
-        for query in _queries(universe, level):
+        # What is measured at the level, what is measured elsewhere, and what is published at it; each once.
+        strategy = universe.strategy.level(level)
+        measured = [one.query for one in strategy.queries]
+        shares = {one.query.terms: str(strategy.share * one.share) for one in strategy.queries}
+        published = [table.query for table in universe.tables if level in table.levels]
+        chosen: dict[tuple[str, ...], Query] = {}
+        for query in (*measured, *universe.strategy.distinct_queries(), *published):
+            chosen.setdefault(query.terms, query)
+        for query in chosen.values():
             unknown: GivenBy = "completion" if complete == "proportional" and query.terms in known_above else "nothing"
-            if any(refines(own.query, query) for own in universe.strategy.level(level).where_positive):
+            if any(refines(own.query, query) for own in strategy.where_positive):
                 unknown = "positive"
-            rows.append(_row(expectation, covariances, level, query, unknown))
+            share = shares.get(query.terms, "")
+            errors = expectation.errors(covariances, level, query)
+            known = errors.per_geounit == errors.per_geounit
+            rows.append(
+                ExpectedRow(
+                    level=level,
+                    query=query.name,
+                    geounits=len(expectation.spine.level(level)),
+                    numbers=query.size,
+                    share=share,
+                    sigma=noise[level, query.name].variance ** 0.5 if share else None,
+                    per_number=errors.per_number if known else None,
+                    rmse=errors.rmse if known else None,
+                    per_geounit=errors.per_geounit if known else None,
+                    margin90=NORMAL_QUANTILE * errors.standard if known else None,
+                    given_by="measurements" if known else unknown,
+                )
+            )
             if rows[-1].given_by in ("measurements", "positive"):
                 known_above.add(query.terms)
     return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
-
-
-def _queries(universe: Universe, level: str) -> Sequence[Query]:
-    """What is measured at a level, what is measured elsewhere, and what is published at the level; each once."""
-    chosen: dict[tuple[str, ...], Query] = {}
-    measured = [measured_query.query for measured_query in universe.strategy.level(level).queries]
-    published = [table.query for table in universe.tables if level in table.levels]
-    for query in (*measured, *universe.strategy.distinct_queries(), *published):
-        chosen.setdefault(query.terms, query)
-    return tuple(chosen.values())
-
-
-def _row(
-    expectation: Expectation,
-    covariances: Sequence[LevelCovariances],
-    level: str,
-    query: Query,
-    unknown: GivenBy,
-) -> ExpectedRow:
-    universe, noise = expectation.universe, expectation.noise()
-    strategy = universe.strategy.level(level)
-    share = next(
-        (str(strategy.share * measured.share) for measured in strategy.queries if measured.query.terms == query.terms),
-        "",
-    )
-    errors = expectation.errors(covariances, level, query)
-    known = errors.per_geounit == errors.per_geounit
-    return ExpectedRow(
-        level=level,
-        query=query.name,
-        geounits=len(expectation.spine.level(level)),
-        numbers=query.size,
-        share=share,
-        sigma=noise[level, query.name].variance ** 0.5 if share else None,
-        per_number=errors.per_number if known else None,
-        rmse=errors.rmse if known else None,
-        per_geounit=errors.per_geounit if known else None,
-        margin90=NORMAL_QUANTILE * errors.standard if known else None,
-        given_by="measurements" if known else unknown,
-    )

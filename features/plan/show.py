@@ -17,7 +17,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.labels import Labels, beside
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.model.texts.catalogue import Texts, texts_in
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
@@ -36,27 +36,21 @@ class CalledInPlan:
     Attributes:
         labels: that the spec states.
         schema: what queries are about.
-        texts: of the report's language.
     """
 
     labels: Labels
     schema: Schema
-    texts: Texts
 
     @classmethod
     def of(cls, spec: ReleaseSpec, universe: Universe) -> CalledInPlan:
         """The words of a universe of a spec."""
-        return cls(spec.labels(universe.name), universe.schema, texts_in(spec.report.language))
-
-    def query(self, name: str) -> str:
-        """The labels of what a query is by; that without any is the total."""
-        terms = Query.parse(name, self.schema).terms
-        return " * ".join(self.labels.attribute(term) for term in terms) or self.texts("total")
+        return cls(spec.labels(universe.name), universe.schema)
 
     def beside_query(self, name: str) -> str:
         """The name of a query, with labels where any is stated of what it is by."""
-        stated = any(term in self.labels.attributes for term in Query.parse(name, self.schema).terms)
-        return beside(name, self.query(name)) if stated else name
+        terms = Query.parse(name, self.schema).terms
+        stated = any(term in self.labels.attributes for term in terms)
+        return beside(name, " * ".join(map(self.labels.attribute, terms))) if stated else name
 
 
 def show_summary(plan: Plan, console: Console) -> None:

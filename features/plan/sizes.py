@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class SizeRow:
     per_number: float | None
     rmse: float | None
     relative: float | None
-    unit: str = ""
+    unit: str
 
 
 def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow, ...]:
@@ -71,10 +71,12 @@ def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow,
             continue
         release = earlier.companion(counted) if counted else earlier
         planned = expectation.planned()
-        for level in expectation.spine.level_names:
-            tables = [table for table in universe.tables if level in table.levels]
-            if level in release.levels and tables:
-                found += _rows(expectation, planned, tables, level, _people(expectation, release, level))
+        for number, level in enumerate(expectation.spine.level_names):
+            if level in release.levels:
+                people = _people(expectation, release, level)
+                for table in universe.tables:
+                    if level in table.levels:
+                        found += _rows(expectation, planned[number], table, level, people)
     if not found:
         raise InputError(f"--like: {earlier.name} has none of the areas whose tables are to be published")
     return tuple(found)
@@ -89,39 +91,30 @@ def _people(expectation: Expectation, release: Reader, level: str) -> np.ndarray
 
 
 def _rows(
-    expectation: Expectation,
-    planned: Sequence[LevelCovariances],
-    tables: Sequence[Table],
-    level: str,
-    people: np.ndarray,
-) -> list[SizeRow]:
-    number, unit = expectation.spine.index_of(level), expectation.universe.measure.unit
-    classes = expectation.classes[number]
+    expectation: Expectation, planned: LevelCovariances, table: Table, level: str, people: np.ndarray
+) -> Iterator[SizeRow]:
+    """Of one table at one level, whose areas have so many people, -1 where the earlier release has no such area."""
+    unit, classes = expectation.universe.measure.unit, expectation.classes[expectation.spine.index_of(level)]
     sizes = np.where(people < 0, -1, size_classes(np.maximum(people, 0)))
-    rows = []
-    for table in tables:
-        variances = answer_variances(expectation.basis, classes, planned[number], table.query)
-        absolute, squared = MEAN_ABSOLUTE * np.sqrt(variances).mean(axis=1), variances.mean(axis=1)
-        for size in range(len(SIZES)):
-            inside = sizes == size
-            if not inside.any():
-                continue
-            alike = classes.downward[inside]  # areas of one class have the same errors
-            per_number, rmse = float(absolute[alike].mean()), float(squared[alike].mean()) ** 0.5
-            known, everybody = per_number == per_number, int(people[inside].sum())
-            rows.append(
-                SizeRow(
-                    universe=expectation.universe.name,
-                    table=table.name,
-                    level=level,
-                    size=size,
-                    areas=int(inside.sum()),
-                    per_number=per_number if known else None,
-                    rmse=rmse if known else None,
-                    relative=100 * per_number * table.query.size * int(inside.sum()) / everybody
-                    if known and everybody and expectation.universe.measure.counts
-                    else None,
-                    unit="" if unit is None else exact_text(unit),
-                )
-            )
-    return rows
+    variances = answer_variances(expectation.basis, classes, planned, table.query)
+    absolute, squared = MEAN_ABSOLUTE * np.sqrt(variances).mean(axis=1), variances.mean(axis=1)
+    for size in range(len(SIZES)):
+        inside = sizes == size
+        if not inside.any():
+            continue
+        alike = classes.downward[inside]  # areas of one class have the same errors
+        per_number, rmse = float(absolute[alike].mean()), float(squared[alike].mean()) ** 0.5
+        known, everybody = per_number == per_number, int(people[inside].sum())
+        yield SizeRow(
+            universe=expectation.universe.name,
+            table=table.name,
+            level=level,
+            size=size,
+            areas=int(inside.sum()),
+            per_number=per_number if known else None,
+            rmse=rmse if known else None,
+            relative=100 * per_number * table.query.size * int(inside.sum()) / everybody
+            if known and everybody and expectation.universe.measure.counts
+            else None,
+            unit="" if unit is None else exact_text(unit),
+        )

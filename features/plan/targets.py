@@ -10,11 +10,13 @@ from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 
-TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
-WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
-_ENTRY = {
-    "<=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+)<=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
-    "=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+?)=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
+#: Option -> its sign, and what it allows.
+_FORMS = {
+    "--target": (
+        "<=",
+        '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"',
+    ),
+    "--weights": ("=", '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'),
 }
 
 
@@ -43,24 +45,16 @@ class Aim:
         return self.query.size if self.each else 1
 
 
-def parse_targets(text: str, universe: Universe) -> tuple[Aim, ...]:
-    """The targets of `--target`: expected errors that are not to be exceeded.
+def parse_aims(option: str, text: str, universe: Universe) -> tuple[Aim, ...]:
+    """The targets of `--target`, expected errors that are not to be exceeded, or the weights of `--weights`.
 
     Raises:
         InputError: an entry is malformed, or names a level or query that the spec does not have.
     """
-    return _parse(text, "<=", universe, "--target", TARGET_FORM)
-
-
-def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
-    """The weights of `--weights`; InputError as for `parse_targets`."""
-    return _parse(text, "=", universe, "--weights", WEIGHT_FORM)
-
-
-def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
+    sign, form = _FORMS[option]
     aims: dict[tuple[str, tuple[str, ...]], Aim] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
-        match = _ENTRY[sign].fullmatch(entry)
+        match = re.fullmatch(rf"(?P<level>[^:]+):(?P<query>[^<=]+){sign}\s*(?P<number>\S+?)(?P<each>\s+each)?", entry)
         if match is None:
             raise InputError(f"{option}: found {entry!r}; allowed is {form}")
         where, level = f"{option}: {entry!r}", match["level"].strip()

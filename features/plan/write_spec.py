@@ -12,7 +12,6 @@ from tomlkit.items import InlineTable
 
 from pipeline.errors import InputError
 from pipeline.model.exact import exact_text
-from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.page_files import write_page_file
@@ -35,7 +34,10 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
     _set_budget(section, universe)
     _set_strategy(section, universe)
     text = tomlkit.dumps(document)
-    _check(text, target, universe)
+    written = parse_spec(text, str(target), target.parent).universes()
+    resolved = next(candidate for candidate in written if candidate.name == universe.name)
+    if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
+        raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")
     write_page_file("--write", target, text)
 
 
@@ -50,16 +52,6 @@ def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
         privacy[key].comment(comment.lstrip("# "))
 
 
-def _stated_query(measured: MeasuredQuery) -> str | InlineTable:
-    """A query's share, with where it is drawn if that is not everywhere."""
-    if not measured.where_positive:
-        return exact_text(measured.share)
-    stated = tomlkit.inline_table()
-    stated["share"] = exact_text(measured.share)
-    stated["where"] = "parent positive"
-    return stated
-
-
 def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None:
     inline = isinstance(section, InlineTable)
     strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
@@ -70,7 +62,11 @@ def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None
         if level.queries:
             queries = tomlkit.inline_table()
             for measured in level.queries:
-                queries[measured.query.name] = _stated_query(measured)
+                stated: str | InlineTable = exact_text(measured.share)
+                if measured.where_positive:
+                    stated = tomlkit.inline_table()
+                    stated |= {"share": exact_text(measured.share), "where": "parent positive"}
+                queries[measured.query.name] = stated
             section_of_level["queries"] = queries
         levels[level.level] = section_of_level
     if universe.preset:
@@ -100,11 +96,3 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
             section["file"] = os.path.relpath(old / file, new)
             if comment:
                 section["file"].comment(comment.lstrip("# "))
-
-
-def _check(text: str, target: Path, universe: Universe) -> None:
-    """Raises RuntimeError unless the written spec means what was intended."""
-    written = parse_spec(text, str(target), target.parent).universes()
-    resolved = next(candidate for candidate in written if candidate.name == universe.name)
-    if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
-        raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")

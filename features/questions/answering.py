@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
-from features.questions.work import QuestionWork
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess
 from pipeline.errors import InputError, ReleaseError
@@ -34,18 +33,11 @@ from pipeline.storage.files import sha256_file, write_bytes, write_json
 from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import temporary_folder
 
+if TYPE_CHECKING:
+    from pipeline.runs.run import MeasuredHere
+
 #: In restricted/: where a rerun finds the spec and the records.
 ASKED = "asked.json"
-
-
-class RecordsHolder(Protocol):
-    """Whoever holds records, key and ledger for a question."""
-
-    def identity(self) -> str:
-        """See `Keyholder.identity`."""
-
-    def question(self, work: QuestionWork) -> Mapping[str, Any]:
-        """See `confidential.answer`."""
 
 
 def answer_question(checked: CheckedQuestion) -> Path:
@@ -59,7 +51,7 @@ def answer_question(checked: CheckedQuestion) -> Path:
         return answered(checked, process)
 
 
-def answered(checked: CheckedQuestion, measuring: RecordsHolder) -> Path:
+def answered(checked: CheckedQuestion, measuring: MeasuringProcess | MeasuredHere) -> Path:
     """The same, with the records wherever `measuring` has them."""
     work = checked.work
     identity = {
@@ -71,15 +63,11 @@ def answered(checked: CheckedQuestion, measuring: RecordsHolder) -> Path:
     with open_run(work.run.root, identity) as run:
         run.refusal.unlink(missing_ok=True)
         said = measuring.question(work)
-        write_json(run.restricted / ASKED, _asked_of(checked), run.staging, private=True)
+        data = None if checked.request.data is None else str(checked.request.data.resolve())
+        asked = {"spec": str(Path(checked.spec.source).resolve()), "data": data}
+        write_json(run.restricted / ASKED, asked, run.staging, private=True)
         write_answer(run, checked, said)
     return work.run.root
-
-
-def _asked_of(checked: CheckedQuestion) -> dict[str, object]:
-    """Where the spec and the records are, as JSON."""
-    data = None if checked.request.data is None else str(checked.request.data.resolve())
-    return {"spec": str(Path(checked.spec.source).resolve()), "data": data}
 
 
 def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str, Any]) -> None:
@@ -103,7 +91,7 @@ def write_answer(run: RunDirectory, checked: CheckedQuestion, said: Mapping[str,
 
 
 def rerun_answer(
-    run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource, release: Path | None = None
+    run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource, release: Path | None
 ) -> list[str]:
     """Draw an answer again, in a process of its own, and compare; the public files that differ.
 
@@ -146,7 +134,7 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
 
 
 def compared(
-    run: RunDirectory, checked: CheckedQuestion, measuring: RecordsHolder, release: Path | None = None
+    run: RunDirectory, checked: CheckedQuestion, measuring: MeasuringProcess | MeasuredHere, release: Path | None = None
 ) -> list[str]:
     """The public files that are not the same when they are made again, in a folder that is removed at the end."""
     with temporary_folder("rerun") as folder:

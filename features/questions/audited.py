@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +9,13 @@ from features.questions import confidential
 from features.questions.answering import answered
 from features.questions.kept import keep_counts
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
-from features.questions.work import QuestionWork
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.privacy.keys import MasterKey
-
-
-class AnsweringHere:
-    """This process holds records, key and ledger, for tests and audits of made-up records."""
-
-    def __init__(self, checked: CheckedQuestion) -> None:
-        self._source = checked.request.key
-        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
-
-    def identity(self) -> str:
-        """See `answering.RecordsHolder.identity`."""
-        return self._holder.identity()
-
-    def question(self, work: QuestionWork) -> Mapping[str, object]:
-        """See `answering.RecordsHolder.question`."""
-        return confidential.answered(work, self._holder, self._source)
+from pipeline.runs.run import MeasuredHere
 
 
 class TriedQuestions:
-    """Questions that are asked in this process; see `features.audit.questions_asked.AsksQuestions`."""
+    """Questions that are asked in this process, see `features.audit.questions_asked`."""
 
     def checked(self, spec: Path, text: str, key: Path, **request: Any) -> CheckedQuestion:
         """A question under a key; `request` as `QuestionRequest`."""
@@ -40,7 +23,8 @@ class TriedQuestions:
 
     def answered(self, checked: CheckedQuestion) -> Path:
         """The directory of its answer."""
-        return answered(checked, AnsweringHere(checked))
+        key = checked.request.key
+        return answered(checked, MeasuredHere(Keyholder(key, checked.spec.privacy.key), key))
 
     def keep_counted(self, checked: CheckedQuestion, key: MasterKey, answer: Path) -> None:
         """Put into restricted/ of an answer what would be counted of the records of another question."""

@@ -64,7 +64,7 @@ class Published:
     directory: str
     half_width: float
     enough: bool
-    combined: float | None = None
+    combined: float | None
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Explanation:
     affordable: bool
     parts: tuple[PartExplained, ...]
     published: Published | None
-    remark: str = ""
-    remarks: str = ""
+    remark: str
+    remarks: str
 
     def __str__(self) -> str:
         """For people, a line each."""
@@ -157,7 +157,8 @@ def _part(checked: CheckedQuestion, one: MeasuredPart | Ranked) -> PartExplained
         half, held = half_width(one.noise), "90 % interval: the number"
         if checked.question.statistic == "most common":
             half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
-        width = _width(half * _unit(checked, one.part.name))
+        value = half * checked.question.unit_of(one.part.name)
+        width = f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
         if (rank := checked.question.rank) is not None:
             framework = checked.plan.framework
             held = (
@@ -193,15 +194,6 @@ def _moves(checked: CheckedQuestion, one: MeasuredPart) -> str:
 
 def _several(checked: CheckedQuestion) -> str:
     return "" if checked.plan.records == 1 else f", and one person has up to {checked.plan.records} records"
-
-
-def _unit(checked: CheckedQuestion, part: str) -> Fraction:
-    amount = checked.question.amount
-    return Fraction(1) if amount is None or part != "sum" else amount.unit
-
-
-def _width(value: Fraction) -> str:
-    return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
 
 
 def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:

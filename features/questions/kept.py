@@ -19,8 +19,6 @@ from features.questions.work import QuestionWork
 from pipeline.storage.files import write_json, write_parquet
 from postprocess.arrays import IntArray
 
-__all__ = ["AREAS", "COUNTS", "NOT_COUNTED", "QUESTION", "UNITS", "UnitsCounted", "keep_counts", "keep_question"]
-
 #: Files in restricted/ of an answer.
 QUESTION: Final = "question.json"
 AREAS: Final = "areas.parquet"
@@ -61,9 +59,7 @@ class UnitsCounted:
     counted: IntArray
 
 
-def keep_counts(
-    restricted: Path, staging: Path, counts: sp.csr_array[np.int64], units: UnitsCounted | None = None
-) -> None:
+def keep_counts(restricted: Path, staging: Path, counts: sp.csr_array[np.int64], units: UnitsCounted | None) -> None:
     """Write what is counted: `leaf` and `cell` (numbers from 0), `count` (above 0), in this order. Confidential.
 
     And of units with several records, which are counted, and as what; without the units' names.

@@ -33,17 +33,6 @@ from pipeline.runs.request import check_datasets, with_data
 from pipeline.spec.fields import check_name
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
-__all__ = [
-    "MOST_CANDIDATES",
-    "MOST_NUMBERS",
-    "CheckedQuestion",
-    "QuestionRequest",
-    "check_question",
-    "domain_of",
-    "source_for",
-]
-
-
 #: Numbers that one answer may have.
 MOST_NUMBERS: Final = 5_000_000
 #: Steps of the amount, in all of its groups, that quantiles of one answer may be chosen among.
@@ -143,7 +132,10 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     plan = QuestionPlan(question, *promise, question.numbers_of_unit(n_places))
     work = QuestionWork(RunDirectory(request.out), "", plan, source, spine)
     _ = plan.parts  # InputError where the budget buys nothing
-    name = _default_name(asked, work) if request.name is None else _name(request.name)
+    try:
+        name = _default_name(asked, work) if request.name is None else check_name(request.name)
+    except ValueError as error:
+        raise InputError(f"--name: {error}") from None
     work = replace(work, run=RunDirectory(request.out / name), name=name)
     return CheckedQuestion(request, spec, stated_domain(asked, question, domain), work)
 
@@ -214,13 +206,6 @@ def _check_size(question: Resolved, spine: Spine, n_places: int) -> None:
         n_cells *= len(axis.attribute.values)
     if spine.n_leaves * n_cells >= 2**62:
         raise InputError("question: its attributes have too many combinations; name fewer, or take a larger unit")
-
-
-def _name(name: str) -> str:
-    try:
-        return check_name(name)
-    except ValueError as error:
-        raise InputError(f"--name: {error}") from None
 
 
 def _default_name(asked: Asked, work: QuestionWork) -> str:

@@ -15,13 +15,13 @@ import numpy as np
 
 from features.report.moments import MomentChunks
 from features.report.sources import ReportSources
-from features.report.table_numbers import MarginSummary, PackedTable, TableNumbers
+from features.report.table_numbers import MarginSummary, TableNumbers
 from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
-from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
+from pipeline.pages.chunks import LARGEST, Chunks, Write
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
@@ -56,14 +56,14 @@ class Explorer:
     totals: dict[str, int] = field(default_factory=dict)
     wholes: dict[str, tuple[int, int]] = field(default_factory=dict)
 
-    def add_total(self, universe: str, numbers: TableNumbers | PackedTable) -> None:
+    def add_total(self, universe: str, numbers: TableNumbers) -> None:
         """Keep the total of a table of a universe, and its interval, unless there were some."""
         self.totals.setdefault(universe, numbers.total)
         if numbers.whole is not None:
             self.wholes.setdefault(universe, numbers.whole)
 
 
-def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
+def explorer_of(sources: ReportSources, write: Write) -> Explorer:
     """Read every published table once; what fits goes into the page, the rest is written beside it."""
     explorer = Explorer(chunks=Chunks(write))
     tables = {

@@ -117,7 +117,7 @@ class TableMoments:
     whole: float
     places: IntArray
     at_once: float
-    halves: FloatArray | None = None
+    halves: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,9 @@ class MomentPacking:
     def _floats(self, numbers: FloatArray, nothing: float) -> _Packed | None:
         key = _digest(numbers, nothing)
         if key not in self.by_numbers:
-            packed = _packed(numbers, nothing)
+            values, places = _rounded(numbers, nothing)
+            scales, steps = _decimal(values)
+            packed = _Packed(scales, packed_numbers(steps), packed_numbers(places))
             fits = max(len(packed.steps), len(packed.places)) <= _LARGEST_BESIDE
             self.by_numbers[key] = packed if fits else None
         return self.by_numbers[key]
@@ -233,12 +235,6 @@ def _digest(numbers: FloatArray | IntArray, *further: float) -> bytes:
     digest = hashlib.blake2b(np.ascontiguousarray(numbers).data)
     digest.update(repr((numbers.shape, *further)).encode())
     return digest.digest()
-
-
-def _packed(numbers: FloatArray, nothing: float) -> _Packed:
-    values, places = _rounded(numbers, nothing)
-    scales, steps = _decimal(values)
-    return _Packed(scales, packed_numbers(steps), packed_numbers(places))
 
 
 def _rounded(numbers: FloatArray, nothing: float) -> tuple[FloatArray, IntArray]:

@@ -189,6 +189,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         write: writes a file of the data that are too large for the page, see `chunks`.
     """
     texts, promises = sources.texts, sources.promises
+    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
     said = promised(sources.spec, sources.universes, promises, texts)
     explorer = explorer_of(sources, write)
     universes = [
@@ -252,8 +253,17 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         left_out=explorer.left_out,
         beside=explorer.beside,
         version=version_view(sources),
-        sections=_sections(sources),
-        files=_listed_files(sources),
+        sections=[
+            (page_template(*part.section, texts).module, view)
+            for part in sources.spec.of_features
+            if (view := part.shown(sources)) is not None
+        ],
+        # What the page does not have itself: path, and what is in it.
+        files=[
+            one.in_report
+            for one in products_of(sources.spec.of_features)
+            if one.in_report is not None and any(True for _ in one.files(scope))
+        ],
         content=script_json(content),
         dataset=dataset_block(sources, said["promise"]),
         chunks=explorer.chunks.in_page,
@@ -273,22 +283,6 @@ def _whom(sources: ReportSources, main: UniverseView) -> str:
     if main.universe.series is not None or not sources.words("").labels.records:
         return texts("any one person")
     return texts("any one of the {what}", what=main.what)
-
-
-def _sections(sources: ReportSources) -> list[tuple[Any, object]]:
-    """Of each section of a feature the macros, and what they are given."""
-    return [
-        (page_template(*part.section, sources.texts).module, view)
-        for part in sources.spec.of_features
-        if (view := part.shown(sources)) is not None
-    ]
-
-
-def _listed_files(sources: ReportSources) -> list[tuple[str, str]]:
-    """The rows of the list of files that the page does not have itself: path, and what is in it."""
-    scope = ReleaseScope(sources.spec, sources.universes, sources.run)
-    products = products_of(sources.spec.of_features)
-    return [one.in_report for one in products if one.in_report is not None and any(True for _ in one.files(scope))]
 
 
 def _banner(status: Status) -> str:

@@ -126,22 +126,6 @@ def _summary(size: int, areas: int, margins: IntArray, classes: IntArray) -> Siz
 Certain = tuple[BoolArray, IntArray]
 
 
-@dataclass(frozen=True, eq=False)
-class PackedTable:
-    """A table that was read to its end; what a process gives to another.
-
-    Attributes:
-        summary, total, whole, ends: as of `TableNumbers`.
-        text: the numbers, column by column; None where no page has room for them.
-    """
-
-    summary: MarginSummary
-    total: int
-    whole: tuple[int, int] | None
-    ends: bool
-    text: str | None
-
-
 @dataclass(eq=False)
 class TableNumbers:
     """A table that is read, and what that says of its numbers so far.
@@ -151,12 +135,14 @@ class TableNumbers:
         total: sum of the counts that have been read.
         whole: the ends of the interval of the only number, equal where it is exact; None where there are more.
         ends: whether it has intervals.
+        text: the numbers, column by column; None where no page has room for them, or while it is read part by part.
     """
 
     summary: MarginSummary = field(default_factory=MarginSummary)
     total: int = 0
     whole: tuple[int, int] | None = None
     ends: bool = False
+    text: str | None = None
 
     def parts(self, path: Readable, areas: int, exact: Certain | None = None) -> Iterator[IntArray]:
         """Rows `(n, columns)`: the counts, with intervals how far these reach below and above, as `_ends`.
@@ -180,15 +166,16 @@ class TableNumbers:
             start = end
 
 
-def packed_table(path: Readable, areas: int, exact: Certain | None = None) -> PackedTable:
-    """A table, packed as one; the arguments are those of `TableNumbers.parts`.
+def packed_table(path: Readable, areas: int, exact: Certain | None) -> TableNumbers:
+    """A table that was read to its end, packed as one; the arguments are those of `TableNumbers.parts`.
 
     Raises:
         ReleaseError: it is missing or damaged.
     """
     numbers = TableNumbers()
     text = packed_numbers(np.concatenate(list(numbers.parts(path, areas, exact))).T)
-    return PackedTable(**vars(numbers), text=text if len(text) <= LARGEST else None)
+    numbers.text = text if len(text) <= LARGEST else None
+    return numbers
 
 
 def _only(part: ReleasedTable, exact: BoolArray | None) -> tuple[int, int] | None:

@@ -23,11 +23,10 @@ from features.report.moments import (
     TableMoments,
     held_bytes,
 )
-from features.report.table_numbers import Certain, PackedTable, packed_table
+from features.report.table_numbers import Certain, TableNumbers, packed_table
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
-from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.reading.sums import answer_weights, together
 from pipeline.release.long_tables import is_long
@@ -97,7 +96,7 @@ class ReportNumbers:
         begun = self._of(universe)
         return begun[0]().whole if begun else None
 
-    def packed(self, universe: str, level: int, table: Table) -> PackedTable | None:
+    def packed(self, universe: str, level: int, table: Table) -> TableNumbers | None:
         """The numbers of a table; None for those that are read part by part."""
         begun = self._begun.get(_table(self._universes[universe], level, table))
         return begun[0]() if begun else None
@@ -208,7 +207,10 @@ def table_moments(
     everybody = together([np.ones(len(group), dtype=bool) for group in query.groups], query.size)
     covariances = of_level(classes[level], planned[level])
     of_answers, of_all, _ = moments(basis, covariances, answers, everybody)
-    halves = _halves(query, answers) if table.median else None
+    halves: Weights | None = None
+    if table.median:  # of each answer half of those up to it, less half of those above
+        terms = zip(answers, query.sizes, strict=True)
+        halves = tuple(median_weights(query.size) @ one if size > 1 else one for one, size in terms)
     variances = np.column_stack([of_answers, of_all[:, :1]])
     return TableMoments(
         classes=classes[level].downward,
@@ -224,10 +226,3 @@ def table_moments(
         at_once=reach_at_once(len(classes[level].downward)),
         halves=None if halves is None else moments(basis, covariances, halves, halves)[0],
     )
-
-
-def _halves(query: Query, answers: Weights) -> Weights:
-    """Of each answer of a query of one attribute, half of those up to it, less half of those above."""
-    (position,) = (number for number, size in enumerate(query.sizes) if size > 1)
-    of_values = median_weights(query.size) @ answers[position]
-    return tuple(of_values if number == position else one for number, one in enumerate(answers))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from features.report.page import report_page
@@ -14,7 +13,6 @@ from pipeline.published import published_names
 from pipeline.publishing.answers import used_answers
 from pipeline.publishing.promises import promises_of
 from pipeline.publishing.public_inputs import named_inputs
-from pipeline.release.receipts import Receipt
 from pipeline.storage.files import write_bytes
 
 #: Effort of the report of a release of some ten thousand geounits; and at most so much for each.
@@ -25,18 +23,13 @@ def report_step(job: Job) -> Step:
     """The step that writes the report, after all other public files but the manifest."""
     effort = min(_EFFORT, _OF_GEOUNIT * job.n_geounits) + 0.2 * job.n_geounits
     files = (job.run.report,)
-    return Step("report", partial(_write, job), effort=effort, files=files, more=job.run.report_files)
+    return Step("report", partial(write_report, job), effort=effort, files=files, more=job.run.report_files)
 
 
-def _write(job: Job) -> None:
-    write_report(job, [receipt for one in used_answers(job.run, job.readable, job.spec) for receipt in one.receipts])
-
-
-def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
+def write_report(job: Job) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps.
 
-    What is too large for it is written beside it; files of an earlier start are removed first. `further` receipts are
-    those of answers that a version was made with.
+    What is too large for it is written beside it; files of an earlier start are removed first.
     """
     run = job.run
     for path in run.report_files():
@@ -45,17 +38,18 @@ def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
     def write(number: int, text: str) -> None:
         write_bytes(run.report_file(number), text.encode(), run.staging)
 
-    write_bytes(run.report, report_page(report_sources(job, further), write).encode(), run.staging)
+    write_bytes(run.report, report_page(report_sources(job), write).encode(), run.staging)
     job.progress.advance(1)
 
 
-def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
-    """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
+def report_sources(job: Job) -> ReportSources:
+    """What the report of a release is made from."""
+    answers = used_answers(job.run, job.readable, job.spec)  # that a version was made with
     return ReportSources(
         run=job.run,
         spec=job.spec,
         status=job.status,
-        receipts=(*job.receipts, *further),
+        receipts=(*job.receipts, *(receipt for one in answers for receipt in one.receipts)),
         universes=job.universes,
         spine=job.spine,
         promises=promises_of(job),

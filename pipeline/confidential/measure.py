@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from geography.codes import counted
 from geography.spine import Level
+from geography.sums import roll_up
 from pipeline.errors import RecordsError
 from pipeline.estimation.constraints import (
     broken_bounds,
@@ -37,7 +38,7 @@ from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
-from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of

@@ -6,13 +6,10 @@ files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
@@ -23,7 +20,6 @@ from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.long_tables import ANSWERS, LONG_ENDS, is_long
 from pipeline.release.long_tables import COUNT as LONG_COUNT
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
-from pipeline.storage.readable import Readable
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
@@ -58,17 +54,6 @@ class Column:
     values: tuple[str, ...] = ()
 
 
-class AreaNumbers(Protocol):
-    """Numbers of the geounits of a level."""
-
-    @property
-    def geocodes(self) -> NDArray[np.str_]:
-        """`(n,)` of str."""
-
-    def columns(self) -> Iterable[tuple[str, NDArray[np.generic]]]:
-        """The columns after the geocode, with their names; NaN for what is null in the file."""
-
-
 @dataclass(frozen=True, eq=False)
 class DataFile:
     """One published file of rows.
@@ -83,7 +68,6 @@ class DataFile:
         columns: in their order.
         keys: the columns that name a row; () where rows have no name.
         versions: of chosen detail: the answers of each version, in their order.
-        read: of numbers: reads those of at most so many geounits; ReleaseError where the file is damaged.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
         wide: of a long table, the same with a column for each answer; None where the file has these.
         widened: whether it is that of a long table.
@@ -102,7 +86,6 @@ class DataFile:
     axes: tuple[Axis, ...] = ()
     note: str = ""
     versions: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
-    read: Callable[[Readable, int], AreaNumbers] | None = None
     wide: Callable[[], DataFile] | None = None
     widened: bool = False
 

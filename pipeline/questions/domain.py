@@ -10,8 +10,6 @@ from fractions import Fraction
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, ListedAttribute, Schema
 from pipeline.questions.text import Word
 
-__all__ = ["Domain"]
-
 
 @dataclass(frozen=True)
 class Domain:

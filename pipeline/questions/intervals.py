@@ -9,8 +9,6 @@ from typing import Final
 from pipeline.privacy.budget import NoiseSpec
 from postprocess.statistics import COVERAGE, NORMAL_QUANTILE
 
-__all__ = ["half_width"]
-
 _WIDE: Final = 1e4  # from this sigma^2 on, sums and the normal distribution agree to a hundredth of a person
 
 

@@ -26,17 +26,6 @@ from pipeline.release.stated import Digest, Positive, Stated, StatedName, read_s
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import Readable, unchecked
 
-__all__ = [
-    "ANSWER",
-    "MANIFEST",
-    "MEASUREMENTS",
-    "AnswerManifest",
-    "PartStated",
-    "is_answer_file",
-    "read_answer",
-    "read_answer_file",
-]
-
 #: Files under public/ of an answer.
 MANIFEST, MEASUREMENTS, ANSWER = ANSWER_FILES
 

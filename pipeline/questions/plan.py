@@ -18,8 +18,6 @@ from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart, measured
 from pipeline.questions.windows import MADE_WITH, bought, columns_of
 
-__all__ = ["QuestionPlan"]
-
 NOTE: Final = (
     "The numbers are unbiased: true numbers plus noise, neither rounded nor made non-negative. Each interval covers "
     "the true number, of amounts as they are clipped and rounded, with a probability of 90 %."

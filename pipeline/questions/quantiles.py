@@ -47,21 +47,6 @@ from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
 from pipeline.privacy.noise.select import affordable_epsilon
 from postprocess.arrays import IntArray
 
-__all__ = [
-    "CALLED",
-    "CLIP",
-    "EXTREMES",
-    "RANKS",
-    "Mechanism",
-    "Rank",
-    "Ranked",
-    "cost_of_rank",
-    "losses",
-    "rank_of",
-    "rank_reach",
-    "ranked",
-]
-
 #: The statistics that are chosen by rank, with the fraction of the records at or below the number, where it is fixed.
 RANKS: Final = {"median": Fraction(1, 2), "quantile": None, "max": Fraction(1), "min": Fraction(0), "clip": None}
 #: Of these, nearly the largest and the smallest amount.
@@ -133,8 +118,8 @@ class Ranked:
     budget: Fraction
     scale: Fraction
     times: int
-    ties: int = 0
-    beyond: int = 0
+    ties: int
+    beyond: int
     mechanism: Mechanism = "exponential"
 
     def __str__(self) -> str:

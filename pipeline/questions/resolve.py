@@ -19,9 +19,6 @@ from pipeline.questions.resolved import RECORDS, QuestionAxis, Resolved
 from pipeline.questions.text import Asked, Condition, QuestionError, Word
 from postprocess.arrays import BoolArray, IntArray
 
-__all__ = ["Band", "band_of", "resolve"]
-
-
 _NUMBER = r"(\d{1,12})"
 _YEARS = r"(?:\s*(?:years?|yrs?))?"
 _BETWEEN = re.compile(rf"{_NUMBER}\s*(?:-|–|\.\.|_|to)\s*{_NUMBER}{_YEARS}", re.ASCII)
@@ -160,7 +157,7 @@ class _Seen:
 class _Look:
     """Notes what the words of a question say of each attribute."""
 
-    def __init__(self, domain: Domain, records: Attribute | None = None) -> None:
+    def __init__(self, domain: Domain, records: Attribute | None) -> None:
         self.domain = domain
         self.records = records
         self.seen: dict[str, _Seen] = {}

@@ -18,8 +18,6 @@ from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, 
 from pipeline.questions.quantiles import RANKS, Rank, rank_of
 from postprocess.arrays import BoolArray, IntArray
 
-__all__ = ["EVERYWHERE", "RECORDS", "OfUnit", "Part", "QuestionAxis", "Resolved", "further_of", "records_of_unit"]
-
 #: What units are counted by, in place of an attribute: how many records each has that the conditions leave.
 RECORDS: Final = "records_per_unit"
 #: What of a unit one number is about: each of its records, all of them in total, or whether it has any.
@@ -122,11 +120,11 @@ class Resolved:
     statistic: str
     level: str | None
     axes: tuple[QuestionAxis, ...]
-    order: tuple[int, ...] = ()
-    amount: AmountAttribute | None = None
-    number: Fraction | None = None
-    least: int | None = None
-    ends: ListedAttribute | None = None
+    order: tuple[int, ...]
+    amount: AmountAttribute | None
+    number: Fraction | None
+    least: int | None
+    ends: ListedAttribute | None
 
     @cached_property
     def schema(self) -> Schema:
@@ -201,6 +199,10 @@ class Resolved:
         """In how many numbers a unit can be, of all places; the number of its records is the same in all of them."""
         sizes = [len(self.axes[n].labels) for n in self.order if self.axes[n].attribute is not self.by_records]
         return n_places * math.prod(sizes)
+
+    def unit_of(self, name: str) -> Fraction:
+        """What the numbers of a part, or those that are chosen, are in; one of a count."""
+        return self.amount.unit if self.amount is not None and name in ("sum", "quantile") else Fraction(1)
 
     def weights(self, part: Part, value: IntArray) -> IntArray:
         """What records with these numbers of the amount's values add to a part's number, `(n,)`."""

@@ -37,8 +37,6 @@ from pipeline.privacy.budget import (
 )
 from pipeline.questions.resolved import Part
 
-__all__ = ["MeasuredPart", "measured", "reach", "scale_for"]
-
 
 def reach(part: Part, neighbours: Neighbours) -> int:
     """The least whole number R such that a record's change, or a unit's total, is at most `MOVED` numbers by R each.
@@ -86,7 +84,7 @@ class MeasuredPart:
     reach: int
     budget: Fraction
     noise: NoiseSpec
-    numbers: int = 1
+    numbers: int
 
     @property
     def mechanism(self) -> Mechanism:

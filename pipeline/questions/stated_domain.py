@@ -16,8 +16,6 @@ from pipeline.questions.resolved import EVERYWHERE, Resolved, records_of_unit
 from pipeline.questions.text import Asked
 from pipeline.release.stated import Exact, Positive, Stated
 
-__all__ = ["DomainStated", "compared_by_order", "stated_domain"]
-
 
 class AttributeStated(Stated):
     """An attribute or further column, and its values in their order."""

@@ -27,17 +27,6 @@ from pipeline.storage.readable import Readable
 from postprocess.arrays import IntArray
 from postprocess.statistics import COVERAGE, Moments, ratio_interval
 
-__all__ = [
-    "Measurements",
-    "answer_bytes",
-    "half_width_at_once",
-    "listed",
-    "measurements_bytes",
-    "most_common",
-    "rank_ends",
-    "read_measurements",
-]
-
 
 def listed(rows: Iterable[list[str]], counts: Sequence[int], least: int) -> Iterator[list[str]]:
     """The rows whose noisy count is at least so much."""
@@ -124,7 +113,7 @@ def measurements_bytes(measured: Measurements) -> bytes:
     """
     columns = map(measured.column, measured.numbers)
     rows = ([*key, *numbers] for key, *numbers in zip(measured.keys, *columns, strict=True))
-    return _csv([*measured.header, *measured.numbers], rows)
+    return csv_bytes([*measured.header, *measured.numbers], rows)
 
 
 def read_measurements(path: Readable, plan: QuestionPlan) -> Measurements:
@@ -153,12 +142,12 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
     """answer.csv: the keys, and each number with the ends of its 90 % interval, in the units of the records."""
     question, header = plan.question, measured.header
     if question.rank is not None:
-        return _csv([*header, *_names(question.statistic)], _chosen_rows(plan, measured))
+        return csv_bytes([*header, *_names(question.statistic)], _chosen_rows(plan, measured))
     parts = {one.part.name: one for one in plan.parts if isinstance(one, MeasuredPart)}
     if question.statistic == "most common":
         ranked = [*header[:-1], "rank", "rank:low90", "rank:high90", header[-1], *_names("count")]
         number = int(question.number or 1)
-        return _csv(ranked, most_common(measured.keys, measured.column("count"), parts["count"].noise, number))
+        return csv_bytes(ranked, most_common(measured.keys, measured.column("count"), parts["count"].noise, number))
     columns = []
     for name, part in parts.items():
         if name == "sum" and question.statistic == "mean":
@@ -166,7 +155,7 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
             columns.append(_means(plan, measured))
             continue
         header += _names(name)
-        half, unit = half_width(part.noise), _unit(question) if name == "sum" else Fraction(1)
+        half, unit = half_width(part.noise), question.unit_of(name)
         columns.append(
             [
                 (_exact(number * unit), _exact((number - half) * unit), _exact((number + half) * unit))
@@ -177,16 +166,12 @@ def answer_bytes(plan: QuestionPlan, measured: Measurements) -> bytes:
         [*key, *(text for cell in cells for text in cell)] for key, *cells in zip(measured.keys, *columns, strict=True)
     )
     if question.least is not None:
-        return _csv(header, listed(rows, measured.column("count"), question.least))
-    return _csv(header, rows)
+        return csv_bytes(header, listed(rows, measured.column("count"), question.least))
+    return csv_bytes(header, rows)
 
 
 def _names(name: str) -> list[str]:
     return [name, f"{name}:low90", f"{name}:high90"]
-
-
-def _unit(question: Resolved) -> Fraction:
-    return Fraction(1) if question.amount is None else question.amount.unit
 
 
 def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[str]]:
@@ -206,7 +191,7 @@ def _chosen_rows(plan: QuestionPlan, measured: Measurements) -> Iterator[list[st
 def _value_of(question: Resolved, number: int) -> Fraction:
     """What a number that is chosen by rank stands for: so many units, or one of the listed ends."""
     if question.ends is None:
-        return number * _unit(question)
+        return number * question.unit_of("quantile")
     if not 0 <= number < len(question.ends.ends):
         raise ReleaseError(f"{ANSWER_FILES[1]}: found the end {number}, of {len(question.ends.ends)}")
     return question.ends.ends[number]
@@ -243,7 +228,8 @@ def _rounded(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
 
 
-def _csv(header: Sequence[str], rows: object) -> bytes:
+def csv_bytes(header: Sequence[str], rows: object) -> bytes:
+    """A file of rows below their header."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

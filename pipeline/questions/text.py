@@ -25,8 +25,6 @@ from typing import Final
 from pipeline.errors import InputError
 from pipeline.model.exact import parse_exact
 
-__all__ = ["LONGEST", "STATISTICS", "Asked", "Condition", "QuestionError", "Word", "parse"]
-
 #: What can be asked; True where it is of an amount or, the most common, of an attribute.
 STATISTICS: Final = {
     "count": False, "count units": False, "sum": True, "mean": True, "median": True, "quantile": True,
@@ -186,7 +184,8 @@ class _Reader:
         self._end = end
 
     def question(self) -> Asked:
-        allowed = f"a question begins with {_listed(tuple(STATISTICS))}"
+        *names, last = STATISTICS
+        allowed = f"a question begins with {', '.join(names)} or {last}"
         first = self._next(allowed)
         if first.quoted or first.text not in _FIRST_WORDS:
             raise first.refused(allowed)
@@ -338,7 +337,3 @@ def _number(word: Word) -> Fraction | None:
         return None if word.quoted else parse_exact(word.text)
     except ValueError:
         return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" or {names[-1]}"

@@ -37,18 +37,6 @@ from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import MeasuredPart, measured
 from postprocess.arrays import FloatArray, IntArray
 
-__all__ = [
-    "FILTER",
-    "MADE_WITH",
-    "bought",
-    "columns_of",
-    "counts_in_windows",
-    "filtered",
-    "interval",
-    "n_numbers",
-    "typical_reach",
-]
-
 #: How often a record counts in the number of its own window, and of the next ones. A record's change moves numbers as
 #: if `MOVED` of them were moved by R each, R^2 the sum of the squares (zcdp), or R the sum (pure).
 FILTER: Final[dict[Framework, tuple[int, ...]]] = {"zcdp": (8, 4, 3, 2, 2, 1, 1, 1), "pure": (1,)}

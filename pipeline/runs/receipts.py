@@ -28,8 +28,6 @@ from pipeline.runs.questions.public_files import statement_problems
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.readable import unchecked
 
-__all__ = ["ComparedReceipts", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
-
 
 @dataclass(frozen=True)
 class KnownLedger:
@@ -139,10 +137,19 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
         if ledger is not None and isinstance(manifest, Manifest) and manifest.receipts:
             spec = ReleaseSpec.from_public_dict(manifest.spec, "manifest")
             problems += [f"{path}: {problem}" for problem in chosen_uncharged(spec, ledger.id, ledger.events)]
-    spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
-    if ledger is not None:
-        problems += _overspent(spending, ledger.id, states)
-    return ComparedReceipts(tuple(problems), spending, tuple(uncharged))
+    spending = []
+    for (name, dataset), receipts in sorted(distinct.items()):
+        own = receipts.values()
+        exact = {f"{e.what}{' of ' + e.universe if e.universe else ''}" for receipt in own for e in receipt.exact}
+        cost = sum((Fraction(receipt.cost) for receipt in own), Fraction(0))
+        unit = next(iter(own)).unit
+        spending.append(Spending(name, dataset, unit, cost, len(own), tuple(sorted(exact))))
+    for one in spending:
+        state = states.get(one.dataset)
+        if ledger is not None and one.ledger == ledger.id and (state is None or one.cost > state.spent):
+            recorded = "nothing" if state is None else str(state.spent)
+            problems.append(f"{one.dataset}: receipts add up to {one.unit} = {one.cost}, the ledger has {recorded}")
+    return ComparedReceipts(tuple(problems), tuple(spending), tuple(uncharged))
 
 
 def exact_of(universe: Universe, manifest: Manifest) -> set[tuple[str, str]]:
@@ -254,22 +261,6 @@ def _costs_of_release(
     ]
     own = costs.get(run, Fraction(0))
     return {own + sum(chosen, Fraction(0)) for chosen in combinations(beside, max(others, 0))}
-
-
-def _spending(ledger: str, dataset: str, receipts: Sequence[Receipt]) -> Spending:
-    exact = {
-        f"{one.what}{' of ' + one.universe if one.universe else ''}" for receipt in receipts for one in receipt.exact
-    }
-    cost = sum((Fraction(receipt.cost) for receipt in receipts), Fraction(0))
-    return Spending(ledger, dataset, receipts[0].unit, cost, len(receipts), tuple(sorted(exact)))
-
-
-def _overspent(spending: Iterable[Spending], ledger: str, states: Mapping[str, DatasetState]) -> Iterator[str]:
-    for one in spending:
-        state = states.get(one.dataset)
-        if one.ledger == ledger and (state is None or one.cost > state.spent):
-            recorded = "nothing" if state is None else str(state.spent)
-            yield f"{one.dataset}: receipts add up to {one.unit} = {one.cost}, the ledger has {recorded}"
 
 
 # -- ends of amounts that questions chose: one ledger counts both -----------------------------------------------------

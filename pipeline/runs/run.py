@@ -48,10 +48,16 @@ _LARGE = 200_000
 
 
 class MeasuredHere:
-    """This process holds them: for records that are in its memory already, and for audits of made-up records."""
+    """This process holds them: for records that are in its memory already, and for audits of made-up records.
 
-    def __init__(self, holder: Keyholder) -> None:
+    Args:
+        holder: of the key.
+        source: of the key, where a question is drawn again.
+    """
+
+    def __init__(self, holder: Keyholder, source: KeySource | None = None) -> None:
         self._holder = holder
+        self._source = source or KeySource()
 
     def identity(self) -> str:
         """See `Keyholder.identity`."""
@@ -71,7 +77,7 @@ class MeasuredHere:
 
     def question(self, work: RecordQuestion) -> Mapping[str, object]:
         """See `Measured.question`."""
-        return answering(work)(work, self._holder, KeySource())
+        return answering(work)(work, self._holder, self._source)
 
     def begin_comparing(self) -> None:
         """See `Measured.begin_comparing`: there is no other process."""

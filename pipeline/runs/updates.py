@@ -47,8 +47,6 @@ from pipeline.storage.durable import make_folder
 from pipeline.storage.files import json_sha256, sha256_file
 from pipeline.storage.readable import unchecked
 
-__all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
-
 
 def updated_spec(
     before: PublishedRelease,
@@ -105,8 +103,8 @@ class Updated:
 
     root: Path
     changes: Changes
-    beyond_limits: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    beyond_limits: tuple[str, ...]
+    doubts: tuple[str, ...]
     done_before: bool = False
 
 
@@ -188,11 +186,18 @@ def update_release(
                 receipts=list(before.manifest.receipts),
             )
             _take_over(job, before, given)
-            going = ReleaseRun(job, DrawSource(_key_of(before)), resumed=True)
+            # Of the key and the records that the release was measured with, which are those of every version.
+            stated = before.manifest
+            key = KeyStatement(stated.key_salt, stated.key_commitment, stated.input_fingerprints)
+            going = ReleaseRun(job, DrawSource(key), resumed=True)
             going.perform()
             manifest = going.manifest()
-            if corrections is not None:
-                _refuse_other_numbers(job, before, manifest)
+            if corrections is not None and (names := _others(job, before.manifest, manifest)):
+                versions = "; ".join(version_differences(before.manifest)) or "spinewise verify may say why"
+                raise InputError(
+                    f"{before.run.root}: public/{names[0]} is computed otherwise than it was published, and a "
+                    f"correction of texts changes no number; {versions}"
+                )
             going.finish(manifest)
             return Updated(root, read_changes(job.readable(run.changes)), manifest.beyond_limits, doubts)
         except Exception as error:
@@ -211,16 +216,6 @@ def _corrections(answers: Sequence[Path], texts: Path | None) -> Corrections | N
             "no answer was given; name at least one with --with, or a file of corrected texts for readers with --texts"
         )
     return None if texts is None else read_corrections(texts)
-
-
-def _refuse_other_numbers(job: Job, before: PublishedRelease, manifest: Manifest) -> None:
-    """InputError where the numbers that are computed again are not the published ones, to the last byte."""
-    if names := _others(job, before.manifest, manifest):
-        versions = "; ".join(version_differences(before.manifest)) or "spinewise verify may say why"
-        raise InputError(
-            f"{before.run.root}: public/{names[0]} is computed otherwise than it was published, and a correction of "
-            f"texts changes no number; {versions}"
-        )
 
 
 def _others(job: Job, before: Manifest, manifest: Manifest) -> list[str]:
@@ -284,12 +279,6 @@ def _take_over(job: Job, before: PublishedRelease, given: Sequence[_Given]) -> N
 def _copy(source: Path, target: Path) -> None:
     make_folder(target.parent)
     shutil.copyfile(source, target)
-
-
-def _key_of(before: PublishedRelease) -> KeyStatement:
-    """Of the key and the records that the release was measured with, which are those of every version."""
-    manifest = before.manifest
-    return KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)
 
 
 #: The share of answers of the same records that are refused.
@@ -370,7 +359,9 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
             yield f"public/manifest.json: {name} is not that of the version before"
     used = used_answers(job.run, job.readable, job.spec)
     for one, stated in zip(used, update.answers, strict=True):
-        yield from _answer_problems(job, stated.name, one)
+        yield from (
+            f"public/answers/{stated.name}: {problem}" for problem in answer_problems(job.run.answer(stated.name), one)
+        )
     spec = ReleaseSpec.from_public_dict(before.spec, "the manifest of the version before")
     new = len(update.answers) - (0 if spec.update is None else len(spec.update.answers))
     if not new:
@@ -379,11 +370,6 @@ def _problems(job: Job, manifest: Manifest) -> Iterator[str]:
             for name in _others(job, before, manifest)
         )
     yield from _spec_problems(job, before, spec, used)
-
-
-def _answer_problems(job: Job, name: str, manifest: AnswerManifest) -> Iterator[str]:
-    for problem in answer_problems(job.run.answer(name), manifest):
-        yield f"public/answers/{name}: {problem}"
 
 
 def _spec_problems(job: Job, before: Manifest, spec: ReleaseSpec, used: tuple[AnswerManifest, ...]) -> Iterator[str]:

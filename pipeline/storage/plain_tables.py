@@ -18,9 +18,9 @@ from pipeline.storage.readable import Readable
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 
 
-def plain_parts(path: Readable) -> Iterator[pa.Table]:
-    """The rows of a released Parquet file, part by part, without dictionaries and headers."""
-    with open_parquet(path) as file, reading(path):
+def plain_parts(path: Readable, rows: int | None = None) -> Iterator[pa.Table]:
+    """The rows of a released Parquet file, part by part, without dictionaries and headers; at most so many rows."""
+    with open_parquet(path, rows) as file, reading(path):
         fields = [
             pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
             for field in file.schema_arrow

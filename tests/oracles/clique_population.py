@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from features.marginals.cliques import AttributeSizes, Clique, JunctionTree, junction_tree
+from features.marginals.intervals import CliqueDesign, SimulatedErrors
 from features.marginals.linear import NoisyTable
 from features.marginals.records import WholeRecords
-from postprocess.arrays import IntArray
+from postprocess.arrays import FloatArray, IntArray
+from postprocess.marginal import Marginal, detail_of
 
 
 def count(
@@ -83,3 +86,17 @@ def measured(
             here.append(NoisyTable(clique, truth + noise, np.full(n, variance)))
         out.append(here)
     return out
+
+
+def details(design: CliqueDesign) -> Callable[[int, int], list[Marginal]]:
+    """Of each level and bag the table of all its attributes."""
+    domain, bags = design.tree.domain, design.tree.bags
+    return lambda _, bag: [Marginal(domain.text(bags[bag]), detail_of(domain.shape(bags[bag])).groups)]
+
+
+def ends_of(
+    errors: SimulatedErrors, level: int, bag: int, query: Marginal | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """The intervals of all areas of a level; by default of all attributes of the bag."""
+    asked = query or details(errors.design)(level, bag)[0]
+    return errors.ends(level, bag, asked, asked.answer_csr(sp.csr_array(errors.release.whole[level][bag])), 0)

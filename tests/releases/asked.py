@@ -17,13 +17,14 @@ import pandas as pd
 import pytest
 
 from features.registry import is_installed
-from pipeline.confidential.custody import KeySource
+from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, manifest_bytes, read_answer
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.run import MeasuredHere
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
@@ -147,14 +148,19 @@ def checked(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **res
 def ask(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> Path:
     """Its answer, made in this process."""
     one = checked(spec, text, rho, **rest)
-    return Path(asking("answering").answered(one, asking("audited").AnsweringHere(one)))
+    return Path(asking("answering").answered(one, measured_here(one)))
 
 
 def drawn_again(root: RunDirectory | Path, spec: Path | None = None, key: KeySource | None = None, **rest: Any) -> Any:
     """Files of an answer that are other ones when it is drawn again from the records; its run knows spec and key."""
     run = root if isinstance(root, RunDirectory) else RunDirectory(root)
     one = asking("answering").again_of(run, spec, None, key or KeySource())
-    return asking("answering").compared(run, one, asking("audited").AnsweringHere(one), **rest)
+    return asking("answering").compared(run, one, measured_here(one), **rest)
+
+
+def measured_here(one: Any) -> MeasuredHere:
+    """Records, key and ledger of a question, in this process."""
+    return MeasuredHere(Keyholder(one.request.key, one.spec.privacy.key), one.request.key)
 
 
 def key_at(path: Path) -> KeySource:

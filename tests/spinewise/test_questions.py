@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.asked import asking, ledger_of, spent, write_workers
+from releases.asked import asking, ledger_of, measured_here, spent, write_workers
 
 import spinewise as sw
 from pipeline.questions.manifest import ANSWER
@@ -25,8 +25,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records in this process, which is quicker; the measuring process has tests of its own."""
     import spinewise.questions as questions
 
-    answered, here = asking("answering").answered, asking("audited").AnsweringHere
-    monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, here(checked)))
+    answered = asking("answering").answered
+    monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, measured_here(checked)))
 
 
 @pytest.mark.usefixtures("here")

@@ -23,6 +23,8 @@ _SUMS = (
     "P4_001 = P3_001",
 )
 _OVER_BLOCKS = " = sum over its blocks"
+#: Messages that are shown.
+_MOST_SHOWN = 12
 #: The line (from 0) of all races together in each table of races.
 _ALL_RACES = {"P1": 0, "P2": 2, "P3": 0, "P4": 2}
 
@@ -147,7 +149,7 @@ def _without_record(summary: SummaryFile, name: str) -> Iterator[Mismatches]:
         yield Mismatches(BLOCK, f"the {name} above has a record", orphans, 0 * ones, ones, "blocks")
 
 
-def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches], *, most: int = 12) -> list[str]:
+def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches]) -> list[str]:
     """A line for each kind of mismatch and level, with its number and the first; then how many more there are."""
     messages = []
     sums: dict[str, list[Mismatches]] = {}
@@ -165,7 +167,8 @@ def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches], *,
         messages.append(
             f"{areas}: {lines} are not the sums over their blocks, such as {first}, {_first(summary, several[0])}"
         )
-    return [*messages[:most], f"... and {len(messages) - most:,} more rules"] if len(messages) > most else messages
+    more = [f"... and {len(messages) - _MOST_SHOWN:,} more rules"] if len(messages) > _MOST_SHOWN else []
+    return messages[:_MOST_SHOWN] + more
 
 
 def _areas(level: str, rows: IntArray) -> str:

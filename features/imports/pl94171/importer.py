@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from features.imports.folder import Imported, ImportFolder, import_folder
-from features.imports.pl94171.check import Mismatches, check_summary, mismatch_messages
+from features.imports.folder import Imported, import_folder
+from features.imports.pl94171.check import check_summary, mismatch_messages
 from features.imports.pl94171.spec_text import spec_text
 from features.imports.pl94171.summary_file import BLOCK, GEO_LEVELS, SPINE_LEVELS, SummaryFile, find_files, read_summary
 from geography.codes import counted
@@ -115,9 +115,6 @@ def off_spine(summary: SummaryFile) -> pa.Table:
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
 
-_MISMATCH_COLUMNS = ("level", "geocode", "rule", "found", "expected")
-
-
 def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     """Read the summary file at `path`, check it, and write `out`.
 
@@ -160,7 +157,13 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
             folder.parquet("names.parquet", names)
         areas = off_spine(summary)
         folder.parquet("off_spine.parquet", areas)
-        _write_mismatches(folder, summary, mismatches)
+        # A row for each area and rule.
+        lines = ["level,geocode,rule,found,expected"]
+        for one in mismatches:
+            name = GEO_LEVELS[one.level].name
+            for row, actual, expected in zip(one.rows, one.actual, one.expected, strict=True):
+                lines.append(f"{name},{summary.geocode[row]},{one.rule},{actual},{expected}")
+        folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines), private=True)
         text = spec_text(
             state=files.state,
             state_code=str(states[0]),
@@ -176,19 +179,9 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     )
     if with_quarters:
         contents += f", {int(quarters.sum()):,} persons in group quarters"
-    lines = [contents]
+    said = [contents]
     if not with_quarters and files.geo.layout == "pipes":
         name = f"{files.state}00003{files.year}.pl"
-        lines.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
+        said.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
-    return Imported(out / "release.toml", (*lines, off), tuple(mismatch_messages(summary, mismatches)))
-
-
-def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:
-    """mismatches.csv: a row for each area and rule; its header alone where there is none."""
-    lines = [",".join(_MISMATCH_COLUMNS)]
-    for mismatch in mismatches:
-        name = GEO_LEVELS[mismatch.level].name
-        for row, actual, expected in zip(mismatch.rows, mismatch.actual, mismatch.expected, strict=True):
-            lines.append(f"{name},{summary.geocode[row]},{mismatch.rule},{actual},{expected}")
-    folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines), private=True)
+    return Imported(out / "release.toml", (*said, off), tuple(mismatch_messages(summary, mismatches)))

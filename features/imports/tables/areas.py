@@ -27,16 +27,14 @@ class Areas:
 
     Attributes:
         levels: their names, top first.
-        leaf: each row's area of the lowest level.
+        leaf: each row's area of the lowest level; its texts are those that rows of the table name.
         table: areas.parquet: a column a level, a row an area of the lowest level, and columns of names.
-        n_named: areas that rows of the table name.
         names: level -> the column of `table` with its areas' names.
     """
 
     levels: tuple[str, ...]
     leaf: Coded
     table: pa.Table
-    n_named: int
     names: Mapping[str, str]
 
 
@@ -85,7 +83,7 @@ def _areas(
             names[level] = column
             columns[column] = listed.columns[column].at(rows)
     table = pa.table({name: column.arrow().cast(pa.string()) for name, column in columns.items()})
-    return Areas(levels, leaf, table, len(leaf.texts), names)
+    return Areas(levels, leaf, table, names)
 
 
 def _check_one_name(table: RecordTable, column: str, path: Coded) -> None:
@@ -194,11 +192,8 @@ def _of_lookup(table: RecordTable, stated: TableStatement, lookup: RecordTable) 
 
 
 def _joined(columns: Sequence[Coded]) -> Coded:
-    keys, inverse = np.unique(keys_of(columns), return_inverse=True)
-    _, first = np.unique(inverse, return_index=True)
-    texts = [_BETWEEN.join(c.texts[c.codes[i]] for c in columns) for i in first]
-    assert len(keys) == len(texts)
-    return Coded(inverse.astype(np.int32), texts)
+    _, first, inverse = np.unique(keys_of(columns), return_index=True, return_inverse=True)
+    return Coded(inverse.astype(np.int32), [_BETWEEN.join(c.texts[c.codes[i]] for c in columns) for i in first])
 
 
 def _check_alike(where: str, texts: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -57,41 +57,20 @@ def _ages(firsts: Sequence[int]) -> StockList:
     return StockList(tuple(labels), mapped, firsts[-1])
 
 
-def _sex() -> StockList:
-    texts = {
-        "female": ("female", "f", "w", "women", "woman", "weiblich", "femme", "mujer", "2"),
-        "male": ("male", "m", "men", "man", "männlich", "homme", "hombre", "1"),
-    }
-    return StockList(tuple(texts), {text: value for value, some in texts.items() for text in some})
-
-
-_LISTS: Final[Mapping[str, Callable[[], StockList]]] = {
-    "ages single": lambda: _ages(range(101)),
-    "ages five-year": lambda: _ages(range(0, 101, 5)),
-    "ages ten-year": lambda: _ages(range(0, 101, 10)),
-    "ages broad": lambda: _ages((0, 5, 18, 25, 45, 65, 85)),
-    "ages voting": lambda: _ages((0, 18)),
-    "sex": _sex,
+#: Of sex; codes are those of ISO/IEC 5218, 1 male and 2 female.
+_SEX: Final = {
+    "female": ("female", "f", "w", "women", "woman", "weiblich", "femme", "mujer", "2"),
+    "male": ("male", "m", "men", "man", "männlich", "homme", "hombre", "1"),
 }
-#: Names of the lists, as a file of --schema gives them.
-STOCK_LISTS: Final = tuple(_LISTS)
-
-
-def stock_list(name: str) -> StockList | None:
-    """The list of that name; codes of sex are those of ISO/IEC 5218, 1 male and 2 female."""
-    return None if name not in _LISTS else _LISTS[name]()
-
-
-def value_in_stock(text: str, stock: StockList) -> str | None:
-    """The value that a text of a file stands for, None where the list does not have it."""
-    if text in stock.values:
-        return text
-    if (value := stock.mapped.get(text.casefold())) is not None:
-        return value
-    age = _OPEN_AGE.fullmatch(text)
-    if stock.open_from is not None and age is not None and int(age[1]) >= stock.open_from:
-        return stock.mapped[str(stock.open_from)]
-    return None
+#: By their names, as options and a file of --schema give them.
+STOCK_LISTS: Final[Mapping[str, StockList]] = {
+    "ages single": _ages(range(101)),
+    "ages five-year": _ages(range(0, 101, 5)),
+    "ages ten-year": _ages(range(0, 101, 10)),
+    "ages broad": _ages((0, 5, 18, 25, 45, 65, 85)),
+    "ages voting": _ages((0, 18)),
+    "sex": StockList(tuple(_SEX), {text: value for value, some in _SEX.items() for text in some}),
+}
 
 
 #: Values that an attribute may have without a list.
@@ -164,22 +143,31 @@ def read_attribute(
     if not texts:
         raise InputError(f"{table}: column {column!r}: no row has a value")
     if stock is not None:
-        return _of_stock(table, column, name, stock, with_missing=with_missing)
+        if (listed := STOCK_LISTS.get(stock)) is None:
+            raise InputError(f"--attributes: {stock!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
+        values = (*listed.values, MISSING) if with_missing else listed.values
+        mapped, unknown = _in_list(table, column, values, listed, {})
+        if unknown:
+            raise InputError(
+                f"{table.found(column, unknown)}, which the list {stock!r} does not have; where it means that there "
+                f"is no value: --missing {shlex.quote(unknown[0])}"
+            )
+        return AttributeColumn(name, column, values, mapped, f"the list {stock!r}")
     if len(texts) > MOST_VALUES:
         raise InputError(
             f"{table}: column {column!r} has {len(texts):,} values; at most {MOST_VALUES} can be proposed: state a "
             f"list, such as --attributes '{column}=ages five-year' ({', '.join(STOCK_LISTS)}), or --schema FILE"
         )
-    listed = table.opened.labels.get(column, {})
+    known = table.opened.labels.get(column, {})
     n_people = np.bincount(one.codes, weights=people, minlength=len(one.texts))
     of_text = dict(zip(one.texts, n_people.tolist(), strict=True))
-    shown = [text for text in texts if text in listed or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
-    shown += [code for code in listed if code not in of_text and code]
+    shown = [text for text in texts if text in known or (of_text[text] >= FEWEST_RECORDS and len(text) <= LONGEST)]
+    shown += [code for code in known if code not in of_text and code]
     blank = tuple(sorted(set(texts) - set(shown)))
     numbers = all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in shown)
     labels: dict[str, str] = {}
     for text in sorted(shown, key=int) if numbers else sorted(shown):
-        labels[text] = _value_label(listed.get(text, text)[:LONGEST], list(labels.values()))
+        labels[text] = _value_label(known.get(text, text)[:LONGEST], list(labels.values()))
     if "" in of_text:
         labels[""] = _value_label(MISSING, list(labels.values()))
     mapped = {text: label for text, label in labels.items() if text != label}
@@ -194,20 +182,6 @@ def read_attribute(
             f"{table}: column {column!r}: no value stands in {FEWEST_RECORDS} records; state a list with --schema FILE"
         )
     return AttributeColumn(name, column, tuple(labels.values()), mapped, about, blank)
-
-
-def _of_stock(table: RecordTable, column: str, name: str, stock_name: str, *, with_missing: bool) -> AttributeColumn:
-    stock = stock_list(stock_name)
-    if stock is None:
-        raise InputError(f"--attributes: {stock_name!r} is no list; allowed are {', '.join(STOCK_LISTS)}")
-    values = (*stock.values, MISSING) if with_missing else stock.values
-    mapped, unknown = _in_list(table, column, values, stock, {})
-    if unknown:
-        raise InputError(
-            f"{table.found(column, unknown)}, which the list {stock_name!r} does not have; where it means that there "
-            f"is no value: --missing {shlex.quote(unknown[0])}"
-        )
-    return AttributeColumn(name, column, values, mapped, f"the list {stock_name!r}")
 
 
 def _in_list(
@@ -269,13 +243,16 @@ def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[Listed, .
     Raises:
         InputError: the list cannot be read, or names a column that is not there.
     """
-    content = _content(path)
+    content = read_toml_of("--schema", path)
+    if "attributes" not in content or (strange := sorted(content.keys() - {"attributes", "households"})):
+        found = f"found [{strange[0]}]" if "attributes" in content else "it has no [attributes]"
+        raise InputError(f"--schema {path}: {found}; allowed are [attributes] and [households]")
     if of not in content:
         return ()
     entries = content[of]
     if not isinstance(entries, dict) or not entries:
         raise InputError(f"{path}: {of}: a table is needed, of attributes and the values of each")
-    found = []
+    listed = []
     for name, entry in entries.items():
         where = f"--schema {path}: {of}.{name}"
         stated = entry if isinstance(entry, dict) else {"values": entry}
@@ -290,8 +267,8 @@ def schema_columns(path: Path, of: str, names: Sequence[str]) -> tuple[Listed, .
                 f"{where}: the table has no column {column!r}; its columns are {', '.join(names[:20])}; name it with "
                 "column = ..."
             )
-        found.append((name, column, stated))
-    return tuple(found)
+        listed.append((name, column, stated))
+    return tuple(listed)
 
 
 def given_attribute(
@@ -316,25 +293,17 @@ def given_attribute(
     return AttributeColumn(name, column, values, mapped, f"from {path.name}")
 
 
-def _content(path: Path) -> dict[str, Any]:
-    content = read_toml_of("--schema", path)
-    if "attributes" not in content or (strange := sorted(content.keys() - {"attributes", "households"})):
-        found = f"found [{strange[0]}]" if "attributes" in content else "it has no [attributes]"
-        raise InputError(f"--schema {path}: {found}; allowed are [attributes] and [households]")
-    return content
-
-
 def _values(where: str, stated: object) -> tuple[tuple[str, ...], StockList | None]:
     """The values of an entry, and its stock list."""
     stock = None
     if isinstance(stated, str):
-        if (stock := stock_list(stated)) is None:
+        if (stock := STOCK_LISTS.get(stated)) is None:
             raise InputError(
                 f"{where}: found {stated!r}; a list of values is needed, or one of {', '.join(STOCK_LISTS)}"
             )
         return stock.values, stock
     if isinstance(stated, list) and stated and isinstance(stated[0], str) and len(stated) <= 3:
-        stock = stock_list(stated[0])
+        stock = STOCK_LISTS.get(stated[0])
     if stock is not None and isinstance(stated, list):
         stated = [*stock.values, *stated[1:]]
     if not isinstance(stated, list) or not stated or not all(isinstance(value, str) for value in stated):
@@ -345,8 +314,16 @@ def _values(where: str, stated: object) -> tuple[tuple[str, ...], StockList | No
 
 
 def _value_of(text: str, values: Sequence[str], stock: StockList | None) -> str | None:
+    """The value that a text of a file stands for, None where the list does not have it."""
     if text in values:
         return text
     if not text:
         return MISSING if MISSING in values else None
-    return None if stock is None else value_in_stock(text, stock)
+    if stock is None:
+        return None
+    if (value := stock.mapped.get(text.casefold())) is not None:
+        return value
+    age = _OPEN_AGE.fullmatch(text)
+    if stock.open_from is not None and age is not None and int(age[1]) >= stock.open_from:
+        return stock.mapped[str(stock.open_from)]
+    return None

@@ -6,7 +6,7 @@ import csv
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,14 +26,12 @@ from pipeline.storage.local_name import local_name
 _ROWS, _SHOWN, _WIDTH = 20_000, 4, 79
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Column:
-    name: str
-    values: dict[str, int] = field(default_factory=dict)
+    """Its name and its distinct texts, in the order in which they are met."""
 
-    @property
-    def texts(self) -> list[str]:
-        return [text for text in self.values if text]
+    name: str
+    texts: list[str]
 
     @property
     def kind(self) -> str:
@@ -56,10 +54,10 @@ def describe_table(stated: TableStatement) -> tuple[str, ...]:
         raise InputError(f"{stated.label}: the file has no rows")
     header = _header(rows) if stated.header is None else stated.header_rows[1]
     names = rows[header - 1]
-    columns = [_Column(name.strip()) for name in names]
-    for row in rows[header:]:
-        for column, text in zip(columns, row, strict=False):
-            column.values[text.strip()] = column.values.get(text.strip(), 0) + 1
+    columns = []
+    for place, name in enumerate(names):
+        texts = dict.fromkeys(row[place].strip() for row in rows[header:] if place < len(row))
+        columns.append(_Column(name.strip(), [text for text in texts if text]))
     lines = [*about, "", "First rows, as they are read:"]
     lines += [f"  {number}: " + " | ".join(row) for number, row in enumerate(rows[: header + 3], 1)]
     lines += ["", f"Columns ({f'of the first {len(rows) - header:,} rows' if sampled else 'of all rows'}):"]
@@ -80,15 +78,9 @@ def _sample(stated: TableStatement, work: Path) -> tuple[list[str], list[list[st
     source, lower = stated.source, stated.source.lower()
     extra: dict[str, str] = {}
     if lower.endswith(WORKBOOKS):
-        sheet = stated.sheet
-        found = sheet_rows(Path(source), sheet)
-        sheets = next(found)
-        if sheet is None and len(sheets) > 1:
-            sheet = sheets[0]
-            found = sheet_rows(Path(source), sheet)
-            next(found)
-        extra["sheet"] = sheet or sheets[0]
-        rows = list(islice(found, _ROWS + 1))
+        sheets = next(sheet_rows(Path(source), stated.sheet))
+        extra["sheet"] = stated.sheet or sheets[0]
+        rows = list(islice(sheet_rows(Path(source), extra["sheet"]), 1, _ROWS + 2))
         about = [source, f"a workbook with the sheets {', '.join(map(repr, sheets))}; this is {extra['sheet']!r}"]
         return about, rows[:_ROWS], len(rows) > _ROWS, extra
     if is_database(source) or lower.endswith((*STATISTICS, ".parquet", ".pq")):

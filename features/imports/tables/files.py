@@ -48,10 +48,9 @@ def first_bytes(source: str) -> bytes | None:
     try:
         if source.lower().endswith(".zip"):
             with zipfile.ZipFile(source) as archive:
-                for info in archive.infolist():
-                    if is_text_file(Path(info.filename)) and "__MACOSX" not in info.filename:
-                        with archive.open(info) as file:
-                            return file.read(_SAMPLE)
+                for info in _tables_in(archive):
+                    with archive.open(info) as file:
+                        return file.read(_SAMPLE)
             return None
         if not is_text_file(Path(source)):
             return None
@@ -59,6 +58,15 @@ def first_bytes(source: str) -> bytes | None:
             return file.read(_SAMPLE)
     except (OSError, EOFError, zipfile.BadZipFile, RuntimeError):
         return None
+
+
+def _tables_in(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The text files in an archive, without those that a Mac adds."""
+    return [
+        info
+        for info in archive.infolist()
+        if not info.is_dir() and is_text_file(Path(info.filename)) and "__MACOSX" not in info.filename
+    ]
 
 
 def _encoding(sample: bytes) -> str:
@@ -260,11 +268,7 @@ def _unpacked(path: Path, target: Path) -> tuple[str, Path]:
     """The only table in an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [
-                info
-                for info in archive.infolist()
-                if not info.is_dir() and is_text_file(Path(info.filename)) and "__MACOSX" not in info.filename
-            ]
+            members = _tables_in(archive)
             if len(members) != 1:
                 found = ", ".join(info.filename for info in members[:10]) or "none"
                 raise InputError(f"{path}: one CSV file in the archive is needed; found {found}; unpack it")

@@ -16,14 +16,12 @@ from features.imports.tables.areas import Areas, read_areas
 from features.imports.tables.attributes import (
     AttributeColumn,
     Listed,
-    attribute_name,
     check_dates,
     given_attribute,
     read_attribute,
     schema_columns,
 )
 from features.imports.tables.counts import check_number, check_once, check_sums, melt, names_of_wide, read_counts
-from features.imports.tables.databases import is_database
 from features.imports.tables.files import HeaderRows, Opened, open_source, text_format
 from features.imports.tables.spec_text import RecordsOf, table_spec
 from features.imports.tables.statement import RowCondition, TableStatement, parse_names
@@ -39,23 +37,14 @@ from postprocess.arrays import BoolArray, IntArray
 SIZE, _LARGEST = "size", 7
 
 
-@dataclass(frozen=True, eq=False)
-class HouseholdRows:
-    """A row a household.
-
-    Attributes:
-        table: of the households, with the columns asked for and, where there is none, SIZE.
-        leaf: its area.
-        homeless: persons without a household.
-    """
-
-    table: RecordTable
-    leaf: Coded
-    homeless: int
-
-
-def households_of(persons: RecordTable, key: str, leaf: Coded, attributes: Sequence[str]) -> HouseholdRows:
+def households_of(
+    persons: RecordTable, key: str, leaf: Coded, attributes: Sequence[str]
+) -> tuple[RecordTable, Coded, int]:
     """The households of a table of persons that holds them too.
+
+    Returns:
+        a row for each, with the columns asked for and, where there is none, SIZE; their areas; and how many persons
+        have none.
 
     Raises:
         InputError: persons of one household differ in their area, or in an attribute of it.
@@ -84,15 +73,11 @@ def households_of(persons: RecordTable, key: str, leaf: Coded, attributes: Seque
             )
     columns = {name: persons.columns[name].at(first_rows) for name in attributes}
     if not attributes:
-        columns[SIZE] = sizes(np.bincount(inverse, minlength=len(codes)))
+        labels = [*map(str, range(_LARGEST)), f"{_LARGEST}+"]  # open at the top
+        sizes = np.bincount(inverse, minlength=len(codes))
+        columns[SIZE] = Coded(np.minimum(sizes, _LARGEST).astype(np.int32), labels)
     table = RecordTable(persons.opened, columns, persons.rows[first_rows], persons.names)
-    return HouseholdRows(table, leaf.at(first_rows), int((~with_home).sum()))
-
-
-def sizes(persons: IntArray) -> Coded:
-    """Household sizes "1", "2", ..., the largest open at the top."""
-    labels = [*map(str, range(_LARGEST)), f"{_LARGEST}+"]
-    return Coded(np.minimum(persons, _LARGEST).astype(np.int32), labels)
+    return table, leaf.at(first_rows), int((~with_home).sum())
 
 
 def place_persons(persons: RecordTable, homes: RecordTable, key: str) -> IntArray:
@@ -176,16 +161,23 @@ def _imported(stated: TableStatement, out: Path, folder: ImportFolder, work: Pat
     read = _read(stated, work)
     attributes = _attributes(stated, "attributes", read.table, read.by, read.listed, read.counts)
     attributes = attributes or (AttributeColumn(EVERYBODY, EVERYBODY, (_ALL,)),)
-    people, n_areas = int(read.counts.sum()), read.areas.n_named
+    people, n_areas = int(read.counts.sum()), len(read.areas.leaf.texts)
     columns = read.columns or {EVERYBODY: Coded(np.zeros(len(read.counts), dtype=np.int32), [_ALL])}
     geocode = unused(stated.lowest, columns)
     count = None if stated.records else unused("count", [*columns, geocode])
     _write(folder, "persons.parquet", {geocode: read.leaf, **columns}, count, read.counts)
     folder.parquet("areas.parquet", read.areas.table)
+    # All attributes together may have too many cells to be measured as one table.
+    by_pairs = (
+        math.prod(len(one.values) for one in attributes) > MOST_CELLS
+        and stated.records
+        and stated.key is None
+        and "marginals" in fields_of(ReleaseSpec, installed_slots())
+    )
     left_out = tuple(f"column {name!r}: not stated" for name in read.table.names if name not in read.used)
     persons = RecordsOf(
         attributes, "persons.parquet", geocode, "microdata" if stated.records else "long", count, left_out=left_out,
-        by_pairs=_by_pairs(stated, attributes), expect=None if stated.unproved else (people, n_areas),
+        by_pairs=by_pairs, expect=None if stated.unproved else (people, n_areas),
     )  # fmt: skip
     households, said = _households(stated, folder, read)
     messages = [
@@ -196,16 +188,8 @@ def _imported(stated: TableStatement, out: Path, folder: ImportFolder, work: Pat
         *(f"left out: {text}" for text in left_out),
         *_values_to_fill_in(folder, [*attributes, *(households.attributes if households is not None else ())]),
     ]
-    text = table_spec(
-        name=stated.name or _name_of(stated.source),
-        source=stated.label,
-        query=stated.query,
-        levels=read.areas.levels,
-        named=read.areas.names,
-        origins=_origins(stated, read, with_households=households is not None),
-        persons=persons,
-        households=households,
-    )
+    origins = _origins(stated, read, with_households=households is not None)
+    text = table_spec(stated, read.areas, origins, persons, households)
     parse_spec(text, f"{out / 'release.toml'} (not written)", out)
     folder.text("release.toml", text)
     folder.text("import.toml", stated.recipe())
@@ -214,15 +198,19 @@ def _imported(stated: TableStatement, out: Path, folder: ImportFolder, work: Pat
 
 def _read(stated: TableStatement, work: Path) -> _Read:
     """The rows that count, with their areas; InputError where they are not what is stated or expected."""
-    text, rows = (
-        text_format(stated.source, stated.separator, stated.encoding),
-        HeaderRows(*stated.header_rows, stated.last),
-    )
+    text = text_format(stated.source, stated.separator, stated.encoding)
+    rows = HeaderRows(*stated.header_rows, stated.last)
     opened = open_source(stated.source, work, query=stated.query, sheet=stated.sheet, text=text, rows=rows)
     names = column_names_of(opened)
     of_persons, listed = _counted_by(stated, "attributes", names)
-    cells = _cells(stated, names, of_persons)
-    lookup, homes = _lookup(stated, work), _homes(stated, work)
+    cells: dict[str, dict[str, str]] = {}
+    if stated.wide is not None:  # columns that are stated to be nothing else
+        others = {*stated.places, *stated.places.values(), *of_persons, stated.level}
+        cells = names_of_wide([name for name in names if name not in others], stated.wide)
+    lookup, homes = None, _homes(stated, work)
+    if stated.areas is not None:
+        columns = [*stated.columns, *filter(None, stated.places.values())]
+        lookup = read_table(_open(stated.areas, work), columns, "--geography")
     places: list[str] = []
     if homes is None:
         places = [name for name in stated.columns if lookup is None or name in names or name == stated.lowest]
@@ -237,8 +225,7 @@ def _read(stated: TableStatement, work: Path) -> _Read:
     table = _of_level(table, stated)
     table = table.only(_kept(table, conditions, table.names))
     if cells:
-        others = [name for name in table.columns if name not in cells]
-        table, counts = melt(table, cells, others)
+        table, counts = melt(table, cells, [name for name in table.columns if name not in cells])
         of_cells = list(next(iter(cells.values())))
         kept = _kept(table, [one for one in stated.conditions if one not in conditions], of_cells)
         table, counts = table.only(kept), counts[kept]
@@ -263,7 +250,7 @@ def _read(stated: TableStatement, work: Path) -> _Read:
     if not stated.records:
         check_once(table, cell)
     # A number that is not the expected one is told first, with the change that would give it.
-    check_number(table, stated, cell, counts, areas.n_named)
+    check_number(table, stated, cell, counts, len(areas.leaf.texts))
     if not stated.records:
         check_sums(table, cell, counts, stated.conditions, wide=bool(cells))
     return read
@@ -279,39 +266,13 @@ def _attributes(
         check_dates(table, column)
         taken = [one.name for one in found]
         stock = stocks.get(column)
-        found.append(read_attribute(table, column, stock, people, taken, with_missing=stated.with_missing))
+        found.append(read_attribute(table, column, stock, people, taken, with_missing=stated.missing is not None))
     return tuple(found)
-
-
-def _by_pairs(stated: TableStatement, attributes: Sequence[AttributeColumn]) -> bool:
-    """Whether all attributes together have too many cells to be measured as one table."""
-    return (
-        math.prod(len(one.values) for one in attributes) > MOST_CELLS
-        and stated.records
-        and stated.key is None
-        and "marginals" in fields_of(ReleaseSpec, installed_slots())
-    )
-
-
-def _cells(stated: TableStatement, names: Sequence[str], counted_by: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The columns of --wide, with the value of each attribute; none that is stated to be something else."""
-    if stated.wide is None:
-        return {}
-    others = {*stated.places, *stated.places.values(), *counted_by, stated.level}
-    return names_of_wide([name for name in names if name not in others], stated.wide)
 
 
 def _open(source: str, work: Path, query: str | None = None) -> Opened:
     """A second file: how it is written is stated of the main one only."""
     return open_source(source, work, query=query, text=text_format(source, None, None))
-
-
-def _lookup(stated: TableStatement, work: Path) -> RecordTable | None:
-    """The public list of areas."""
-    if stated.areas is None:
-        return None
-    opened = _open(stated.areas, work)
-    return read_table(opened, [*stated.columns, *filter(None, stated.places.values())], "--geography")
 
 
 def _homes(stated: TableStatement, work: Path) -> RecordTable | None:
@@ -398,8 +359,7 @@ def _households(stated: TableStatement, folder: ImportFolder, read: _Read) -> tu
         return None, []
     homeless, table, leaf = 0, read.homes, read.areas.leaf
     if table is None:
-        made = households_of(read.table, stated.key, read.leaf, read.home_by)
-        table, leaf, homeless = made.table, made.leaf, made.homeless
+        table, leaf, homeless = households_of(read.table, stated.key, read.leaf, read.home_by)
     ones = np.ones(len(table), dtype=np.int64)
     attributes = _attributes(stated, "households", table, read.home_by, read.home_listed, ones)
     size = None
@@ -440,8 +400,3 @@ def _origins(stated: TableStatement, read: _Read, *, with_households: bool) -> d
         of_size = ("public", "sizes") if of_households is None and not stated.household_attributes else None
         origins["companions.households.schema"] = of_households or of_size or records
     return origins
-
-
-def _name_of(source: str) -> str:
-    name = "release" if is_database(source) else Path(source).name.split(".")[0]
-    return attribute_name(name, ()).lower().replace("_", "-")

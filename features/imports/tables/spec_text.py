@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
-from features.imports.tables.attributes import AttributeColumn
+from features.imports.tables.areas import Areas
+from features.imports.tables.attributes import AttributeColumn, attribute_name
+from features.imports.tables.databases import is_database
+from features.imports.tables.statement import TableStatement
 from features.imports.toml_text import assigned, commented, exact, filled, key, listed, quoted, shares, table_inline
 from pipeline.spec.value_ranges import collapse_numbers
 
@@ -133,12 +137,8 @@ _MOST_MEMBERS = 20
 
 
 def table_spec(
-    *,
-    name: str,
-    source: str,
-    query: str | None,
-    levels: Sequence[str],
-    named: Mapping[str, str],
+    stated: TableStatement,
+    areas: Areas,
     origins: Mapping[str, tuple[str, str]],
     persons: RecordsOf,
     households: RecordsOf | None,
@@ -146,11 +146,8 @@ def table_spec(
     """The text of release.toml, which is written beside areas.parquet.
 
     Args:
-        name: the release's.
-        source: what the table is called.
-        query: of the database, where the table is the result of one.
-        levels: top first.
-        named: level -> the column of areas.parquet with its areas' names.
+        stated: what the user states of the table.
+        areas: as they are in areas.parquet.
         origins: public input -> "public" or "records", and where it is from.
         persons: what is counted.
         households: and of those, where there are some.
@@ -159,18 +156,20 @@ def table_spec(
     decide = _NOTHING_TO_DECIDE
     if made:
         decide = _TO_DECIDE.format(inputs=" and ".join(made), were="was" if len(made) == 1 else "were")
-    head = [commented(_HEAD.format(source=source, decide=decide))]
-    if query is not None:
-        head += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
+    head = [commented(_HEAD.format(source=stated.label, decide=decide))]
+    if stated.query is not None:
+        head += ["# The query:", *(commented(f"    {line}") for line in stated.query.strip().splitlines())]
+    name, levels = "release" if is_database(stated.source) else Path(stated.source).name.split(".")[0], areas.levels
+    name = stated.name or attribute_name(name, ()).lower().replace("_", "-")
     names = ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
-    names += [assigned(level, quoted(column)) for level, column in named.items()]
+    names += [assigned(level, quoted(column)) for level, column in areas.names.items()]
     return filled(
         _SPEC,
         head=head,
         name=[assigned("name", quoted(name), "names the release's folder")],
         areas=[commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS)],
         levels=[listed("levels", levels)],
-        names=names if named else [],
+        names=names if areas.names else [],
         made=[commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"] if made else [],
         inputs=[table_inline(one, {"source": kind, "from": where}) for one, (kind, where) in origins.items()],
         persons=_universe("", persons, levels, public=origins["schema"][0] == "public"),
@@ -179,24 +178,20 @@ def table_spec(
 
 
 def _of_households(households: RecordsOf, levels: Sequence[str], origins: Mapping[str, tuple[str, str]]) -> list[str]:
-    prefix = "companions.households."
+    prefix, joined = "companions.households.", []
     public = origins[f"{prefix}schema"][0] == "public"
-    joined = [] if households.size is None else _join(households.size)
+    if (size := households.size) is not None:
+        most = [
+            assigned(
+                "most",
+                str(max(_MOST_MEMBERS, 2 * int(label[:-1]))),
+                f"the most persons that {label} stands for; change it if it can be more",
+            )
+            for label in size.values
+            if label.endswith("+")
+        ]
+        joined = filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
     return [filled(_HOUSEHOLDS, universe=_universe(prefix, households, levels, public=public), join=joined)]
-
-
-def _join(size: AttributeColumn) -> list[str]:
-    """Persons joined with households by their size."""
-    most = [
-        assigned(
-            "most",
-            str(max(_MOST_MEMBERS, 2 * int(label[:-1]))),
-            f"the most persons that {label} stands for; change it if it can be more",
-        )
-        for label in size.values
-        if label.endswith("+")
-    ]
-    return filled(_JOIN, size=[assigned("size", quoted(size.name))], most=most).splitlines()
 
 
 def _universe(prefix: str, universe: RecordsOf, levels: Sequence[str], *, public: bool) -> list[str]:
@@ -215,17 +210,14 @@ def _universe(prefix: str, universe: RecordsOf, levels: Sequence[str], *, public
         lines += [assigned(name, exact(share), about) for name, (share, about) in _CHOICE.items()]
         lines += ["", *levels_lines]
     else:
-        lines += ["", *_queries(prefix, universe), "", *levels_lines, "", *_tables(prefix, universe)]
+        names = [attribute.name for attribute in universe.attributes]
+        lines += [
+            "",
+            f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
+            *shares(_query_shares(names, _n_cells(universe))),
+            *("", *levels_lines, "", *_tables(prefix, universe)),
+        ]
     return [*lines, "", *_input(prefix, universe), ""]
-
-
-def _queries(prefix: str, universe: RecordsOf) -> list[str]:
-    """What is measured."""
-    names = [attribute.name for attribute in universe.attributes]
-    return [
-        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
-        *shares(_query_shares(names, _n_cells(universe))),
-    ]
 
 
 def _tables(prefix: str, universe: RecordsOf) -> list[str]:

@@ -13,6 +13,10 @@ from features.imports.toml_text import assigned, quoted, read_toml_of
 from pipeline.errors import InputError
 from pipeline.model.text_format import check_encoding, check_separator
 
+#: Between the conditions of --only.
+_AND = re.compile(r"\s+and\s+(?=[^=!]*(?:==|!=|\sin\s))")
+#: A value of a list, with the comma behind it.
+_VALUE = re.compile(r"\s*(\"[^\"]*\"|'[^']*'|[^,]*)(?:,|$)")
 _FORM = re.compile(r"\s*(?P<column>\"[^\"]+\"|.+?)\s*(?P<sign>==|!=|\s(?:not\s+)?in\s)\s*(?P<values>.*?)\s*", re.DOTALL)
 
 
@@ -33,16 +37,8 @@ class RowCondition:
         return (text in self.values) is self.kept
 
 
-def parse_only(text: str) -> tuple[RowCondition, ...]:
-    """The conditions joined by `and`.
-
-    Raises:
-        InputError: a part is no condition.
-    """
-    return tuple(_condition(text, part) for part in re.split(r"\s+and\s+(?=[^=!]*(?:==|!=|\sin\s))", text))
-
-
 def _condition(text: str, part: str) -> RowCondition:
+    """A part of a text of --only; InputError where it is no condition."""
     match = _FORM.fullmatch(part)
     if match is None:
         raise InputError(
@@ -50,14 +46,12 @@ def _condition(text: str, part: str) -> RowCondition:
             "more of them joined by and"
         )
     sign = " ".join(match["sign"].split())
-    values = [match["values"]] if sign in ("==", "!=") else _listed(match["values"])
+    values = [match["values"]]
+    if sign not in ("==", "!="):
+        values = [one.strip() for one in _VALUE.findall(values[0])[:-1] or values]
     if sign != "==" and sign != "!=" and not all(values):
         raise InputError(f"--only {text!r}: an empty value stands in the list")
     return RowCondition(_unquoted(match["column"]), tuple(map(_unquoted, values)), sign in ("==", "in"))
-
-
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]*)(?:,|$)", text)[:-1] or [text]]
 
 
 def _unquoted(text: str) -> str:
@@ -109,7 +103,7 @@ class TableStatement:
 
     def __post_init__(self) -> None:
         for name, value in (
-            ("conditions", tuple(c for text in self.only for c in parse_only(text))),
+            ("conditions", tuple(_condition(text, part) for text in self.only for part in _AND.split(text))),
             ("prefixes", parse_levels(self.levels)),
             ("counted_by", parse_assigned("--attributes", self.attributes)),
             ("places", parse_assigned("--geography", self.geography)),
@@ -138,11 +132,6 @@ class TableStatement:
     def columns(self) -> tuple[str, ...]:
         """The columns of the levels, top first."""
         return tuple(self.places)
-
-    @property
-    def with_missing(self) -> bool:
-        """Whether rows without a value are stated."""
-        return self.missing is not None
 
     @property
     def lowest(self) -> str:

@@ -52,7 +52,18 @@ def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelea
         "sha256": sha256,
         "question": manifest.question,
         "level": sums.level,
-        "by": [[axis.term, {"attribute": axis.attribute.name, "groups": _groups(axis)}] for axis in distinguished],
+        "by": [
+            [
+                axis.term,
+                {
+                    "attribute": axis.attribute.name,
+                    "groups": [
+                        [label, _values(axis, axis.keep & (axis.group == n))] for n, label in enumerate(axis.labels)
+                    ],
+                },
+            ]
+            for axis in distinguished
+        ],
         "where": [[axis.attribute.name, _values(axis, axis.keep)] for axis in beyond if not axis.keep.all()],
         "mechanism": part.mechanism,
         "scale": part.scale,
@@ -81,10 +92,6 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
             "the release measures areas without siblings once (bypass): it can be combined with answers by "
             "`spinewise ask --release`, and not be made anew"
         )
-
-
-def _groups(axis: QuestionAxis) -> list[list[object]]:
-    return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
 
 
 def _values(axis: QuestionAxis, mask: BoolArray) -> list[str]:

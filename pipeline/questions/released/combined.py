@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ import numpy as np
 
 from pipeline.errors import ChangedFileError
 from pipeline.privacy.budget import Framework, farthest
+from pipeline.questions.tables import csv_bytes
 from pipeline.release.layout import RunDirectory
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
@@ -199,18 +198,13 @@ def combined_bytes(combined: Combined) -> bytes:
 
     An error is a standard error. "a:less_b" is a less b; "apart" is answer less release in standard deviations.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        [
-            *combined.header,
-            *("count", "count:low90", "count:high90", "count:error"),
-            *("answer", "answer:error", "release", "release:error", "published"),
-            *("answer:less_release", "count:less_answer", "count:less_release", "count:less_published", "apart"),
-        ]
-    )
-    writer.writerows([*key, *row] for key, row in zip(combined.keys, _rows(combined), strict=True))
-    return text.getvalue().encode()
+    header = [
+        *combined.header,
+        *("count", "count:low90", "count:high90", "count:error"),
+        *("answer", "answer:error", "release", "release:error", "published"),
+        *("answer:less_release", "count:less_answer", "count:less_release", "count:less_published", "apart"),
+    ]
+    return csv_bytes(header, ([*key, *row] for key, row in zip(combined.keys, _rows(combined), strict=True)))
 
 
 def _rows(combined: Combined) -> Iterator[list[str]]:
@@ -221,8 +215,8 @@ def _rows(combined: Combined) -> Iterator[list[str]]:
         answer, published = int(combined.answer[i]), int(combined.published[i])
         known = not math.isnan(alone[i])
         yield [
-            *(_places(count), _places(count - half[i]), _places(count + half[i]), _digits(errors[i])),
-            *(str(answer), _digits(own), _places(release) if known else "", _digits(alone[i]) if known else ""),
+            *(_places(count), _places(count - half[i]), _places(count + half[i]), f"{errors[i]:.6g}"),
+            *(str(answer), f"{own:.6g}", _places(release) if known else "", f"{alone[i]:.6g}" if known else ""),
             *(str(published), _places(answer - release) if known else "", _places(count - answer)),
             *(_places(count - release) if known else "", _places(count - published)),
             f"{z_scores:.2f}".replace("-0.00", "0.00") if known else "",
@@ -236,10 +230,6 @@ def _standard(variances: FloatArray) -> FloatArray:
 def _places(value: float) -> str:
     """To three decimals, as unbiased estimates of a release: what is beyond differs between processors."""
     return f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
-
-
-def _digits(value: float) -> str:
-    return f"{value:.6g}"
 
 
 def read_combination(run: RunDirectory) -> Combination:

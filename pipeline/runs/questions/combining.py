@@ -35,14 +35,6 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
 
-__all__ = [
-    "combination_problems",
-    "combine_answer",
-    "is_combined",
-    "put_together",
-    "release_of",
-]
-
 
 def combine_answer(run: RunDirectory, release: Path) -> Combination:
     """Write combined.csv and combined.json of an answer and a finished release into the answer's public/.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from releases.asked import ask, asking, key_at, ledger_of, write_workers
+from releases.asked import ask, asking, key_at, ledger_of, measured_here, write_workers
 from releases.command import printed
 from releases.updated import answer_to, charged_release
 from typer.testing import CliRunner
@@ -61,7 +61,7 @@ def test_an_answer_without_noise_passes_every_judge_but_the_second_program(
     with Ledger.open(str(ledger), state=tmp_path / "state") as opened:
         assert opened.verify() == ()
     again = answering.again_of(run, None, None, KeySource())
-    assert answering.compared(run, again, asking("audited").AnsweringHere(again)) == []
+    assert answering.compared(run, again, measured_here(again)) == []
     done = CliRunner().invoke(app, ["audit", str(root)])
     assert done.exit_code == 1
     assert "FAILED independent: noise redrawn, the count: " in done.output

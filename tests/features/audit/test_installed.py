@@ -14,7 +14,15 @@ import features.audit.installed
 import pipeline.confidential.measure
 from features.audit.findings import ALPHA, Audit, Finding, certain
 from features.audit.installed import CASES, EPSILONS, case_findings, reuse_finding
-from features.audit.trials import Trials, claimed_delta, claimed_noises, outcomes_of, run_trials, write_pair
+from features.audit.trials import (
+    Trials,
+    claimed_delta,
+    claimed_noises,
+    divergence_bounds,
+    outcomes_of,
+    run_trials,
+    write_pair,
+)
 from flows.cli import app
 from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec
@@ -41,8 +49,8 @@ def distinguished(tmp_path: Path, runs: int) -> dict[str, list[bool]]:
     pair = write_pair(tmp_path, CASES[0], CASES[0].budget)
     claims = claimed_delta([(noise, 2) for noise in claimed_noises(pair[0])], EPSILONS)
     return {
-        outcomes.stage: [b > c for b, c in zip(outcomes.bounds(EPSILONS, ALPHA), claims, strict=True)]
-        for outcomes in outcomes_of(pair, pair, runs, 2, SERIAL, whole=True)
+        stage: [b > c for b, c in zip(divergence_bounds(*both, EPSILONS, ALPHA), claims, strict=True)]
+        for stage, both in outcomes_of(pair, pair, runs, 2, SERIAL, whole=True).items()
     }
 
 

@@ -20,10 +20,11 @@ from features.example.years import BORN, write_years
 from features.example.years import LEVELS as LEVELS_OF_YEARS
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.spine import Spine
+from geography.sums import roll_up
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
-from pipeline.records.tabulate import roll_up, tabulate
+from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import load_spec
 
 

@@ -21,6 +21,7 @@ import geopandas
 import numpy as np
 import openpyxl
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sdmx
@@ -152,7 +153,9 @@ def test_every_cell_is_read_as_it_was_by_two_readers(tmp_path: Path, monkeypatch
     widths[::7] = np.nan
     names = ["a & b", " <t>", "&amp;", "é\n\u2028ü", "=1", "", '"', "]]>", "x\x07y", "000"] * 6
     codes = np.array([f"{number:03}" for number in range(n)])
-    sheet = Sheet("s", ("geocode", "name"), codes, names, (("count", counts), ("width", widths), ("use", codes)))
+    columns = {"geocode": codes, "name": names, "count": counts, "width": widths, "use": codes}
+    arrays = [(head, pa.array(values, from_pandas=True)) for head, values in columns.items()]
+    sheet = Sheet("s", arrays, named=True)
     write_workbook(tmp_path / "a.xlsx", "title", [sheet])
     read = [name.replace("\x07", "") for name in names]
     wanted = [

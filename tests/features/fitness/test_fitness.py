@@ -22,10 +22,11 @@ from scipy.stats import norm
 
 from features.fitness.fitness import threshold
 from features.fitness.from_public import public_tables
-from features.fitness.methods import Apart, CellKeyParameters, CellKeys, probabilities, summed_up, swapped
+from features.fitness.methods import Apart, CellKeyParameters, CellKeys, probabilities, swapped
 from features.fitness.other_estimator import estimated_otherwise
 from features.fitness.table import TableFitness
 from geography.spine import Level, Spine
+from geography.sums import roll_up
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.progress import Silent
 from pipeline.model.labels import Labels
@@ -415,7 +416,7 @@ def spine() -> Spine:
 def truth(spine: Spine) -> list[sp.csr_array]:
     rng = np.random.default_rng(6)
     leaves = rng.poisson(rng.uniform(0, 9, (BLOCKS, 1)) * [1, 2, 0.3, 0.3, 0.1, 0.05])
-    return summed_up(sp.csr_array(leaves), spine)
+    return roll_up(spine, sp.csr_array(leaves))
 
 
 def table_of(universe: Universe, name: str) -> Table:

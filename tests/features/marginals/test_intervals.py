@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from oracles.clique_population import Population
+from oracles.clique_population import Population, details, ends_of
 
 from features.marginals import intervals
 from features.marginals.cliques import AttributeSizes, Clique, junction_tree
@@ -65,10 +65,10 @@ def test_nine_of_ten_truths_are_inside_whatever_their_size(alike: bool) -> None:
     held: dict[tuple[int, int], list[float]] = {}
     for key in range(3):
         measured = _measured(design, people, key)
-        errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), 6)
+        errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), 6, details(design))
         for level in range(3):
             for number in range(len(people.tree.bags)):
-                low, high = errors.ends(level, number)
+                low, high = ends_of(errors, level, number)
                 t = truth[level][number]
                 for row, (least, most) in enumerate(SIZES):
                     some = (t >= least) & (t <= most)
@@ -84,8 +84,8 @@ def test_intervals_made_for_less_noise_than_there_was_do_not_hold() -> None:
     people = _people()
     design, claimed = _design(people, 16), _design(people, 4)
     measured = _measured(design, people, 5)
-    errors = simulated_errors(claimed, measured, claimed.release(measured, Seed(5)), Seed(5), 4)
-    low, high = errors.ends(2, 0)
+    errors = simulated_errors(claimed, measured, claimed.release(measured, Seed(5)), Seed(5), 4, details(claimed))
+    low, high = ends_of(errors, 2, 0)
     truth = people.table(people.tree.bags[0], 2)
     some = truth >= 10
     assert ((low <= truth) & (truth <= high))[some].mean() < 0.8
@@ -99,8 +99,10 @@ def _held_alone(domain: AttributeSizes, values: IntArray, key: int, replicates: 
     noise = dict.fromkeys(people.tree.bags, NoiseSpec("discrete_gaussian", Fraction(64)))
     design, truth = CliqueDesign(people.tree, (), [noise]), people.table(attributes, 0)
     measured = [noisy_again(design, [truth], 0, Seed(1000 + key), 0)]
-    errors = simulated_errors(design, measured, design.release(measured, Seed(key)), Seed(key), replicates)
-    low, high = errors.ends(0, 0)
+    errors = simulated_errors(
+        design, measured, design.release(measured, Seed(key)), Seed(key), replicates, details(design)
+    )
+    low, high = ends_of(errors, 0, 0)
     some = (truth >= least) & (truth <= most)
     return np.array([some.sum(), ((low <= truth) & (truth <= high))[some].sum()])
 
@@ -162,7 +164,7 @@ def test_a_table_of_some_attributes_has_intervals_too_and_some_areas_have_those_
         measured = _measured(design, people, key)
         release = design.release(measured, Seed(key))
         errors = simulated_errors(design, measured, release, Seed(key), 2, lambda _, bag: [query] if bag else [])
-        low, high = errors.ends(2, 1, query)
+        low, high = ends_of(errors, 2, 1, query)
         held += ((low <= truth[2]) & (truth[2] <= high))[truth[2] >= 20].tolist()
         counts = query.answer_csr(sp.csr_array(release.whole[2][1][100:150]))
         for whole, some in zip((low, high), errors.ends(2, 1, query, counts, 100), strict=True):

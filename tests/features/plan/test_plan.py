@@ -20,7 +20,7 @@ from releases.small import write_town
 
 from features.plan.best import PARTS, in_parts, rounded_up
 from features.plan.division import LEAST_SHARE, Objective, check_objective, descend
-from features.plan.targets import Aim, parse_targets, parse_weights
+from features.plan.targets import Aim, parse_aims
 from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
 from geography.off_spine import OffSpineAreas, off_spine_distances
@@ -382,7 +382,7 @@ def dense_best(expectation: Expectation, aims: Sequence[Aim], goal: str) -> floa
 def test_the_division_is_that_of_dense_algebra(tmp_path: Path, goal: Literal["largest", "sum"], text: str) -> None:
     """Recodes (blocks of 2 x 2), an exact total, single children: the errors at the division, and its optimum."""
     expectation = little(tmp_path)
-    aims = (parse_targets if goal == "largest" else parse_weights)(text, expectation.universe)
+    aims = parse_aims("--target" if goal == "largest" else "--weights", text, expectation.universe)
     found = descend(Objective(expectation, aims, goal))
     numbers, errors = np.array([aim.number for aim in aims]), dense_errors(expectation, aims, found.shares)
     assert found.value == pytest.approx((errors / numbers).max() if goal == "largest" else errors @ numbers, rel=1e-6)
@@ -393,25 +393,25 @@ def test_the_division_is_that_of_dense_algebra(tmp_path: Path, goal: Literal["la
 def test_what_cannot_be_divided(tmp_path: Path) -> None:
     expectation = little(tmp_path)
     universe = expectation.universe
-    exact = Objective(expectation, parse_targets("county: total <= 1", universe), "largest")
+    exact = Objective(expectation, parse_aims("--target", "county: total <= 1", universe), "largest")
     with pytest.raises(InputError, match="county: total: these numbers are exact"):
         check_objective(exact)
     pure = little(tmp_path, ('{ rho = "1" }', '{ framework = "pure", epsilon = "1" }'))
     with pytest.raises(InputError, match='framework "zcdp" only'):
-        check_objective(Objective(pure, parse_targets("tract: total <= 1", pure.universe), "largest"))
+        check_objective(Objective(pure, parse_aims("--target", "tract: total <= 1", pure.universe), "largest"))
     stands = little(tmp_path, ('column = "block"', 'column = "block", bypass = true'))
     with pytest.raises(InputError, match=r"geography\.bypass: found true"):
-        check_objective(Objective(stands, parse_targets("tract: total <= 1", stands.universe), "largest"))
+        check_objective(Objective(stands, parse_aims("--target", "tract: total <= 1", stands.universe), "largest"))
     coarse = little(tmp_path, ('"grown * sex" = "1/3", detailed = "1/3"', 'sex = "2/3"'))
     with pytest.raises(InputError, match="tract: age: the measurements of the spec do not determine"):
-        check_objective(Objective(coarse, parse_targets("tract: age <= 1", coarse.universe), "largest"))
+        check_objective(Objective(coarse, parse_aims("--target", "tract: age <= 1", coarse.universe), "largest"))
     with pytest.raises(InputError, match=r"at most 0\.111"):
-        descend(Objective(expectation, parse_targets("tract: total <= 1", universe), "largest"), least=0.2)
+        descend(Objective(expectation, parse_aims("--target", "tract: total <= 1", universe), "largest"), least=0.2)
 
 
 def test_targets(tmp_path: Path) -> None:
     universe = little(tmp_path).universe
-    first, second = parse_targets("tract: total <= 2.0;  county: age*sex<=.5 each ;", universe)
+    first, second = parse_aims("--target", "tract: total <= 2.0;  county: age*sex<=.5 each ;", universe)
     assert (first.name, first.number, first.each, first.numbers) == ("tract: total", 2.0, False, 1)
     assert (second.name, second.number, second.each, second.numbers) == ("county: age * sex", 0.5, True, 6)
     for text, told in (
@@ -424,4 +424,4 @@ def test_targets(tmp_path: Path) -> None:
         (" ; ", "nothing is given"),
     ):
         with pytest.raises(InputError, match=f"--target.*{told}"):
-            parse_targets(text, universe)
+            parse_aims("--target", text, universe)
