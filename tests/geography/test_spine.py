@@ -159,6 +159,8 @@ def of_pairs(*pairs: tuple[str, str]) -> Spine:
     return spine_from_pairs(children, parents, ["n", "s", "b"])
 
 
+LEAVES = ["1101", "1102", "1201", "2101", "2201", "2202", "3101"]
+WHOLE = spine_from_prefixes(LEAVES, {"state": 1, "county": 2, "block": 4})
 US, A, B = ("US", ""), ("A", "US"), ("B", "US")
 
 
@@ -194,6 +196,13 @@ US, A, B = ("US", ""), ("A", "US"), ("B", "US")
         (of_pairs, (US, A), "level 'b': no geounit has a code of its own at this level"),
         (of_pairs, (US, ("", "US")), "children: 1 empty, in row 2"),
         (spine_from_pairs, (["1", "2"], ["A"], ["n"]), "found 2 children and 1 parents"),
+        (
+            spine_within,
+            (WHOLE, {"state": ["2", "9"]}),
+            "within.state: the list has no state '9'; it has 3: '1', '2'",
+        ),
+        (spine_within, (WHOLE, {"county": ["11"]}), "1 geounit of level 'state' would be left in part: '1'; name all"),
+        (spine_within, (WHOLE, {"region": ["1"]}), "level 'region' is not in the spine"),
     ],
 )
 def test_what_is_no_spine_is_named(build: Callable[..., Spine], given: tuple[Any, ...], told: str) -> None:
@@ -302,10 +311,6 @@ def two_states() -> Spine:
     return Spine((top, Level("block", np.array(["a1", "a2", "b1"]), np.array([0, 0, 1]))))
 
 
-LEAVES = ["1101", "1102", "1201", "2101", "2201", "2202", "3101"]
-WHOLE = spine_from_prefixes(LEAVES, {"state": 1, "county": 2, "block": 4})
-
-
 def test_it_is_the_spine_of_the_leaves_in_the_areas() -> None:
     found = spine_within(WHOLE, {"state": ["3"], "county": ["21", "22"]})
     expected = spine_from_prefixes(LEAVES[3:], {"state": 1, "county": 2, "block": 4})
@@ -320,17 +325,3 @@ def test_the_codes_left_out_are_told_from_those_that_are_unknown() -> None:
     assert left_out is not None
     assert left_out.has(1, np.array(["11", "31", "99", ""])).tolist() == [True, True, False, False]
     assert LeftOut().has(1, np.array(["99", ""])).tolist() == [True, False]  # nothing more is known of a release
-
-
-@pytest.mark.parametrize(
-    ("areas", "message"),
-    [
-        ({"state": ["2", "9"]}, "within.state: the list has no state '9'; it has 3: '1', '2', '3'"),
-        ({"county": ["11"]}, "within: 1 geounit of level 'state' would be left in part: '1'; name all areas below it"),
-        ({"region": ["1"]}, "level 'region' is not in the spine"),
-    ],
-)
-def test_what_is_refused(areas: dict[str, list[str]], message: str) -> None:
-    with pytest.raises(SpineError) as error:
-        spine_within(WHOLE, areas)
-    assert message in str(error.value)

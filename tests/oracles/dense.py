@@ -136,24 +136,5 @@ def _solved(problem: Problem, top: tuple[tuple[int, int], ...]) -> _Solved:
 
 def dense_covariance(problem: Problem) -> np.ndarray:
     """The covariance of the estimates of all leaves' cells, `(n_leaves * n_cells, ...)`, with all constraints."""
-    spine, n_cells = problem.spine, problem.n_cells
-    n = spine.n_leaves * n_cells
-    precision, fixed = np.zeros((n, n)), [np.eye(n)[np.tile(problem.constraints.structural_zeros, spine.n_leaves)]]
-    for level, measured in enumerate(problem.measured):
-        kinds = problem.kinds_of(level)
-        for i in range(len(spine.levels[level])):
-            inside = np.isin(np.arange(spine.n_leaves), leaves_below(spine, level, i)).astype(float)
-            kind = 0 if kinds is None else int(kinds[i])
-            for one in measured if kind >= 0 else ():
-                rows = np.kron(inside, query_matrix(one.marginal, n_cells))
-                precision += rows.T @ rows / (one.variance, *one.others)[kind]
-            for bound in problem.constraints.bounds[level]:
-                rows = np.kron(inside, query_matrix(bound.marginal, n_cells))
-                fixed.append(rows[bound.lower[i] == bound.upper[i]])
-                for answer in np.flatnonzero(bound.upper[i] == 0):
-                    chosen = np.kron(inside, bound.marginal.cell_answer == answer) > 0
-                    fixed.append(np.eye(n)[chosen])
-    _, values, rows = np.linalg.svd(np.vstack(fixed))
-    free = rows[int((values > 1e-9).sum()) :].T
-    covariance: np.ndarray = free @ np.linalg.pinv(free.T @ precision @ free, rcond=1e-11, hermitian=True) @ free.T
-    return covariance
+    gls = _solved(problem, tuple((0, i) for i in range(len(problem.spine.levels[0]))))
+    return np.asarray(gls.free @ gls.inverse @ gls.free.T)

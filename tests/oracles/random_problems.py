@@ -50,6 +50,7 @@ def random_marginals(rng: np.random.Generator, shape: tuple[int, ...], *, recode
 
 
 def level_sums(spine: Spine, leaves: np.ndarray) -> list[np.ndarray]:
+    """Counts `(n_leaves, n_cells)` added up at every level, top first."""
     sums = [leaves]
     for level in range(spine.n_levels - 1, 0, -1):
         above = np.zeros((len(spine.levels[level - 1].geocodes), leaves.shape[1]), dtype=leaves.dtype)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from geography.spine import Level, Spine
+from oracles.random_problems import level_sums
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.families.active_set import ExactSolution
 from postprocess.families.family import Family
@@ -47,17 +48,12 @@ def world(seed: int) -> Problem:
         Marginal("half", (kept[0], kept[1], more[1], kept[3])),
     )
     queries = ((detail_of(shape), *wide, narrow[0]), (detail_of(shape), wide[0], narrow[1]), narrow, narrow)
-    parents = [np.array(one) for one in PARENTS]
     levels = tuple(
-        Level(f"l{i}", np.array([f"{k:02d}" for k in range(n)]), one)
-        for i, (n, one) in enumerate(zip(COUNTS, parents, strict=True))
+        Level(f"l{i}", np.array([f"{k:02d}" for k in range(n)]), np.array(parents))
+        for i, (n, parents) in enumerate(zip(COUNTS, PARENTS, strict=True))
     )
     cells = int(np.prod(shape))
-    true = [rng.poisson(1.2, (COUNTS[3], cells)) * (rng.random(cells) < 0.5)]
-    for level in (2, 1, 0):
-        sums = np.zeros((COUNTS[level], cells), dtype=np.int64)
-        np.add.at(sums, parents[level + 1], true[0])
-        true.insert(0, sums)
+    true = level_sums(Spine(levels), rng.poisson(1.2, (COUNTS[3], cells)) * (rng.random(cells) < 0.5))
     measured = []
     for level, of_level in enumerate(queries):
         own = []

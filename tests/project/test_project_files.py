@@ -37,13 +37,7 @@ def _yaml(name: str) -> Any:
     return yaml.safe_load(_text(name))
 
 
-def test_citation_has_the_version() -> None:
-    citation = _yaml("CITATION.cff")
-    assert str(citation["version"]) == PYPROJECT["project"]["version"]
-    assert citation["license"] == PYPROJECT["project"]["license"]
-
-
-def test_changelog_has_the_version() -> None:
+def test_changelog_and_citation_have_the_version() -> None:
     """CHANGELOG.md begins with what is unreleased; its newest version is pyproject.toml's, and dates go backwards."""
     headings = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d{2}-\d{2}))?$", _text("CHANGELOG.md"), re.MULTILINE)
     assert headings[0] == ("Unreleased", "")
@@ -52,7 +46,9 @@ def test_changelog_has_the_version() -> None:
     assert headings[1][0] == PYPROJECT["project"]["version"]
     assert versions == sorted(set(versions), reverse=True)
     assert dates == sorted(dates, reverse=True)
-    assert str(_yaml("CITATION.cff")["date-released"]) == dates[0]
+    project, citation = PYPROJECT["project"], _yaml("CITATION.cff")
+    stated = str(citation["version"]), citation["license"], str(citation["date-released"])
+    assert stated == (project["version"], project["license"], dates[0])
 
 
 def test_the_workflow_calls_ci_run() -> None:

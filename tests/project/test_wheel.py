@@ -7,7 +7,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from project.conftest import PACKAGES, new_environment
 from project.documents import PROJECT
@@ -38,17 +37,6 @@ def test_content(wheel: Path) -> None:
     assert "pipeline/spec/presets/pl94-2020-us.toml" in names
     assert "features/example/spec/release.toml" in names
     assert "pipeline/model/texts/languages/es.po" in names
-
-
-@pytest.mark.slow
-def test_example_and_run_from_another_folder(release: Path) -> None:
-    """`spinewise example` and `spinewise run` need nothing of the project's folder."""
-    public = release / "releases" / "example" / "public"
-    race = pd.read_parquet(public / "tables" / "race" / "county.parquet")
-    assert race["geocode"].tolist() == ["99001"]
-    persons = len(pd.read_parquet(release / "example" / "persons.parquet"))
-    total = pd.read_parquet(public / "histograms" / "state.parquet")["count"].sum()
-    assert total == persons, "the state's total is invariant"
 
 
 @pytest.mark.slow

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from releases.command import environment
 from releases.frames import SECTIONS
 from releases.small import QUICK, public_bytes, run, write_town
@@ -21,10 +18,6 @@ from releases.updated import answer_to, charged_release
 from releases.updated import update as made_by_command
 
 import spinewise as sw
-from pipeline.confidential.steps import Measured
-from pipeline.privacy.noise.sampler import Sampler
-from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import MeasuredHere
 from spinewise.runs import named_ledger
 
 Changed = Callable[..., sw.Spec]
@@ -63,31 +56,6 @@ def test_no_record_is_written(
     with_it = [path.relative_to(release.directory) for path in files if planted.encode() in path.read_bytes()]
     assert with_it == [Path("restricted/input.json")]  # which says how the records are read, as the spec does
     assert (planted + "-name").encode() not in (release.directory / "restricted/input.json").read_bytes()
-
-
-def test_without_noise_the_tables_are_the_counts(
-    tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The noise taken off, what is released is what pandas counts."""
-    monkeypatch.setattr(Sampler, "draw", _no_noise)
-    monkeypatch.setattr("pipeline.runs.run_here.measuring_process", _measured_here)
-    release = sw.run(changed(), persons, blocks, out=tmp_path, workers=1)
-    table = release.table("sex", level="county")
-    expected = persons.groupby([persons["block"].str[0], "sex"]).size().unstack()
-    assert table[["female", "male"]].to_numpy().tolist() == expected[["female", "male"]].to_numpy().tolist()
-    old = release.query("sex").where(age="old").at("county")
-    truth = persons[persons["age"] == "old"].groupby([persons["block"].str[0], "sex"]).size().unstack()
-    assert old[["female", "male"]].to_numpy().tolist() == truth[["female", "male"]].to_numpy().tolist()
-
-
-@contextmanager
-def _measured_here(checked: CheckedRequest) -> Iterator[Measured]:
-    """In the process of the test, where its patches hold."""
-    yield MeasuredHere(checked.keyholder())
-
-
-def _no_noise(sampler: Sampler, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:  # noqa: ARG001
-    return np.zeros(count, dtype=np.int64)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import pytest
 from oracles.how_many import OF_A_VERSION
 from releases.command import environment, spinewise
 from releases.killed import kill_at
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import public_bytes, run
 
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
 from pipeline.execution.batch_store import Batches
@@ -69,17 +69,6 @@ def stop(spec: Path, out: Path, step: str, *, within: bool = False) -> RunDirect
     return RunDirectory(out / "town")
 
 
-@pytest.fixture(scope="module")
-def quick_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_town(tmp_path_factory.mktemp("quick"), *QUICK)
-
-
-@pytest.fixture(scope="module")
-def quick_bytes(quick_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The public files of a run that nothing interrupted."""
-    return public_bytes(run(quick_spec, tmp_path_factory.mktemp("quick-bytes")))
-
-
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch for each family."""
@@ -109,11 +98,11 @@ def remount(folder: Path, options: str) -> None:
 
 @pytest.mark.parametrize("kilobytes", [40, 320])
 def test_a_full_disk_is_told_and_the_run_goes_on_with_more(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, kilobytes: int
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, kilobytes: int
 ) -> None:
     with small_disk(tmp_path / "disk", kilobytes) as disk:
         with pytest.raises(SpinewiseError) as error:
-            run(quick_spec, disk)
+            run(town_spec, disk)
         told = str(error.value)
         if isinstance(error.value, RefusedError) and error.value.details.exists():
             told = error.value.details.read_text()
@@ -121,20 +110,20 @@ def test_a_full_disk_is_told_and_the_run_goes_on_with_more(
         assert error.value.exit_status == 1
         assert not RunDirectory(disk / "town").manifest.exists()
         remount(disk, "size=20m")
-        assert public_bytes(run(quick_spec, disk)) == quick_bytes
+        assert public_bytes(run(town_spec, disk)) == undisturbed
 
 
 def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk", 20_000) as disk:
-        stop(quick_spec, disk, "estimate tract")
+        stop(town_spec, disk, "estimate tract")
         remount(disk, "ro")
         with pytest.raises((ReleaseError, InputError), match="read-only"):
-            run(quick_spec, disk)
+            run(town_spec, disk)
         remount(disk, "rw")
         progress = Performed()
-        assert public_bytes(run(quick_spec, disk, progress=progress)) == quick_bytes
+        assert public_bytes(run(town_spec, disk, progress=progress)) == undisturbed
         assert "estimate county" not in progress.steps
 
 
@@ -142,9 +131,9 @@ def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("damage", ["none", "flipped", "swapped", "empty"])
 def test_altered_batches_are_computed_again(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = stop(quick_spec, tmp_path, "estimate block", within=True)
+    directory = stop(town_spec, tmp_path, "estimate block", within=True)
     kept = sorted((directory.main.checkpoints / "batches").rglob("*.npz"))
     assert len(kept) == 2
     for path in kept:
@@ -166,7 +155,7 @@ def test_altered_batches_are_computed_again(
         return found
 
     monkeypatch.setattr(Batches, "get", watched)
-    assert public_bytes(run(quick_spec, tmp_path)) == quick_bytes
+    assert public_bytes(run(town_spec, tmp_path)) == undisturbed
     assert any(read) == (damage == "none")
     assert not list(directory.restricted.rglob("*.npz"))
 
@@ -174,17 +163,17 @@ def test_altered_batches_are_computed_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
 def test_an_altered_checkpoint_or_file_is_made_again(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, what: str
 ) -> None:
     """Also where the alteration leaves valid JSON: a number that the solvers told."""
-    directory = stop(quick_spec, tmp_path, "tables tract")
+    directory = stop(town_spec, tmp_path, "tables tract")
     path = directory.main.checkpoints / what if what.endswith(".json") else directory.public / what
     content = path.read_bytes()
     assert not what.endswith(".json") or content.count(b'"families": ') > 1
     altered = content.replace(b'"families": ', b'"families": 9')
     path.write_bytes(altered if altered != content else content[:50] + bytes([content[50] ^ 1]) + content[51:])
     progress = Performed()
-    assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
+    assert public_bytes(run(town_spec, tmp_path, progress=progress)) == undisturbed
     assert "estimate tract" in progress.steps
 
 
@@ -206,9 +195,9 @@ except InputError as error:
 
 @pytest.mark.slow
 def test_of_runs_started_at_once_in_one_directory_all_but_one_are_refused(
-    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", _RACER, str(quick_spec), str(tmp_path)]
+    command = [sys.executable, "-c", _RACER, str(town_spec), str(tmp_path)]
     pipe = subprocess.PIPE
     racers = [
         subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(3)
@@ -223,7 +212,7 @@ def test_of_runs_started_at_once_in_one_directory_all_but_one_are_refused(
     ended = [(racer.communicate(timeout=300)[1], racer.returncode) for racer in racers]
     assert sorted(status for _, status in ended) == [0, 2, 2]
     assert all("another process is running in" in text for text, status in ended if status)
-    assert public_bytes(tmp_path / "town") == quick_bytes
+    assert public_bytes(tmp_path / "town") == undisturbed
 
 
 def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:

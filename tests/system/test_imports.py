@@ -1,4 +1,4 @@
-"""From files as they come to a verified release: real records, zones and households, the nation, sums that cover."""
+"""From files as they come to a verified release: a summary file, the nation, households of zones, sums that cover."""
 
 from __future__ import annotations
 
@@ -50,19 +50,6 @@ def test_the_real_summary_file(shared_data: Path, tmp_path: Path) -> None:
     root = released_and_verified(imported.spec, tmp_path / "out")
     statements = read_manifest(root / "public" / "manifest.json").privacy
     assert [statement.universe for statement in statements] == ["", "quarters", "units"]
-
-
-@pytest.mark.slow
-def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
-    """Persons and households of SEMCOG."""
-    stated = TableStatement(
-        str(shared_data / "semcog_synthetic_persons.parquet"), geography="county,district,taz,maz", records=True,
-        attributes="age=ages five-year,sex=sex,race_id", key="household_id", household_attributes="hh_type",
-        expect_records=35_769, expect_areas=157,
-    )  # fmt: skip
-    spec = import_table(stated, tmp_path / "in").spec
-    root = released_and_verified(spec, tmp_path / "out", "replicates = 1")
-    assert (root / "public" / "companions" / "households" / "histograms").is_dir()
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from oracles.summary_files import made_up_state, write_2020
 from typer.testing import CliRunner
 
@@ -36,28 +35,3 @@ def test_a_table(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, arguments)
     assert isinstance(shown.exception, InputError)
     assert "give one that is new or empty" in str(shown.exception)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--households-query", "select 1"], "there is no --households to ask"),
-        (["--query", "select 1"], "a query needs a database"),
-        (["--geography", "county,village", *STATED[2:]], "no column 'village'"),
-        (["--geography", "county,county", *STATED[2:]], "--geography: column 'county' stands twice"),
-        ([*STATED, "--areas", "{folder}/b.csv"], "b.csv: no column 'town', which --geography names"),
-        ([*STATED[:2], "--count", "heads"], "no column 'heads'"),
-        ([*STATED[:2], "--count", "sex", "--name", "../up"], "found 'f'; a count is a whole number"),
-    ],
-)
-def test_options_that_do_not_fit(options: list[str], says: str, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("county,town,sex\n1,11,f\n1,12,m\n2,21,f\n2,22,m\n")
-    (tmp_path / "b.csv").write_text("county,other\n1,1\n")
-    filled = [option.format(folder=tmp_path) for option in options]
-    shown = CliRunner().invoke(
-        app, ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), *filled, *PROOF]
-    )
-    assert isinstance(shown.exception, InputError)
-    assert shown.exception.exit_status == 2
-    assert says in str(shown.exception)
-    assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""`spinewise ledger`: what it prints are the numbers of its events, and what an operator may do wrong is told."""
+"""`spinewise ledger`: what it prints are the numbers of its events; a closed dataset stays closed."""
 
 from __future__ import annotations
 
@@ -137,21 +137,3 @@ def test_a_closed_dataset_stays_closed(file: str) -> None:
     assert _run("close", "persons", answer="y\n").endswith("persons: closed\n")
     assert "(closed)" in _run("show")
     assert isinstance(call("close", "persons", "--yes").exception, InputError)
-
-
-MISTAKES = (
-    (("show",), "there is none"),
-    (("open", "d", "--population", "p"), "either as --rho or as --epsilon"),
-    (("open", "d", "--population", "p", "--rho", "1", "--epsilon", "1"), "either as --rho or as --epsilon"),
-    (("open", "d", "--population", "p", "--rho", "a lot"), "--rho: found 'a lot'"),
-    (("open", "d", "--population", "p", "--rho", "1", "--neighbours", "all"), "allowed are zcdp, pure, and"),
-    (("open", "d", "--population", "p", "--rho", "1", "--for", "questions"), "found 'questions'; NAME=SHARE is needed"),
-)
-
-
-@pytest.mark.usefixtures("file")
-def test_mistakes_are_told() -> None:
-    for arguments, told in MISTAKES:
-        error = call(*arguments).exception
-        assert isinstance(error, InputError)
-        assert (error.exit_status, told in str(error)) == (2, True), arguments

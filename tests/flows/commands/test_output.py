@@ -16,7 +16,6 @@ from releases.small import run as run_town
 from typer.testing import CliRunner, Result
 
 from flows.cli import app
-from pipeline.errors import InputError
 from pipeline.published import release_at
 from pipeline.runs.verify import FORM_ALONE
 from pipeline.signatures.signing_keys import PublicKey, SigningKey
@@ -64,23 +63,6 @@ def test_form_of_what_a_run_a_verification_and_an_audit_say(tmp_path: Path) -> N
     (root / "public" / "spine.parquet").write_bytes(b"damaged")
     wrong = call("verify", root, "--json")
     assert (wrong.exit_code, json.loads(wrong.stdout)["verified"]) == (1, False)
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--records", "--constraints"], "--constraints: found with --records, which does without"),
-        (["--records", "--signed-by", "agency.sign.pub"], "--signed-by: found with --records"),
-        (["--constraints", "--central", "other"], "--central: found with --constraints"),
-        (["--data", "persons.csv"], "--data: found without --records, which it is for"),
-        (["--constraints", "--key", "file:key"], "--key: found without --records"),
-    ],
-)
-def test_an_option_of_another_way_to_verify_is_refused(town: Path, options: list[str], told: str) -> None:
-    done = call("verify", town, *options)
-    assert isinstance(done.exception, InputError)
-    assert (done.exception.exit_status, done.stdout) == (2, "")
-    assert told in str(done.exception)
 
 
 @pytest.mark.slow

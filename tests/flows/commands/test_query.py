@@ -75,36 +75,6 @@ def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert frame(town, "sex", "--area", first).index.tolist() == [first]  # called by what it was asked for by
 
 
-SLIPS = (
-    (["sex"], "found no areas; one of --at, --area and --areas is needed"),
-    (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
-    (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
-    (["--table", "sex"], "it requires --at LEVEL"),
-    (["--at", "tract"], "found --at and no query"),
-    (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
-    (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
-    (["sex", "--area", "a=1", "--area", "a=2"], "'a' stands twice"),
-    (["sex", "--areas", "nowhere.csv"], "cannot be read"),
-    (["sex", "--areas", "{folder}/areas.csv"], "no column 'area'; its columns are name, code"),
-    (["age", "--show", "ranks", "--area", "A01"], "--at LEVEL is needed"),
-    (["age", "--show", "difference", "--at", "tract"], "two areas are needed, by --area or --areas; found --at tract"),
-    (["age", "--show", "difference", "--area", "A01"], "two areas are needed, by --area or --areas; found 1 of them"),
-    (["--show", "shares", "--table", "sex", "--at", "tract"], "--show shares: a query is needed"),
-    (["sex", "--show", "household-sizes", "--at", "tract"], "found --show household-sizes and a query"),
-    (["--show", "household-sizes"], "--show household-sizes: found no areas; one of --at"),
-    (["sex", "--at", "tract", "--tidy"], "--tidy: one row a number is for --format csv, json or markdown"),
-)
-
-
-def test_refusals(town: Path, tmp_path: Path) -> None:
-    (tmp_path / "areas.csv").write_text("name,code\nx,1\n")
-    for arguments, told in SLIPS:
-        with pytest.raises(SpinewiseError) as caught:
-            invoke(town, *(one.format(folder=tmp_path) for one in arguments))
-        assert told in str(caught.value)
-        assert caught.value.exit_status == 2
-
-
 def test_what_numbers_make(town: Path) -> None:
     """Shares, medians, ranks and differences: as CSV those of the reader, as text with their intervals."""
     release = open_release(town)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,16 +141,6 @@ def without_server(tmp_path: Path) -> dict[str, str]:
     return found
 
 
-def gone(processes: list[psutil.Process], path: Path, seconds: float = 60) -> bool:
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
-        alive = [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
-        if not alive and not list(path.iterdir()):
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.slow
 def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no process and no folder."""
@@ -160,13 +149,12 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     )
     assert run.stdout is not None
     assert run.stdout.readline().strip() == "served"
-    servers = psutil.Process(run.pid).children(recursive=True)
-    assert len(servers) == 1
+    (server,) = psutil.Process(run.pid).children(recursive=True)
     (folder,) = (tmp_path / "tmp").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     run.send_signal(signal.SIGKILL)
     run.wait()
-    assert gone(servers, tmp_path / "tmp")
+    wait("the server and its folder are gone", lambda: not (is_there(server.pid) or folder.exists()), 60)
 
 
 #: Asks for what no run asks for, as the run's own client and as a stranger.
@@ -208,7 +196,7 @@ with ends_with_us(server.pid, patience=0.2):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
 @pytest.mark.parametrize("how", ["killed", "well"])
-def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str, tmp_path: Path) -> None:
+def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, how],
         env=environment(),
@@ -218,11 +206,10 @@ def test_what_was_started_ends_if_its_starter_is_killed_and_only_then(how: str, 
         timeout=60,
     )
     assert done.returncode == (-signal.SIGKILL if how == "killed" else 0)
-    process = []
-    with suppress(psutil.NoSuchProcess):
-        process.append(psutil.Process(int(done.stdout)))
-    (tmp_path / "nothing").mkdir()
-    ended = gone(process, tmp_path / "nothing", 60 if how == "killed" else 0.5)
+    server, until = int(done.stdout), time.monotonic() + (60 if how == "killed" else 0.5)
+    while is_there(server) and time.monotonic() < until:
+        time.sleep(0.05)
+    ended = not is_there(server)
     if not ended:
-        process[0].kill()
+        os.kill(server, signal.SIGKILL)
     assert ended == (how == "killed")

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from oracles.dense import query_matrix
 from oracles.families import off
+from oracles.random_problems import level_sums
 from oracles.sums_world import COUNTS, MOST, solved, world
 
 from postprocess.arrays import FloatArray
@@ -90,14 +91,11 @@ def test_a_release_adds_up_and_what_is_not_measured_is_divided_in_proportion(see
         assert report.public()["dual_residual_at_most"] == 1e-6
         counts.append(found)
         assert found.min() >= 0
-    parents = [level.parents for level in problem.spine.levels]
-    for level in range(1, 4):
-        summed = np.zeros(counts[level - 1].shape)
-        np.add.at(summed, parents[level], counts[level].toarray())
-        assert np.array_equal(summed, counts[level - 1].toarray())
+    released = [one.toarray() for one in counts]
+    assert all(map(np.array_equal, released, level_sums(problem.spine, released[-1])))
     solved, size = answers_of(known.space.cells, np.arange(problem.n_cells)), known.space.cells.size
-    for child, parent in enumerate(parents[2]):
-        own, above = counts[2].toarray()[child], counts[1].toarray()[parent]
+    for child, parent in enumerate(problem.spine.levels[2].parents):
+        own, above = released[2][child], released[1][parent]
         share = np.bincount(solved, own, minlength=size) / np.maximum(np.bincount(solved, above, minlength=size), 1)
         assert (np.abs(own - above * share[solved]) < 1.0 + 1e-3).all()
 
