@@ -19,14 +19,16 @@ from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
 _FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
 BASE: str = _FILE["base"]
+SECTIONS: dict[str, str] = _FILE["sections"]
 CASES: list[dict[str, str]] = _FILE["case"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"].split(":")[0])
 def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
-    assert BASE.count(case["replace"])
+    text = BASE + (SECTIONS[case["of"]] if "of" in case else "")
+    assert text.count(case["replace"])
     with pytest.raises(SpecError) as error:
-        parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
+        parse_spec(text.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
     assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
 
 
