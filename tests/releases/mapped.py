@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from releases.small import QUICK, write_town
+from releases.small import DETAIL_EVERYWHERE, DETAIL_IN_COUNTIES, QUICK, write_town
 
 #: A map of tracts, and detail that is measured in counties alone.
 MAPPED = (
     ("[companions.units]", '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "code"\n\n[companions.units]'),
-    ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
-     'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
-     'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
-    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
+    DETAIL_IN_COUNTIES,
+    DETAIL_EVERYWHERE,
     ('sex = { query = "sex * grown", levels = ["county", "tract"] }',
      'sex = { query = "sex * grown", levels = ["county", "tract"] }\n'
      'quarters = { query = "quarters", levels = ["tract", "block"] }'),

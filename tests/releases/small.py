@@ -89,6 +89,15 @@ QUICK = (
 )
 
 
+#: A change for detail that is measured in counties alone, and below them totals and quarters.
+DETAIL_IN_COUNTIES = (
+    'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+    'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+    'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
+)
+#: A change for a table of the detail of every level, also where nothing determines it.
+DETAIL_EVERYWHERE = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }')
+
 #: What the town's spec publishes exactly, as its datasets must allow it.
 PEOPLE_EXACT = ("county:total", "zeros", "bounds:group quarters")
 UNITS_EXACT = ("block:total",)

@@ -16,7 +16,6 @@ from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, fitting, memory_
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
-from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
@@ -65,13 +64,6 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(InputError, match=r"town: the run can take up to .* and 0\.1 GB|0\.0 GB are available"):
         run(spec, tmp_path / "out")
     assert not (tmp_path / "out" / "town").exists()
-
-
-def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) -> float:
-    drawn = ("replicates = 3\nunbiased = true", f"margins = false\ndraws = {draws}")
-    spec = load_spec(write_town(folder, drawn, *changes))
-    public = open_listed(spec, spec.universes())
-    return memory_of(public.spec, public.spine, workers).peak_mb
 
 
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.

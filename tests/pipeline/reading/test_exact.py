@@ -8,25 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.small import QUICK, run, write_town
+from releases.small import DETAIL_EVERYWHERE, DETAIL_IN_COUNTIES, QUICK, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.reading.release import Release, open_release, reader_of
 
-#: The detail is measured in counties alone, and below them totals.
-_COARSE = (
-    ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
-     'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
-     'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
-    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
-)  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def coarse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of the town whose detail is not measured below counties."""
-    spec = write_town(tmp_path_factory.mktemp("coarse"), *QUICK, *_COARSE)
+    spec = write_town(tmp_path_factory.mktemp("coarse"), *QUICK, DETAIL_IN_COUNTIES, DETAIL_EVERYWHERE)
     return run(spec, tmp_path_factory.mktemp("released"))
 
 
