@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from releases.small import changed
+
 ENDS = [10_000, 20_000, 40_000, 80_000, 160_000]
 CLIP = f"clip wages among {', '.join(map(str, ENDS))} above 1/50"
 
@@ -45,10 +47,7 @@ tract = "1/2"
 
 def with_amount(spec: Path, name: str, *changes: tuple[str, str]) -> Path:
     """A spec beside with sums up to the end that an answer chose."""
-    text = AMOUNT.replace("NAME", name)
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
+    text = changed(AMOUNT.replace("NAME", name), changes)
     path = spec.with_name("wages.toml")
     path.write_text(spec.read_text("utf-8").replace('rho = "1"\ndataset', 'rho = "1/2"\ndataset') + text, "utf-8")
     return path

@@ -142,6 +142,14 @@ def write_spec(folder: Path, spec: str, changes: Sequence[tuple[str, str]]) -> P
     return path
 
 
+def changed(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    """A spec with other texts in the place of some, wherever it has them."""
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
 def request_of(
     spec: Path,
     out: Path,

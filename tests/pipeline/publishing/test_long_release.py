@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.once import release_once, spec_once
+from releases.small import write_spec
 
 from auditor.check.release import check_release, examine
 from features.exports.release import export_release
@@ -64,9 +65,7 @@ def write_long(folder: Path) -> Path:
         number = np.minimum(rng.exponential(skew, n).astype(int), len(values) - 1)
         columns[name] = np.array(values)[number]
     pd.DataFrame(columns).to_csv(folder / "persons.csv", index=False)
-    path = folder / "release.toml"
-    path.write_text(SPEC, encoding="utf-8")
-    return path
+    return write_spec(folder, SPEC, ())
 
 
 @pytest.fixture(scope="module")

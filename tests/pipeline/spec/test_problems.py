@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -75,30 +76,9 @@ def test_collapsed_numbers_come_back(mapped: dict[str, str]) -> None:
 
 
 def spec(recode: str, values: str = "") -> ReleaseSpec:
-    ages = ", ".join(f'"{age}"' for age in AGES)
-    text = f"""
-name = "a"
-[privacy]
-rho = "1"
-[geography]
-file = "areas.csv"
-levels = ["town"]
-[schema.attributes]
-age = [{ages}]
-[schema.recodes.groups]
-attribute = "age"
-groups = {{ {recode} }}
-[strategy.levels]
-town = "1"
-[strategy.queries]
-groups = "1"
-[input]
-file = "a.csv"
-form = "microdata"
-geocode = "town"
-{values}
-"""
-    return parse_spec(text, "a.toml", Path())
+    ages = BASE.replace('["0-17", "18+"]', json.dumps(AGES))
+    groups = f'[schema.recodes.groups]\nattribute = "age"\ngroups = {{ {recode} }}\n'
+    return parse_spec(ages + groups + SECTIONS["input"] + values, "a.toml", Path())
 
 
 def test_recodes_by_ranges() -> None:
