@@ -75,8 +75,9 @@ def write_binary(folder: Path, attributes: int) -> Path:
     names = [f"a{number}" for number in range(attributes)]
     (folder / "blocks.csv").write_text("block\n" + "".join(f"{c}{t}{b}\n" for c in "12" for t in "12" for b in "123"))
     (folder / "persons.csv").write_text(",".join(["block", *names]) + "\n")
-    (folder / "spec.toml").write_text(
-        '[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
+    spec = folder / "spec.toml"
+    spec.write_text(
+        'name = "binary"\n[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
         "levels = { county = 1, tract = 2, block = 3 }\n[schema.attributes]\n"
         + "".join(f'{name} = ["no", "yes"]\n' for name in names)
         + "[strategy.queries]\n"
@@ -85,8 +86,6 @@ def write_binary(folder: Path, attributes: int) -> Path:
         + "".join(f'{name} = {{ query = "{name}", levels = ["county", "block"] }}\n' for name in names)
         + '[input]\nfile = "persons.csv"\nform = "microdata"\ngeocode = "block"\n'
     )
-    spec = folder / "spec.toml"
-    spec.write_text('name = "binary"\n' + spec.read_text())
     return spec
 
 
