@@ -45,7 +45,7 @@ from pipeline.spec.preset import load_preset
 from pipeline.spec.release_spec import load_spec
 
 sys.path[:0] = [str(PROJECT / name) for name in ("", "tests")]
-from releases.synthetic_spine import leaf_codes  # noqa: E402 - after the path to it
+from releases.plan_shapes import leaf_codes  # noqa: E402 - after the path to it
 
 #: Geounits of each level of the whole: country, regions, authorities, MSOAs, LSOAs.
 ENGLAND_AREAS = (1, 10, 331, 7264, 35000)

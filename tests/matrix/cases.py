@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from releases.chosen import write_chosen
 from releases.named import write_named_town
-from releases.peopled import write_peopled
 from releases.positive_town import TOPDOWN, write_positive
 from releases.small import QUICK, write_town
 
@@ -62,6 +61,45 @@ def _sampled(folder: Path) -> None:
     (folder / "release.toml").write_text(_SAMPLED, encoding="utf-8")
 
 
+_WIDE = {"age": 116, "relation": 42, "race": 63}
+_PEOPLED = """
+name = "peopled"
+privacy = { rho = "4", key = "insecure-test:1" }
+geography = { file = "blocks.csv", column = "block", levels = { state = 1, county = 2, block = 3 } }
+input = { file = "persons.csv", form = "microdata", geocode = "block" }
+tables = { total = "total", origin = "race * hispanic" }
+publish = { margins = false, microdata = false }
+
+[schema.attributes]
+ATTRIBUTES
+sex = ["f", "m"]
+hispanic = ["no", "yes"]
+
+[strategy.levels]
+state = { share = "1/3", queries = { total = "1/4", sex = "1/4", detailed = "1/2" } }
+county = { share = "1/3", queries = { total = "1/4", sex = "1/4", "race * hispanic" = "1/2" } }
+block = { share = "1/3", queries = { total = "1/4", sex = "1/4", "race * hispanic" = "1/2" } }
+"""
+
+
+def _peopled(folder: Path) -> None:
+    """A schema of more than a million cells: few persons, the detail measured at the top, sums below."""
+    values = {name: [str(number) for number in range(size)] for name, size in _WIDE.items()}
+    listed = "\n".join(f"{name} = {of}" for name, of in values.items())
+    (folder / "release.toml").write_text(_PEOPLED.replace("ATTRIBUTES", listed.replace("'", '"')), encoding="utf-8")
+    rng, n = np.random.default_rng(2), 500
+    blocks = [f"1{county}{block}" for county in range(3) for block in range(4)]
+    pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
+    columns = {
+        "block": blocks,
+        **{name: of[:12] for name, of in values.items()},
+        "sex": ["f", "m"],
+        "hispanic": ["no", "yes"],
+    }
+    people = {name: rng.choice(of, n) for name, of in columns.items()}
+    pd.DataFrame(people).to_csv(folder / "persons.csv", index=False)
+
+
 def _contradicted(folder: Path) -> None:
     """Exact numbers of quarters, of which facilities have room for fewer."""
     path = folder / "release.toml"
@@ -85,7 +123,7 @@ CORE: Final[Sequence[Case]] = (
         without={"export --format nmf": "which the layout has no place for"},
     ),
     released("positive_topdown", lambda folder: write_positive(folder, TOPDOWN), "state.toml", "state"),
-    released("peopled", write_peopled, "release.toml", "peopled"),
+    released("peopled", _peopled, "release.toml", "peopled"),
     Case(
         "chosen",
         _chosen,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,12 +79,8 @@ class Opened:
 
 
 @contextmanager
-def chromium(limits: Mapping[str, float] | None = None) -> Iterator[Any]:
-    """The browser, with a limit for each call; the test is skipped where there is none.
-
-    Args:
-        limits: name of a call -> seconds, where they are not `CALL_LIMIT`.
-    """
+def chromium() -> Iterator[Any]:
+    """The browser, with a limit for each call; the test is skipped where there is none."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
@@ -97,7 +93,7 @@ def chromium(limits: Mapping[str, float] | None = None) -> Iterator[Any]:
 
     def limited(self: SyncBase, awaitable: Any) -> Any:
         call = f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}"
-        with _within(call, (limits or {}).get(call, CALL_LIMIT), started):
+        with _within(call, CALL_LIMIT, started):
             return unlimited(self, awaitable)
 
     with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", CALL_LIMIT, started) as start:

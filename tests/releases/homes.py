@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 
 from releases.small import write_spec
 
@@ -92,3 +94,30 @@ def write_homes(folder: Path, *changes: tuple[str, str]) -> Path:
     pd.DataFrame(persons, columns=columns).sample(frac=1, random_state=5).to_csv(folder / "persons.csv", index=False)
     pd.DataFrame(homes, columns=["block", "size", "head", "children"]).to_csv(folder / "homes.csv", index=False)
     return write_spec(folder, SPEC, changes)
+
+
+def broken(root: Path, levels: Sequence[str] = ("county", "tract", "block")) -> list[str]:
+    """What of a release does not agree with its joins, from the public files alone and in plain arithmetic."""
+    sizes = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4+": (4, 8)}
+    found = []
+    for level in levels:
+        persons = pq.read_table(root / "public" / "histograms" / f"{level}.parquet").to_pylist()
+        households = pq.read_table(root / "public/companions/homes/histograms" / f"{level}.parquet").to_pylist()
+        for code in {row["geocode"] for row in [*persons, *households]}:
+            here = [row for row in persons if row["geocode"] == code and row["residence"] == "household"]
+            homes = [row for row in households if row["geocode"] == code]
+            members = sum(row["count"] for row in here)
+            least, most = (sum(sizes[row["size"]][end] * row["count"] for row in homes) for end in (0, 1))
+            if not least <= members <= most:
+                found.append(f"{level} {code}: {members} members, {least} to {most} allowed")
+            for age in ("adult", "old"):
+                of_age = sum(row["count"] for row in here if row["age"] == age)
+                if of_age < (heads := sum(row["count"] for row in homes if row["head"] == age)):
+                    found.append(f"{level} {code}: {of_age} {age}, {heads} householders")
+            children = sum(row["count"] for row in here if row["age"] == "child")
+            families = [row for row in homes if row["children"] == "yes"]
+            low = sum(row["count"] for row in families)
+            high = sum((sizes[row["size"]][1] - 1) * row["count"] for row in families)
+            if not low <= children <= high:
+                found.append(f"{level} {code}: {children} children, {low} to {high} allowed")
+    return found

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from releases.small import changed
+
 #: Jobs of a person that are counted.
 JOBS = 2
 BLOCKS = tuple(f"A{tract}{block}" for tract in range(2) for block in range(3))
@@ -71,10 +73,6 @@ def write_jobs(folder: Path, *changes: tuple[str, str]) -> Path:
         f"{block},{sex},{sort},{10 * wage}.00,{hours},{person}" for person, block, sex, sort, wage, hours in jobs()
     ]
     (folder / "jobs.csv").write_text("\n".join(["block,sex,sort,wage,hours,person", *lines]) + "\n", encoding="utf-8")
-    text = SPEC
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
     path = folder / "jobs.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(changed(SPEC, changes), encoding="utf-8")
     return path

@@ -70,15 +70,16 @@ def attribute(owner: object, name: str, value: object) -> Plant:
 
 
 def resealed(root: Path, change: Callable[[dict[str, Any]], object] | None = None) -> None:
-    """Change the manifest, and give it the hashes that it then needs."""
+    """Change the manifest, and give it the hashes that it then needs, but for files that are gone."""
     path = root / "public" / "manifest.json"
     content = json.loads(path.read_text())
     if change is not None:
         change(content)
     content.pop("manifest_sha256")
     for name, entry in content["files"].items():
-        data = (root / "public" / name).read_bytes()
-        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        if (file := root / "public" / name).exists():
+            data = file.read_bytes()
+            entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     content["manifest_sha256"] = hashlib.sha256(canonical(content)).hexdigest()
     path.write_bytes(canonical(content))
 

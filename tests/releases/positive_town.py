@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from releases.small import changed
+
 BLOCKS = tuple(f"1{county}{block}" for county in range(3) for block in range(6))
 AGES = tuple(str(age) for age in range(12))
 RACES = tuple("abcdef")
@@ -43,10 +45,6 @@ def write_positive(folder: Path, *changes: tuple[str, str]) -> Path:
             "race": rng.choice(RACES, n, p=[0.7, 0.2, 0.05, 0.03, 0.01, 0.01]),
         }
     ).to_csv(folder / "persons.csv", index=False)
-    text = SPEC
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
     path = folder / "state.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(changed(SPEC, changes), encoding="utf-8")
     return path

@@ -89,6 +89,15 @@ QUICK = (
 )
 
 
+#: A change for detail that is measured in counties alone, and below them totals and quarters.
+DETAIL_IN_COUNTIES = (
+    'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+    'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+    'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
+)
+#: A change for a table of the detail of every level, also where nothing determines it.
+DETAIL_EVERYWHERE = ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }')
+
 #: What the town's spec publishes exactly, as its datasets must allow it.
 PEOPLE_EXACT = ("county:total", "zeros", "bounds:group quarters")
 UNITS_EXACT = ("block:total",)
@@ -131,6 +140,14 @@ def write_spec(folder: Path, spec: str, changes: Sequence[tuple[str, str]]) -> P
     path = folder / "release.toml"
     path.write_text(spec, "utf-8")
     return path
+
+
+def changed(text: str, changes: Sequence[tuple[str, str]]) -> str:
+    """A spec with other texts in the place of some, wherever it has them."""
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
 
 
 def request_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +10,9 @@ from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.privacy.keys import MasterKey
-from pipeline.release.layout import RunDirectory
 from pipeline.runs.updates import Updated, update_release
-from pipeline.storage.files import canonical_json, sha256_file
 from releases.asked import ask, ledger_of, write_workers
+from releases.mutant import resealed
 from releases.small import run as run_release
 
 #: What the release publishes beside its tables.
@@ -53,12 +51,5 @@ def update(release: Path, answers: Sequence[Path], out: Path, workers: int = 1) 
 
 
 def seal(root: Path, **changes: object) -> None:
-    """Write the manifest anew, with the hashes of the files as they are now: what a forger would do."""
-    path = RunDirectory(root).manifest
-    content = json.loads(path.read_text("utf-8")) | changes
-    content.pop("manifest_sha256")
-    for name, entry in content["files"].items():
-        if (file := path.parent / name).exists():
-            entry |= {"sha256": sha256_file(file), "bytes": file.stat().st_size}
-    content["manifest_sha256"] = hashlib.sha256(canonical_json(content)).hexdigest()
-    path.write_bytes(canonical_json(content))
+    """Change the manifest, with the hashes of the files as they are now: what a forger would do."""
+    resealed(root, lambda content: content.update(changes))

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from releases.small import changed
+
 #: The answers of the detailed table.
 LABELS = [f"{sex} * {job}" for sex, job in itertools.product("fm", ("none", "part", "full"))]
 SPEC = """
@@ -72,12 +74,8 @@ def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
     lines = [f"{line},{_balance(line.rpartition(',')[2])}" for line in lines]
     header = "block,sex,job,wage,balance"
     (folder / "persons.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    text = SPEC
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
     path = folder / "wages.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(changed(SPEC, changes), encoding="utf-8")
     return path
 
 

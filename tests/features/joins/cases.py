@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from matrix.case import Case, Refusal, released
-from releases.homes import write_homes
-from releases.households import broken, write_quarter
+from releases.homes import broken, write_homes
 from releases.one_town import write_one_town
 from releases.patients import write_patients
 
@@ -68,17 +67,16 @@ def _expect_tables(folder: Path) -> None:
         assert ((low >= 1) & (low <= average) & (average <= high) & (low < high) & (high <= 8)).all()
 
 
-def _expect_households(folder: Path) -> None:
-    assert broken(folder / "out" / "quarter") == []
+def _expect_joined(folder: Path) -> None:
+    assert broken(folder / "out" / "homes") == []
 
 
 CASES: Final[Sequence[Case]] = (
-    released("homes", write_homes, "release.toml", "homes", full=True),
+    released("homes", write_homes, "release.toml", "homes", expect=_expect_joined, full=True),
     released(
         "drawn", lambda folder: write_homes(folder, *_BY_HOUSEHOLDS), "release.toml", "homes", expect=_expect_tables
     ),
     released("patients", write_patients, "release.toml", "homes"),
-    released("households", write_quarter, "quarter.toml", "quarter", expect=_expect_households),
     released("one_town", write_one_town, "release.toml", "one-town"),
 )
 REFUSALS: Final[Sequence[Refusal]] = (

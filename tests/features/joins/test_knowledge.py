@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from releases.command import needs
-from releases.homes import SPEC, write_homes
-from releases.households import broken, write_quarter
+from releases.homes import SPEC, broken, write_homes
 from releases.made_case import made_case
 from releases.mutant import resealed
 from releases.small import request_of, run
@@ -33,89 +33,84 @@ from pipeline.runs.run import run_release
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
-LEVELS = ("city", "tract", "block")
+#: Not even the top is exact.
+NOTHING_EXACT = ('[invariants]\ncounty = ["total"]\n\n', "")
 
 
 def released(spec: Path, out: Path) -> Path:
     return run_release(check_request(Request(spec, out, None, 1, i_know=True)), Silent())
 
 
-@pytest.fixture
-def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The release of the matrix."""
-    return made_case(tmp_path_factory, "households") / "out" / "quarter"
+def rho_of_both(rho: str) -> tuple[tuple[str, str], ...]:
+    """Persons and households have this budget."""
+    return ('rho = "2"\nkey', f'rho = "{rho}"\nkey'), ('privacy = { rho = "2" }', f'privacy = {{ rho = "{rho}" }}')
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", ["1/20", "1/2"])
 def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
     """And apart from each other the two do not agree."""
-    spec = write_quarter(tmp_path, rho=rho)
-    text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
-    spec.write_text(text)
+    tables_alone = ("replicates = 2", "margins = false\nmicrodata = false")
+    spec = write_homes(tmp_path, NOTHING_EXACT, *rho_of_both(rho), tables_alone)
     assert broken(released(spec, tmp_path / "out")) == []
-    spec.write_text(text[: text.index("[[join]]")].replace('"quarter"', '"apart"'))
+    text = spec.read_text()
+    spec.write_text(text[: text.index("[[join]]")].replace('name = "homes"', 'name = "apart"'))
     assert broken(released(spec, tmp_path / "out"))
 
 
 @needs("report")
-def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
-    (statement,) = read_manifest(quarter / "public" / "manifest.json").households
-    assert (statement.of, statement.records, statement.budget) == ("households", 9, str(2 * 81 + 2))
-    page = (quarter / "public/report.html").read_text()
+def test_the_manifest_states_what_a_household_costs(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    """Eight members, and one of the two records of households that a person alters."""
+    root = made_case(tmp_path_factory, "homes") / "out" / "homes"
+    (statement,) = read_manifest(root / "public" / "manifest.json").households
+    assert (statement.of, statement.records) == ("homes", 8)
+    assert Fraction(statement.budget) == 2 * 8**2 + Fraction(2, 2**2)
+    page = (root / "public/report.html").read_text()
     assert re.search(
-        r"A household: the effect of (changing|adding or removing) one household of at most 9 members", page
+        r"A household: the effect of (changing|adding or removing) one household of at most 8 members", page
     )
-    changed = shutil.copytree(quarter, tmp_path / "quarter")
+    changed = shutil.copytree(root, tmp_path / "homes")
     resealed(changed, lambda manifest: manifest["households"][0].update(epsilon="1.0000"))
     problems = verify_release(RunDirectory(changed), 1, Silent())
     assert "public/manifest.json: households is not what the spec gives" in problems
 
 
 def test_more_households_than_the_exact_population_is_found_before_anything_is_spent(tmp_path: Path) -> None:
-    spec = write_quarter(tmp_path, per_block=2.0)
-    text = spec.read_text().replace("[input]", '[invariants]\ncity = ["total"]\n[input]', 1)
-    text = text.replace(
-        "[companions.households.input]",
-        '[companions.households.invariants]\ncity = ["size"]\n[companions.households.input]',
-    )
-    spec.write_text(text)
-    table = pq.read_table(tmp_path / "persons.parquet")
-    households = pq.read_table(tmp_path / "households.parquet")["size"].to_pylist()
-    least = sum(int(size[0]) for size in households)
-    pq.write_table(table.slice(0, least - 1), tmp_path / "persons.parquet")  # one person fewer than there must be
+    exact = ("records_per_person = 2", 'records_per_person = 2\ninvariants = { county = ["size"] }')
+    spec = write_homes(tmp_path, exact)
+    persons, homes = (pd.read_csv(tmp_path / f"{name}.csv", dtype=str) for name in ("persons", "homes"))
+    sizes = homes["size"][homes["block"].str.startswith("A")]
+    least = int(sizes.str[0].astype(int).sum())
+    there = persons["block"].str.startswith("A")
+    fewer = persons[there].iloc[: least - 1]  # one person fewer than there must be
+    pd.concat([fewer, persons[~there]]).to_csv(tmp_path / "persons.csv", index=False)
     with pytest.raises(RefusedError) as caught:
         released(spec, tmp_path / "out")
     reason = caught.value.reason()
-    assert "city c: the joins with 'households' cannot be kept" in reason
-    assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
-    assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
+    assert "county A: the joins with 'homes' cannot be kept" in reason
+    assert f'of persons, "invariant total" is {least - 1:,}; of homes' in reason
+    assert f"{(sizes == '1').sum():,}, {(sizes == '2').sum():,}" in reason
     assert not list((tmp_path / "out").rglob("measurements"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("place", "more"),
+    ("changes", "codes"),
     [
-        ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]'),
-        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]'),
-        ("[input]", '[invariants]\ncity = ["total", "residence"]\n[input]'),
-        ('levels = ["city", "tract", "block"]\n', 'levels = ["tract", "block"]\n'),
-        ('levels = ["city", "tract", "block"]\n', 'levels = ["city", "tract", "block"]\nbypass = true\n'),
+        ((('solver = "batched"', 'solver = "batched"\nestimator = "topdown"'),), ()),
+        ((('solver = "batched"', 'solver = "cvxpy"'),), ()),
+        ((("[strategy]", '[invariants]\ncounty = ["total", "residence"]\n\n[strategy]'),), ()),
+        ((), ("B0", "A1")),
+        ((("block = 5 }", "block = 5 }\nbypass = true"),), ("A0304", "A0401")),
     ],
-    ids=["topdown", "cvxpy", "exact at the top", "several tops", "bypass"],
+    ids=["topdown", "cvxpy", "exact at the top", "one top", "bypass of a tract of one block"],
 )
-def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
-    spec = write_quarter(tmp_path, tracts=3, blocks=4, rho="1/3")
-    text = spec.read_text().replace("replicates = 4", "replicates = 1").replace(place, more, 1)
-    if "city" not in more and "tract" in more:
-        text = text.replace('city = "1/4", tract = "1/4"', 'tract = "1/2"')
-    if "bypass" in more:  # a tract of one block
-        blocks = (tmp_path / "blocks.csv").read_text()
-        (tmp_path / "blocks.csv").write_text(blocks.replace("c,t2,t2b3", "c,t9,t2b3"))
-    spec.write_text(text)
-    root = released(spec, tmp_path / "out")
-    assert broken(root, [level for level in LEVELS if f'{level} = "1/' in text]) == []
+def test_however_it_is_estimated(tmp_path: Path, changes: tuple[tuple[str, str], ...], codes: tuple[str, ...]) -> None:
+    few = ("replicates = 2", "replicates = 1")
+    spec = write_homes(tmp_path, NOTHING_EXACT, *rho_of_both("1/3"), few, *changes)
+    for path in tmp_path.glob("*.csv") if codes else ():
+        path.write_text(path.read_text().replace(*codes))
+    assert broken(released(spec, tmp_path / "out")) == []
 
 
 OPEN_SIZES = """

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 from matrix.case import KEY, Case, Refusal, opened, run_of, write_key
 from releases.mixed import write_mixed
-from releases.survey import Survey, write_survey
-from releases.survey_of_words import write_words
+from releases.survey import Survey, write_survey, write_words
 
 from features.local.survey import survey_of
 from pipeline.release.layout import RunDirectory

@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from releases.made_case import made_case
 from releases.small import run
-from releases.survey import Survey, write_survey
-from releases.survey_of_words import write_words
+from releases.survey import Survey, write_survey, write_words
 
 from features.local.collect.bits import KeyedBytes
 from features.local.collect.listed import ListedMechanism

@@ -18,8 +18,7 @@ from releases.command import feature_module
 from releases.made_case import made_case
 from releases.mixed import MixedSurvey, write_mixed
 from releases.small import run
-from releases.survey import write_survey
-from releases.survey_of_words import write_words
+from releases.survey import write_survey, write_words
 
 from features.local.collect.listed import DirectEncoding
 from features.local.collected import CollectedAnswers

@@ -19,8 +19,7 @@ import pytest
 from releases.command import feature_module
 from releases.made_case import made_case
 from releases.small import run
-from releases.survey import Survey, write_survey
-from releases.survey_of_words import write_words
+from releases.survey import Survey, write_survey, write_words
 from scipy.stats import chisquare
 
 from features.local.collect import listed, rappor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Iterator
@@ -14,9 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.asked import PURE, TOTAL, UNITS, ask, checked, drawn_again, forge, ledger_of, spent, truth, write_workers
-from releases.clipped import CLIP, ENDS, chosen, wages, with_amount
 from releases.mutant import resealed
-from releases.small import run
+from releases.small import changed, run
 
 import pipeline.confidential.charge as charge
 import pipeline.records.columns as columns
@@ -39,6 +39,50 @@ from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
+
+#: Clips of the wages that a question chooses, and specs with sums that end there.
+ENDS = [10_000, 20_000, 40_000, 80_000, 160_000]
+CLIP = f"clip wages among {', '.join(map(str, ENDS))} above 1/50"
+
+
+def wages(spec: Path) -> np.ndarray:
+    """Those of the file; nothing where one is missing, as the spec says."""
+    with (spec.parent / "workers.csv").open() as file:
+        return np.array([float(row["pay"] or 0) for row in csv.DictReader(file)])
+
+
+def chosen(root: Path) -> int:
+    """The end that an answer has."""
+    (row,) = csv.DictReader((root / "public" / "answer.csv").read_text().splitlines())
+    assert int(row["clip:low90"]) <= int(row["clip"]) <= int(row["clip:high90"])
+    return int(row["clip"])
+
+
+AMOUNT = """
+[companions.wages]
+amount = "pay"
+between = ["0", { answer = "answers/NAME" }]
+unit = "500"
+missing = "0"
+[companions.wages.privacy]
+rho = "1/2"
+dataset = "workers"
+[companions.wages.schema.attributes]
+sex = ["f", "m"]
+[companions.wages.strategy.queries]
+total = "1"
+[companions.wages.strategy.levels]
+county = "1/2"
+tract = "1/2"
+"""
+
+
+def with_amount(spec: Path, name: str, *changes: tuple[str, str]) -> Path:
+    """A spec beside with sums up to the end that an answer chose."""
+    text = changed(AMOUNT.replace("NAME", name), changes)
+    path = spec.with_name("wages.toml")
+    path.write_text(spec.read_text("utf-8").replace('rho = "1"\ndataset', 'rho = "1/2"\ndataset') + text, "utf-8")
+    return path
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from releases.plan_shapes import BOUNDED, shape_text, write_shape
 from releases.plan_shapes import SHAPES as MADE_UP
-from releases.synthetic_spine import leaf_codes
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
@@ -117,8 +116,7 @@ def test_a_run_with_the_engine() -> None:
 
 def _memory_of_shape(name: str, processes: int, *, engine: bool = False) -> Memory:
     one = next(one for one in (*MADE_UP, *BOUNDED) if one.name == name)
-    codes = leaf_codes(one.shape.geounits, np.random.default_rng([1, 1]))
-    return memory_of(*_read(shape_text(one), codes), processes, engine=engine)
+    return memory_of(*_read(shape_text(one), one.codes), processes, engine=engine)
 
 
 @pytest.mark.slow

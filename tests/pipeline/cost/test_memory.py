@@ -16,7 +16,6 @@ from pipeline.cost.memory import ENGINE_MB, MAIN_MB, WORKER_MB, fitting, memory_
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
-from pipeline.runs.open_public import open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 BARE = ("replicates = 3\nunbiased = true", "margins = false")
@@ -67,13 +66,6 @@ def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest
     assert not (tmp_path / "out" / "town").exists()
 
 
-def memory(folder: Path, draws: int, workers: int, *changes: tuple[str, str]) -> float:
-    drawn = ("replicates = 3\nunbiased = true", f"margins = false\ndraws = {draws}")
-    spec = load_spec(write_town(folder, drawn, *changes))
-    public = open_listed(spec, spec.universes())
-    return memory_of(public.spec, public.spine, workers).peak_mb
-
-
 #: CPU seconds, on any machine that is not many times slower than the ones that this was made on.
 SECONDS = 60.0
 
@@ -83,8 +75,9 @@ def write_binary(folder: Path, attributes: int) -> Path:
     names = [f"a{number}" for number in range(attributes)]
     (folder / "blocks.csv").write_text("block\n" + "".join(f"{c}{t}{b}\n" for c in "12" for t in "12" for b in "123"))
     (folder / "persons.csv").write_text(",".join(["block", *names]) + "\n")
-    (folder / "spec.toml").write_text(
-        '[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
+    spec = folder / "spec.toml"
+    spec.write_text(
+        'name = "binary"\n[privacy]\nrho = "2"\n[geography]\nfile = "blocks.csv"\ncolumn = "block"\n'
         "levels = { county = 1, tract = 2, block = 3 }\n[schema.attributes]\n"
         + "".join(f'{name} = ["no", "yes"]\n' for name in names)
         + "[strategy.queries]\n"
@@ -93,8 +86,6 @@ def write_binary(folder: Path, attributes: int) -> Path:
         + "".join(f'{name} = {{ query = "{name}", levels = ["county", "block"] }}\n' for name in names)
         + '[input]\nfile = "persons.csv"\nform = "microdata"\ngeocode = "block"\n'
     )
-    spec = folder / "spec.toml"
-    spec.write_text('name = "binary"\n' + spec.read_text())
     return spec
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from releases.small import write_town
+from releases.small import DETAIL_IN_COUNTIES, write_town
 
 from pipeline.runs.open_public import PublicSide, open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
-_COUNTY_ALONE = (
-    'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
-    'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
-    'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
-)
 _TOPDOWN = ("[publish]", '[postprocess]\nestimator = "topdown"\n\n[publish]')
 
 
@@ -29,7 +24,7 @@ def levels(side: PublicSide) -> dict[str, tuple[str, ...]]:
 
 def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
     """The detail below counties; `sex` names its levels, and stays without margins; another spec reads the same."""
-    side = opened(tmp_path, _COUNTY_ALONE)
+    side = opened(tmp_path, DETAIL_IN_COUNTIES)
     every = ("county", "tract", "block")
     assert levels(side) == {"total": every, "sex": ("county", "tract"), "detail": ("county",)}
     assert [line.split(":")[0] for line in side.remarks] == ["tables.sex", "tables.detail", "tables.detail"]
@@ -45,7 +40,7 @@ def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
 def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expected: tuple[str, ...]) -> None:
     """Detail measured in blocks alone: the full estimator adds it up, the other looks at each level by itself."""
     detail_below = (
-        'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+        DETAIL_IN_COUNTIES[0],
         'county = { share = "1/4", queries = { total = "1" } }\ntract = { share = "1/4", queries = { total = "1" } }\n'
         'block = "1/2"\n\n[invariants]',
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
-import os
 import subprocess
 import sys
 import zipfile
@@ -14,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from releases.command import environment
 
 from pipeline.errors import InputError, MemoryShortError
 from pipeline.execution.cluster import check_encrypted
@@ -70,10 +70,6 @@ assert frame["a"].isna().sum() == 1
 assert pa.Table.from_pandas(frame).column("a").null_count == 1
 assert pa.array(pd.Series([1.0, float("nan")])).null_count == 1
 """
-
-
-def environment(*folders: Path) -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *sys.path])}
 
 
 def test_who_imports_pandas_later_has_all_of_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -303,47 +303,41 @@ class Counting(Workers):
         return super().run(function, tasks, done)
 
 
-def started(workers: Workers, batches: Batches, tasks: list[int], done: list[int]) -> Iterator[int]:
+def started(
+    workers: Workers, batches: Batches, tasks: Iterable[int], done: Callable[[int], object] = lambda _: None
+) -> Iterator[int]:
     def packed(result: int) -> Arrays:
         return {"result": np.array(result)}
 
     def unpacked(arrays: Arrays) -> int:
         return int(arrays["result"])
 
-    return run_kept(
-        workers, batches, "square", squared, tasks, named=str, packed=packed, unpacked=unpacked, done=done.append
-    )
+    return run_kept(workers, batches, "square", squared, tasks, named=str, packed=packed, unpacked=unpacked, done=done)
 
 
-@pytest.fixture
-def batches(tmp_path: Path) -> Batches:
-    run = RunDirectory(tmp_path)
-    run.staging.mkdir(parents=True)
-    return Batches(run, "test")
-
-
-def test_only_what_is_missing_is_computed(batches: Batches) -> None:
+def test_only_what_is_missing_is_computed(directory: RunDirectory) -> None:
     """A run that stops after two results leaves two; the next computes the others, in the order of the tasks."""
-    first = started(Counting(), batches, [3, 1, 2], [])
+    batches = Batches(directory)
+    first = started(Counting(), batches, [3, 1, 2])
     assert [next(first), next(first)] == [9, 1]
     assert isinstance(first, Generator)
     first.close()
     assert [batches.has("square", name) for name in "312"] == [True, True, False]
     workers = Counting()
     done: list[int] = []
-    assert list(started(workers, batches, [3, 1, 2], done)) == [9, 1, 4]
+    assert list(started(workers, batches, [3, 1, 2], done.append)) == [9, 1, 4]
     assert workers.tasks == [2]
     assert done == [3, 1, 2]
 
 
 @pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("kept", [0, 3])
-def test_tasks_are_made_as_they_are_asked_for(batches: Batches, lasting: bool, kept: int) -> None:
+def test_tasks_are_made_as_they_are_asked_for(directory: RunDirectory, lasting: bool, kept: int) -> None:
     """Those of a level of a country have matrices of their own: all at once they were half of the memory."""
-    store, made = batches if lasting else Batches(), 0
+    store, made = Batches(directory) if lasting else Batches(), 0
     held: list[int] = []
     if lasting and kept:
-        assert list(started(Workers(1), store, [*range(kept), *range(90, 92)], []))[:2] == [0, 1]
+        assert list(started(Workers(1), store, [*range(kept), *range(90, 92)]))[:2] == [0, 1]
 
     def tasks() -> Iterator[int]:
         nonlocal made
@@ -353,10 +347,6 @@ def test_tasks_are_made_as_they_are_asked_for(batches: Batches, lasting: bool, k
     def done(_: int) -> None:
         held.append(made - len(held))
 
-    results = run_kept(
-        Workers(1), store, "square", squared, tasks(), named=str,
-        packed=lambda result: {"result": np.array(result)}, unpacked=lambda arrays: int(arrays["result"]), done=done,
-    )  # fmt: skip
-    assert list(results) == [number * number for number in range(20)]
+    assert list(started(Workers(1), store, tasks(), done)) == [number * number for number in range(20)]
     assert len(held) == 20
     assert max(held) <= 3 + kept

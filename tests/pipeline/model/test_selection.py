@@ -166,12 +166,6 @@ def _header(row: tuple[int, ...] = NOISE.row) -> MeasurementHeader:
     return MeasurementHeader("block", "sex", 2, NOISE.mechanism, NOISE.scale, NOISE.variance, row=row)
 
 
-def test_a_variance_is_a_value_and_not_a_rule_of_the_scale() -> None:
-    assert NOISE.scale == 5000
-    assert NOISE.variance == pytest.approx(50)
-    assert NOISE.simulated.variance == pytest.approx(50)
-
-
 def test_a_file_of_mixed_numbers_is_read_back_as_counts(tmp_path: Path) -> None:
     path, codes = tmp_path / "sex.parquet", np.array(["1", "2", "3"])
     numbers = np.array([[110, 55], [-11, 0], [22, 33]])
@@ -191,8 +185,3 @@ def test_a_file_of_mixed_numbers_is_read_back_as_counts(tmp_path: Path) -> None:
 def test_mixed_numbers_alone_have_a_row(mechanism: str, row: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="mixed numbers, and they alone, have a row"):
         MeasurementHeader("block", "sex", 2, mechanism, Fraction(1), 1.0, row=row)  # type: ignore[arg-type]
-
-
-def test_noise_without_a_row_is_refused() -> None:
-    with pytest.raises(ValueError, match="a row that ends above 0"):
-        MixedNoise(DRAWN, (1, 0), Fraction(1))

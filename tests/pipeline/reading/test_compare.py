@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from releases.command import printed
 from releases.mutant import resealed
 from releases.small import QUICK, run, write_town
-from typer.testing import CliRunner
 
-from flows.cli import app
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.reading.compare import Change, Comparison, compare, comparison_html
 from pipeline.reading.reader import open_reader
 
@@ -97,18 +96,19 @@ def test_what_differs_in_the_specs_is_stated(towns: dict[str, Path]) -> None:
     assert row.second_margin > row.first_margin
 
 
-def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path]) -> None:
-    """Every number of a tract, and the verdicts by the root of the sum of the squared margins."""
-    found = compared(towns, "other key").of_area("B02")
-    assert (found.level, found.geocode) == ("tract", "B02")
+@pytest.mark.parametrize(("area", "level"), [("B02", "tract"), ("A", "county")])
+def test_the_changes_of_an_area_are_those_of_its_tables(towns: dict[str, Path], area: str, level: str) -> None:
+    """Every number of it, and the verdicts by the root of the sum of the squared margins."""
+    found = compared(towns, "other key").of_area(area)
+    assert (found.level, found.geocode) == (level, area)
     seen = set()
     for one in found.changes:
         seen.add((one.universe, one.table))
         folder = ("public", "companions", one.universe) if one.universe else ("public",)
         rows: list[Any] = [
-            pd.read_parquet(towns[name].joinpath(*folder, "tables", one.table, "tract.parquet"))
+            pd.read_parquet(towns[name].joinpath(*folder, "tables", one.table, f"{level}.parquet"))
             .set_index("geocode")
-            .loc[["B02"]]
+            .loc[[area]]
             .to_dict("records")[0]
             for name in ("town", "other key")
         ]
@@ -145,35 +145,26 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
 
 def test_the_command(towns: dict[str, Path], tmp_path: Path) -> None:
     """Text, JSON and a page that needs nothing else; it is not written over a file of another kind."""
-    page = tmp_path / "page.html"
-    arguments = ["compare", str(towns["town"]), str(towns["other key"])]
-    shown = CliRunner().invoke(app, [*arguments, "--html", str(page)])
-    assert shown.exit_code == 0, shown.output
+    page, found = tmp_path / "page.html", compared(towns, "other key")
+    words = ("compare", towns["town"], towns["other key"])
+    printed(*words, "--html", page)
     assert "http" not in page.read_text("utf-8").replace("http-equiv", ""), "no request leaves the page"
-    data = json.loads(CliRunner().invoke(app, [*arguments, "--area", "B02", "--json"]).stdout)
+    data = json.loads(printed(*words, "--area", "B02", "--json"))
     assert data["first"]["budget"] == {"": "2", "units": "1"}
-    assert data["areas"] == [compared(towns, "other key").of_area("B02").data()]
-    text = CliRunner().invoke(app, [*arguments, "--area", "B02", "--area", "A"]).stdout
-    told = [line.split() for line in text.splitlines()]
-    assert [" ".join(line) for line in told if line[:1] in (["tract"], ["county"])] == ["tract B02", "county A"]
-    for area, level in (("B02", "tract"), ("A", "county")):
-        tables = [towns[name] / "public" / "tables" / "sex" / f"{level}.parquet" for name in ("town", "other key")]
-        both: list[Any] = [pd.read_parquet(path).set_index("geocode").loc[area] for path in tables]
-        for label in ("young * f", "grown * f", "young * m", "grown * m"):
-            first, second = (one[label] for one in both)
-            change, margin = second - first, math.hypot(*(one[f"{label}:moe90"] for one in both))
-            verdict = "cannot tell" if abs(change) <= margin else "fell" if change < 0 else "rose"
-            numbers = f"{label} {first:,.0f} {second:,.0f} {change:+,.0f} ±{margin:,.1f} {verdict}"
-            assert [line for line in told if " ".join(line).endswith(numbers)] != [], (area, numbers)
-    records = tmp_path / "persons.csv"
+    assert data["areas"] == [found.of_area("B02").data()]
+    told = [" ".join(line.split()) for line in printed(*words, "--area", "B02", "--area", "A").splitlines()]
+    assert [line for line in told if line.startswith(("tract ", "county "))] == ["tract B02", "county A"]
+    for one in (one for area in ("B02", "A") for one in found.of_area(area).changes if one.table == "sex"):
+        change = one.second - one.first
+        numbers = f"{one.label} {one.first:,} {one.second:,} {change:+,} ±{one.margin:,.1f} {one.verdict}"
+        assert [line for line in told if line.endswith(numbers)] != [], numbers
+    records, taken = tmp_path / "persons.csv", tmp_path / "taken.html"
     records.write_text("the records")
-    taken = tmp_path / "taken.html"
     taken.mkdir()
     for path, said in ((records, "ending '.csv'"), (tmp_path / "x" / "page.html", "no folder"), (taken, "cannot be")):
-        refused = CliRunner().invoke(app, [*arguments, "--html", str(path)], standalone_mode=False)
-        assert f"--html {path}: " in str(refused.exception)
-        assert said in str(refused.exception)
+        with pytest.raises(SpinewiseError, match=f"--html {re.escape(str(path))}: .*{said}"):
+            printed(*words, "--html", path)
     assert records.read_text() == "the records"
-    found = compared(towns, "poor")
-    object.__setattr__(found.first.manifest, "release", "<b>x</b>")
-    assert "<b>x" not in comparison_html(found)
+    poor = compared(towns, "poor")
+    object.__setattr__(poor.first.manifest, "release", "<b>x</b>")
+    assert "<b>x" not in comparison_html(poor)

@@ -8,25 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from releases.small import QUICK, run, write_town
-from typer.testing import CliRunner
+from releases.command import printed
+from releases.small import DETAIL_EVERYWHERE, DETAIL_IN_COUNTIES, QUICK, run, write_town
 
-from flows.cli import app
 from pipeline.reading.release import Release, open_release, reader_of
-
-#: The detail is measured in counties alone, and below them totals.
-_COARSE = (
-    ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
-     'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
-     'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
-    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def coarse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of the town whose detail is not measured below counties."""
-    spec = write_town(tmp_path_factory.mktemp("coarse"), *QUICK, *_COARSE)
+    spec = write_town(tmp_path_factory.mktemp("coarse"), *QUICK, DETAIL_IN_COUNTIES, DETAIL_EVERYWHERE)
     return run(spec, tmp_path_factory.mktemp("released"))
 
 
@@ -134,8 +125,7 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
     assert np.array_equal(found.drop(columns="sum").to_numpy(), expected)
     leaves = {code: [code] for code in reader_of(dense.release).spine.leaf_level.geocodes.tolist()}
     assert np.array_equal(question.exact_over(leaves).to_numpy(), found.to_numpy())
-    printed = CliRunner().invoke(app, ["query", str(coarse), "age*quarters", "--at", "block"]).stdout
-    numbers = printed.split("In brackets")[0]
+    numbers = printed("query", coarse, "age*quarters", "--at", "block").split("In brackets")[0]
     assert numbers.count(" exact") == int(found.to_numpy().sum()) > 0
 
 
@@ -150,8 +140,7 @@ def test_what_is_not_exact_has_an_interval(tmp_path: Path) -> None:
     assert exact < margins.size
     assert (margins[release.exact_table("sex", "tract").to_numpy()] == 0).all()
     assert (margins[~release.exact_table("sex", "tract").to_numpy()] == 1).all()
-    printed = CliRunner().invoke(app, ["query", str(root), "--table", "sex", "--at", "tract"]).stdout
-    numbers, legend = printed.split("In brackets")
+    numbers, legend = printed("query", root, "--table", "sex", "--at", "tract").split("In brackets")
     assert numbers.count(" exact") == exact
     assert numbers.count(" to ") == margins.size - exact
     assert "Only numbers marked exact are certain" in legend

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases.hashed import every_file_hashed_first
+from releases.changed import not_refused
 
 from pipeline.errors import InputError
 from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
+from pipeline.storage.files import sha256_file
 
 
 def truth(directory: Path, level: str) -> pd.DataFrame:
@@ -22,11 +24,13 @@ def truth(directory: Path, level: str) -> pd.DataFrame:
     return frame.astype({name: str for name in frame.columns if name != "count"})
 
 
-def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path) -> None:
+def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: Path, tmp_path: Path) -> None:
     """Counts, intervals, and what margins of sums of one's own follow from: measurements and what is known."""
-    with every_file_hashed_first() as seen:
-        release = open_release(named_town)
-        blocks = reader_of(release).spine.levels[-1].geocodes.tolist()
+    root = Path(shutil.copytree(named_town, tmp_path / "town"))
+    blocks = reader_of(open_release(root)).spine.levels[-1].geocodes.tolist()
+
+    def read() -> None:
+        release = open_release(root)
         for universe in (release, *map(release.companion, release.companions)):
             universe.table(universe.tables[0], "county")
             universe.query("total").at("block")
@@ -34,20 +38,27 @@ def test_each_file_is_compared_with_the_manifest_before_it_is_read(named_town: P
             reader, total = reader_of(universe), universe.query("total").query
             reader.half_widths.estimate_of_area(reader.leaves_of(blocks[:5], ""), total.groups)
         release.names(reader_of(release).named_levels[0])
-    assert {"spine.parquet", "histograms/block.parquet", "tables/total/county.parquet"} <= seen.opened
-    folders = {name.split("/")[0] for name in seen.opened}
+
+    files, wrong = not_refused(root / "public", read)
+    assert wrong == []
+    assert {"spine.parquet", "histograms/block.parquet", "tables/total/county.parquet"} <= files
+    folders = {name.split("/")[0] for name in files}
     assert {"measurements", "invariants", "constraints", "names", "companions"} <= folders
 
 
-def test_a_file_is_hashed_once_and_only_if_it_is_read(named_town: Path) -> None:
-    with every_file_hashed_first() as seen:
-        release = open_release(named_town)
-        for _ in range(2):
-            release.table("total", "county")
-            release.query("total").at("county")
-    assert sorted(seen.hashed) == sorted({*seen.hashed})
-    assert {*seen.hashed} == seen.opened
-    assert not [name for name in seen.hashed if name.endswith("block.parquet")]
+def test_a_file_is_hashed_once_and_only_if_it_is_read(named_town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def hashing(path: Path) -> str:
+        hashed.append(path.relative_to(named_town / "public").as_posix())
+        return sha256_file(path)
+
+    monkeypatch.setattr("pipeline.release.manifest.sha256_file", hashing)
+    release = open_release(named_town)
+    for _ in range(2):
+        release.table("total", "county")
+        release.query("total").at("county")
+    assert sorted(hashed) == ["histograms/county.parquet", "spine.parquet", "tables/total/county.parquet"]
 
 
 def test_counts_are_those_of_the_histogram(town: Path) -> None:

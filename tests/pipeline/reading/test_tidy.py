@@ -13,7 +13,7 @@ import pytest
 
 import spinewise as sw
 from geography.build import spine_from_table
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import ReleaseError
 from pipeline.model.area_names import LevelNames
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
@@ -97,16 +97,5 @@ def test_case_blanks_composition_and_direction_do_not_count() -> None:
     # The county and the tract that it is padded to have the same leaves: one area.
     assert [str(area) for area in areas.named("Ri\u0301o, old")] == ["county 2"]
     assert areas.span("county", 1) == (2, 3)
-
-
-def test_a_name_of_several_areas_is_answered_with_their_levels_and_codes() -> None:
-    with pytest.raises(InputError) as refusal:
-        index().one("alder county")
-    assert str(refusal.value) == (
-        "r: 'alder county' is the name of 2 areas: county 1; tract 3 in Alder County; give the geocode of one, or "
-        "level and geocode, such as 'county:1'"
-    )
-    found = index().one("tract:Alder County")
-    assert found is not None
-    assert (found.level, found.geocode, found.name) == ("tract", "3", "Alder  county")
-    assert index().one("county:1") == index().named("county:1")[0]
+    # The county and the first tract have one code.
+    assert areas.one("county:1") == areas.named("Alder County")[0]

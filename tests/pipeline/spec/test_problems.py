@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -19,14 +20,16 @@ from pipeline.spec.value_ranges import collapse_numbers, expand_values
 
 _FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
 BASE: str = _FILE["base"]
+SECTIONS: dict[str, str] = _FILE["sections"]
 CASES: list[dict[str, str]] = _FILE["case"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"].split(":")[0])
 def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
-    assert BASE.count(case["replace"])
+    text = BASE + (SECTIONS[case["of"]] if "of" in case else "")
+    assert text.count(case["replace"])
     with pytest.raises(SpecError) as error:
-        parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
+        parse_spec(text.replace(case["replace"], case["by"], 1), "r.toml", slots=NO_SLOTS)
     assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
 
 
@@ -73,30 +76,9 @@ def test_collapsed_numbers_come_back(mapped: dict[str, str]) -> None:
 
 
 def spec(recode: str, values: str = "") -> ReleaseSpec:
-    ages = ", ".join(f'"{age}"' for age in AGES)
-    text = f"""
-name = "a"
-[privacy]
-rho = "1"
-[geography]
-file = "areas.csv"
-levels = ["town"]
-[schema.attributes]
-age = [{ages}]
-[schema.recodes.groups]
-attribute = "age"
-groups = {{ {recode} }}
-[strategy.levels]
-town = "1"
-[strategy.queries]
-groups = "1"
-[input]
-file = "a.csv"
-form = "microdata"
-geocode = "town"
-{values}
-"""
-    return parse_spec(text, "a.toml", Path())
+    ages = BASE.replace('["0-17", "18+"]', json.dumps(AGES))
+    groups = f'[schema.recodes.groups]\nattribute = "age"\ngroups = {{ {recode} }}\n'
+    return parse_spec(ages + groups + SECTIONS["input"] + values, "a.toml", Path())
 
 
 def test_recodes_by_ranges() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,53 +12,37 @@ from pipeline.model.link import Link, counted_by, released_in_order
 from pipeline.model.universe import Universe
 
 
-@dataclass(frozen=True)
-class Made(Link):
+def link(of: str, by: str, *, same_records: bool = False) -> Link:
     """A link of a kind that no release has."""
-
-    after: str
-    first: str
-    same: bool = False
-
-    @property
-    def of(self) -> str:
-        return self.after
-
-    @property
-    def by(self) -> str:
-        return self.first
-
-    @property
-    def same_records(self) -> bool:
-        return self.same
+    return cast("Any", SimpleNamespace(of=of, by=by, same_records=same_records))
 
 
 def universes(names: list[str]) -> list[Universe]:
     return cast("Any", [SimpleNamespace(name=name) for name in names])
 
 
-def order(names: list[str], links: list[Made]) -> list[str]:
+def order(names: list[str], links: list[Link]) -> list[str]:
     return [universe.name for universe in released_in_order(universes(names), links)]
 
 
 @st.composite
-def releases(draw: st.DrawFn) -> tuple[list[str], list[Made]]:
+def releases(draw: st.DrawFn) -> tuple[list[str], list[Link]]:
     """The release's own and companions; links that no universe waits for itself by."""
     names = ["", *draw(st.permutations("abcdef"))]
     rank = draw(st.permutations(names))
     pairs = [(later, earlier) for i, later in enumerate(rank) for earlier in rank[:i]]
-    return names, [Made(*pair) for pair in draw(st.lists(st.sampled_from(pairs), max_size=8))]
+    return names, [link(*pair) for pair in draw(st.lists(st.sampled_from(pairs), max_size=8))]
 
 
 @given(releases())
-def test_each_universe_comes_once_and_after_those_by_which_it_is_known(release: tuple[list[str], list[Made]]) -> None:
+def test_each_universe_comes_once_and_after_those_by_which_it_is_known(release: tuple[list[str], list[Link]]) -> None:
     names, links = release
     found = order(names, links)
     assert sorted(found) == sorted(names)
-    for link in links:
-        assert found.index(link.by) < found.index(link.of)
+    for one in links:
+        assert found.index(one.by) < found.index(one.of)
 
 
 def test_sums_are_of_the_records_that_are_counted_and_households_of_their_own() -> None:
-    links = [Made("", "homes"), Made("wages", "", same=True)]
+    links = [link("", "homes"), link("wages", "", same_records=True)]
     assert [counted_by(name, links) for name in ("", "homes", "wages", "beds")] == ["", "homes", "", "beds"]
