@@ -23,7 +23,6 @@ from pipeline.errors import ReleaseError
 from pipeline.storage.files import (
     VALUES_PER_ROW_GROUP,
     ParquetSink,
-    RowGroups,
     open_parquet,
     parquet_sink,
     read_header,
@@ -139,7 +138,9 @@ def _listed(schema: pa.Schema) -> str:
 
 
 class FormWriter:
-    """Takes rows in batches of any size; `Form.writer` gives one.
+    """Takes rows in batches of any size, and cuts them into row groups; `Form.writer` gives one.
+
+    Rows that wait for their group to fill are copied, so that the caller may reuse its arrays.
 
     Attributes:
         written: rows that were added.
@@ -149,24 +150,34 @@ class FormWriter:
         self._sink = sink
         self._form = form
         self._made = made
-        self._groups = RowGroups(form.rows)
+        self._waiting: list[tuple[NDArray[Any], ...]] = []
+        self._free = form.rows
         self.written = 0
 
     def add(self, *columns: NDArray[Any]) -> None:
         """Append rows; the arrays, of the same first dimension, are not retained."""
-        self.written += len(columns[0])
-        for group in self._groups.add(*columns):
-            self.put(*self._made(*group))
+        n_rows, start = len(columns[0]), 0
+        self.written += n_rows
+        while n_rows - start >= self._free:
+            stop = start + self._free
+            self._waiting.append(tuple(column[start:stop] for column in columns))
+            self.finish()
+            start = stop
+        if start < n_rows:
+            self._waiting.append(tuple(column[start:].copy() for column in columns))
+            self._free -= n_rows - start
+
+    def finish(self) -> None:
+        """Write the rows that wait as a row group."""
+        if self._waiting:
+            parts, self._waiting, self._free = self._waiting, [], self._form.rows
+            one = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+            self.put(*self._made(*one))
 
     def put(self, *columns: Values) -> None:
         """Append a row group of the form's columns as it is."""
         fields = zip(self._form.schema, columns, strict=True)
         self._sink.write(*(_written(field, values) for field, values in fields))
-
-    def finish(self) -> None:
-        """Write the rows that wait for their group to fill."""
-        for group in self._groups.rest():
-            self.put(*self._made(*group))
 
 
 def _written(field: pa.Field, values: Values) -> pa.Array:
