@@ -230,13 +230,12 @@ class FormFile:
         """
         first = 0
         for columns in map(self.group, range(max(1, self.file.num_row_groups))):
-            last = first + len(columns[0])
             if geocodes is not None:
-                self._check_codes(columns[0], geocodes[first:last])
+                check_order(self.path, columns[0], geocodes, first)
             yield columns
-            first = last
+            first += len(columns[0])
         if geocodes is not None:
-            self._check_codes(geocodes[:0], geocodes[first:])
+            check_complete(self.path, geocodes, first)
 
     def whole(self) -> pa.Table:
         """The whole file."""
@@ -245,11 +244,6 @@ class FormFile:
 
     def _table(self, number: int) -> pa.Table:
         return read_row_group(self.file, number, self.path) if self.file.num_row_groups else self.file.read()
-
-    def _check_codes(self, found: NDArray[np.str_], expected: NDArray[np.str_]) -> None:
-        if not np.array_equal(found, expected):
-            level = self.header["level"]
-            raise ReleaseError(f"{self.path} does not have the geounits of level {level!r}, in the spine's order")
 
     def damaged(self, why: str) -> ReleaseError:
         """The error that says what is wrong with the file."""
@@ -266,6 +260,36 @@ def _read(column: pa.ChunkedArray) -> Any:
         joined = column.combine_chunks()
         return np.diff(np.asarray(joined.offsets)).astype(np.int64), joined.flatten().to_numpy()
     return column.to_numpy()
+
+
+def check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_]) -> None:
+    """ReleaseError where the rows of a file are not those of a level's geounits, each once and in their order."""
+    check_order(path, found, geocodes, 0)
+    check_complete(path, geocodes, len(found))
+
+
+def check_complete(path: Path, geocodes: NDArray[np.str_], n_rows: int) -> None:
+    """ReleaseError where a file has fewer rows than a level has geounits."""
+    if n_rows < len(geocodes):
+        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[n_rows])!r}")
+
+
+def check_order(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_], first: int) -> None:
+    """ReleaseError where the rows of a file from `first` on are not those of a level's geounits in their order."""
+    there = geocodes[first : first + len(found)]
+    wrong = np.flatnonzero(found[: len(there)] != there)
+    if not wrong.size and len(there) == len(found):
+        return
+    row = int(wrong[0]) if wrong.size else len(there)
+    if found[row] in geocodes[: first + row]:
+        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {str(found[row])!r}")
+    needed = (
+        f"{str(there[row])!r} stands there on the spine" if wrong.size else f"the level has {len(geocodes):,} geounits"
+    )
+    raise ReleaseError(
+        f"{path} is damaged: row {first + row + 1:,} is of the geocode {str(found[row])!r}, and {needed}; each geounit "
+        "of the level has one row, in the order of the spine"
+    )
 
 
 @contextmanager

@@ -118,8 +118,8 @@ def _most_of_zeros(zero: BoolArray, ends: Ends) -> tuple[BoolArray, FloatArray]:
 
 def dense_rows(
     columns: Sequence[Any], terms: Terms, path: Path
-) -> tuple[NDArray[np.str_], IntArray, tuple[IntArray, IntArray, Ends | None]]:
-    """A row group's geounits, where the rows of each begin, and answers (-1 for the zeros), counts and ends of rows.
+) -> tuple[NDArray[np.str_], IntArray, IntArray, list[NDArray[Any]]]:
+    """A row group's geounits, where the rows of each begin, and of each row its answer, count and ends.
 
     Args:
         columns: of the row group.
@@ -127,7 +127,8 @@ def dense_rows(
         path: of the file.
 
     Returns:
-        Geocodes `(n,)`; the first row of each and the number of rows, `(n + 1,)`; of each row.
+        Geocodes `(n,)`; the first row of each and the number of rows, `(n + 1,)`; answers, -1 for the zeros; counts
+        and, where there are intervals, both ends, `(n_rows,)` each.
 
     Raises:
         ReleaseError: the rows of a geounit are not of all its answers, each once and in order.
@@ -158,4 +159,4 @@ def dense_rows(
             f"{path} is damaged: the rows of the geocode {column[row].as_py()!r} are not of all {size:,} answers of "
             "the query, each once and in their order"
         )
-    return geocodes, starts, (answers, counts, (ends[1], ends[2]) if ends else None)
+    return geocodes, starts, answers, [counts, *ends[1:]]

@@ -23,7 +23,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.release.form import REAL, TEXT, WHOLE, Form, FormFile, Values, open_form
+from pipeline.release.form import (
+    REAL,
+    TEXT,
+    WHOLE,
+    Form,
+    FormFile,
+    Values,
+    check_complete,
+    check_order,
+    open_form,
+)
 from pipeline.release.long_tables import (
     LONG_COLUMNS,
     LONG_VALUES,
@@ -291,39 +301,11 @@ def read_table_parts(
     first = 0
     for part in _parts(path, len(geocodes) if rows is None and geocodes is not None else rows):
         if geocodes is not None:
-            _check_order(path, part.geocodes, geocodes, first)
+            check_order(path, part.geocodes, geocodes, first)
         first += len(part.geocodes)
         yield part
     if geocodes is not None:
-        _check_complete(path, geocodes, first)
-
-
-def check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_]) -> None:
-    """ReleaseError where the rows of a file are not those of a level's geounits, each once and in their order."""
-    _check_order(path, found, geocodes, 0)
-    _check_complete(path, geocodes, len(found))
-
-
-def _check_complete(path: Path, geocodes: NDArray[np.str_], n_rows: int) -> None:
-    if n_rows < len(geocodes):
-        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[n_rows])!r}")
-
-
-def _check_order(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_], first: int) -> None:
-    there = geocodes[first : first + len(found)]
-    wrong = np.flatnonzero(found[: len(there)] != there)
-    if not wrong.size and len(there) == len(found):
-        return
-    row = int(wrong[0]) if wrong.size else len(there)
-    if found[row] in geocodes[: first + row]:
-        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {str(found[row])!r}")
-    needed = (
-        f"{str(there[row])!r} stands there on the spine" if wrong.size else f"the level has {len(geocodes):,} geounits"
-    )
-    raise ReleaseError(
-        f"{path} is damaged: row {first + row + 1:,} is of the geocode {str(found[row])!r}, and {needed}; each geounit "
-        "of the level has one row, in the order of the spine"
-    )
+        check_complete(path, geocodes, first)
 
 
 def _parts(path: Readable, rows: int | None) -> Iterator[ReleasedTable]:
@@ -351,7 +333,7 @@ def _wide_part(columns: Sequence[NDArray[Any]], facts: ReleasedTable) -> Release
 def _dense_parts(columns: Sequence[Any], facts: ReleasedTable, path: Path) -> Iterator[ReleasedTable]:
     """A row group of a long table, so few geounits at a time that their numbers fit a part."""
     size, with_margins = len(facts.labels), facts.lows is not None
-    geocodes, starts, (answers, of_row, ends) = dense_rows(columns, facts.terms, path)
+    geocodes, starts, answers, numbers = dense_rows(columns, facts.terms, path)
     step = rows_at_once(facts.labels, with_margins=with_margins, terms=facts.terms)
     for first in range(0, max(1, len(geocodes)), step):
         codes = geocodes[first : first + step]
@@ -369,7 +351,7 @@ def _dense_parts(columns: Sequence[Any], facts: ReleasedTable, path: Path) -> It
             out[places] = of_row[cut][listed]
             return out
 
-        yield facts.of_arrays((codes, dense(of_row), *map(dense, ends or ())))
+        yield facts.of_arrays((codes, *map(dense, numbers)))
 
 
 def small_parts(parts: Iterable[ReleasedTable]) -> Iterator[ReleasedTable]:
