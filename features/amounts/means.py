@@ -12,7 +12,7 @@ of records, and lies within the clip. Its interval is MOVER's of both intervals,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.amounts.link import SumsOfCounts
-from pipeline.errors import ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
@@ -35,13 +33,16 @@ from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
 from pipeline.pages.facts import ReleaseFacts
 from pipeline.publishing.files import product_files
+from pipeline.release.form import REAL, TEXT, WHOLE, Form, open_form
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
-from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
+from pipeline.storage.files import texts
 from pipeline.storage.readable import Readable
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, Counted, average_sizes
 
+#: What the header states beside the kind.
+_STATED: Final = ("companion", "table", "level", "labels", "counted", "margins")
 #: Suffixes of the columns of an answer.
 SUM, COUNT, MEAN = ":sum", ":count", ":mean"
 
@@ -112,31 +113,24 @@ def _flat(table: ReleasedTable) -> Counted:
     return Counted.of_whole(table.counts.ravel(), *ends)
 
 
-def _schema(labels: Sequence[str], *, counted: bool, with_margins: bool) -> pa.Schema:
-    ends = INTERVAL_SUFFIXES if with_margins else ()
-    fields = [pa.field("geocode", pa.string(), nullable=False)]
-    for label in labels:
-        fields += [pa.field(label + SUM + end, pa.float64()) for end in ("", *ends)]
-        if counted:
-            fields.append(pa.field(label + COUNT, pa.int64(), nullable=False))
-            fields += [pa.field(label + MEAN + end, pa.float64()) for end in ("", *ends)]
-    return pa.schema(fields)
+def _form(stated: Mapping[str, Any]) -> Form:
+    header = {"kind": "amounts", **{key: stated.get(key) for key in _STATED}}
+    ends = ("", *INTERVAL_SUFFIXES) if header["margins"] else ("",)
+    columns = {"geocode": TEXT}
+    for label in map(str, header["labels"] or ()):
+        columns |= {label + SUM + end: REAL for end in ends}
+        if header["counted"]:
+            columns |= {label + COUNT: WHOLE, **{label + MEAN + end: REAL for end in ends}}
+    reals = [name for name, kind in columns.items() if kind == REAL]
+    return Form("a file of sums and means of an amount", header, columns, reals)
 
 
 def write_means(target: Path, staging: Path, means: Means) -> None:
     """Write the file of a level; ReleaseError where it cannot be written."""
     counted, with_margins = means.counts is not None, means.sums.lows is not None
-    header = {
-        "kind": "amounts", "companion": means.companion, "table": means.table, "level": means.level,
-        "labels": list(means.labels), "counted": counted, "margins": with_margins,
-    }  # fmt: skip
-    schema = _schema(means.labels, counted=counted, with_margins=with_margins)
-    with parquet_sink(target, staging, schema, header) as sink:
-        arrays = [
-            pa.array(values, mask=np.isnan(values) if values.dtype == np.float64 else None)
-            for _, values in means.columns()
-        ]
-        sink.write(strings(means.geocodes), *arrays)
+    stated = means.companion, means.table, means.level, list(means.labels), counted, with_margins
+    with _form(dict(zip(_STATED, stated, strict=True))).writer(target, staging) as out:
+        out.add(means.geocodes, *(values for _, values in means.columns()))
 
 
 def read_means(path: Readable, rows: int | None = None) -> Means:
@@ -145,16 +139,9 @@ def read_means(path: Readable, rows: int | None = None) -> Means:
     Raises:
         ReleaseError: it is missing, damaged, longer or of another kind.
     """
-    keys = {"kind", "companion", "table", "level", "labels", "counted", "margins"}
-    with open_parquet(path, rows) as file, reading(path):
-        header = read_header(file, path)
-        if header.get("kind") != "amounts" or header.keys() != keys:
-            raise ReleaseError(f"{path} is not a file of sums and means of an amount")
-        labels = tuple(map(str, header["labels"]))
-        counted, with_margins = bool(header["counted"]), bool(header["margins"])
-        if not file.schema_arrow.equals(_schema(labels, counted=counted, with_margins=with_margins)):
-            raise ReleaseError(f"{path} is damaged: its columns are not those of sums and means")
-        table = file.read()
+    with open_form(path, lambda file: _form(file.header), rows) as file:
+        header, table = file.header, file.whole()
+    labels, counted, with_margins = tuple(map(str, header["labels"])), header["counted"], header["margins"]
 
     def read(suffix: str) -> NDArray[np.generic]:
         return np.stack([np.array(table.column(label + suffix).to_numpy()) for label in labels], axis=1)

@@ -49,7 +49,7 @@ class SumsInRelease(SumsOfCounts):
     ) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """See `Link.means`."""
         from features.amounts.means import path_of, read_means
-        from pipeline.release.tables import check_geocodes
+        from pipeline.release.form import check_geocodes
 
         path = release.unchanged(path_of(release.run, self.of, table, level))
         found = read_means(path, len(geocodes))

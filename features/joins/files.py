@@ -7,25 +7,24 @@ households, and the last three where the interval of a count is unknown. No numb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.joins.link import size_sources
-from pipeline.errors import ReleaseError
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.link import tables_of
 from pipeline.model.texts.message import marked
 from pipeline.pages.facts import ReleaseFacts
+from pipeline.release.form import REAL, TEXT, WHOLE, Form, open_form
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
-from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
+from pipeline.storage.files import texts
 from pipeline.storage.readable import Readable
 from postprocess.arrays import IntArray
 from postprocess.statistics import Averages, quantile_of
@@ -60,29 +59,18 @@ class HouseholdSizes:
         yield from interval_columns(AVERAGE, self.averages)
 
 
-def _columns(*, with_margins: bool) -> pa.Schema:
-    names = [AVERAGE, *(AVERAGE + suffix for suffix in INTERVAL_SUFFIXES if with_margins)]
-    fields = [pa.field("geocode", pa.string(), nullable=False)]
-    fields += [pa.field(name, pa.int64(), nullable=False) for name in (PERSONS, HOUSEHOLDS)]
-    return pa.schema([*fields, *(pa.field(name, pa.float64()) for name in names)])
+def _form(stated: Mapping[str, Any]) -> Form:
+    header = {"kind": "household sizes", **{key: stated.get(key) for key in ("companion", "level", "margins")}}
+    averages = [AVERAGE, *(AVERAGE + suffix for suffix in INTERVAL_SUFFIXES if header["margins"])]
+    columns = {"geocode": TEXT, PERSONS: WHOLE, HOUSEHOLDS: WHOLE, **dict.fromkeys(averages, REAL)}
+    return Form("a file of average household sizes", header, columns, averages)
 
 
 def write_household_sizes(target: Path, staging: Path, sizes: HouseholdSizes) -> None:
     """Write the file of a level; ReleaseError where it cannot be written."""
-    with_margins = sizes.averages.lows is not None
-    columns = _columns(with_margins=with_margins)
-    header = {
-        "kind": "household sizes", "companion": sizes.companion, "level": sizes.level, "margins": with_margins,
-    }  # fmt: skip
-    step = rows_per_group(len(columns))
-    with parquet_sink(target, staging, columns, header) as sink:
-        for first in range(0, len(sizes.geocodes), step):
-            rows = slice(first, first + step)
-            arrays = [
-                pa.array(values[rows], mask=np.isnan(values[rows]) if values.dtype == np.float64 else None)
-                for _, values in sizes.columns()
-            ]
-            sink.write(strings(sizes.geocodes[rows]), *arrays)
+    stated = {"companion": sizes.companion, "level": sizes.level, "margins": sizes.averages.lows is not None}
+    with _form(stated).writer(target, staging) as out:
+        out.add(sizes.geocodes, *(values for _, values in sizes.columns()))
 
 
 def read_household_sizes(path: Readable, rows: int | None = None) -> HouseholdSizes:
@@ -91,14 +79,9 @@ def read_household_sizes(path: Readable, rows: int | None = None) -> HouseholdSi
     Raises:
         ReleaseError: it is missing, damaged, longer or of another kind.
     """
-    with open_parquet(path, rows) as file, reading(path):
-        header = read_header(file, path)
-        if header.get("kind") != "household sizes" or header.keys() != {"kind", "companion", "level", "margins"}:
-            raise ReleaseError(f"{path} is not a file of average household sizes")
-        with_margins = bool(header["margins"])
-        if not file.schema_arrow.equals(_columns(with_margins=with_margins)):
-            raise ReleaseError(f"{path} is damaged: its columns are not those of average household sizes")
-        table = file.read()
+    with open_form(path, lambda file: _form(file.header), rows) as file:
+        header, table = file.header, file.whole()
+    with_margins = header["margins"]
     counts = [table.column(name).to_numpy() for name in (PERSONS, HOUSEHOLDS)]
     names = (AVERAGE, *(AVERAGE + suffix for suffix in INTERVAL_SUFFIXES[1:])) if with_margins else (AVERAGE,)
     values = [np.array(table.column(name).to_numpy(), dtype=np.float64) for name in names]

@@ -8,8 +8,8 @@ the number of persons who have it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,10 @@ from pipeline.execution.steps import Step
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table
 from pipeline.publishing.files import product_files
-from pipeline.release.histograms import LabelColumns, geounit_batches, label_fields, read_histogram
+from pipeline.release.form import FormWriter, Values
+from pipeline.release.histograms import LabelColumns, geounit_batches, read_histogram
+from pipeline.release.microdata import microdata_form
 from pipeline.release.tables import ReleasedTable, read_table_parts, rows_at_once, write_table
-from pipeline.storage.files import ParquetSink, RowGroups, parquet_sink, rows_per_group
 from postprocess.arrays import IntArray
 from postprocess.errors import SolverError
 from postprocess.statistics import Counted, average_sizes
@@ -105,7 +106,7 @@ def write_joined_microdata(
     first = n_persons = 0
     with ExitStack() as stack:
         *homes, people = (
-            stack.enter_context(_joined_sink(records, columns, staging, level, geocodes, nullable=nullable))
+            stack.enter_context(_joined_writer(records, columns, staging, level, geocodes, nullable=nullable))
             if published
             else None
             for records, columns, nullable in of_each
@@ -136,9 +137,6 @@ def write_joined_microdata(
             first = stop
         if first != len(geocodes):
             raise ValueError(f"persons of {first} leaves are assigned; there are {len(geocodes)}")
-        for sink in (*homes, people):
-            if sink is not None:
-                sink.finish()
     return n_persons
 
 
@@ -152,34 +150,7 @@ def rows_of_leaves(records: JoinedRecords, first: int, stop: int) -> tuple[IntAr
     return np.concatenate(leaves), np.concatenate(cells)
 
 
-class _JoinedSink:
-    """A file of microdata with columns of numbers behind the labels; if they are `nullable`, 0 is written as null."""
-
-    def __init__(self, sink: ParquetSink, labels: LabelColumns, columns: int, *, nullable: bool) -> None:
-        self._sink = sink
-        self._labels = labels
-        self._groups = RowGroups(rows_per_group(columns))
-        self._nullable = nullable
-        self.written = 0
-
-    def add(self, leaves: IntArray, cells: NDArray[np.integer], *numbers: IntArray) -> None:
-        """Write rows; `numbers` are one array a column."""
-        self.written += len(leaves)
-        for group in self._groups.add(leaves, cells, *numbers):
-            self._write(*group)
-
-    def finish(self) -> None:
-        """Write the rows that wait for their group to fill."""
-        for group in self._groups.rest():
-            self._write(*group)
-
-    def _write(self, leaves: IntArray, cells: NDArray[np.integer], *numbers: IntArray) -> None:
-        arrays = [pa.array(column, mask=column == 0 if self._nullable else None) for column in numbers]
-        self._sink.write(*self._labels.arrays(leaves, cells), *arrays)
-
-
-@contextmanager
-def _joined_sink(
+def _joined_writer(
     records: JoinedRecords,
     numbers: tuple[str, ...],
     staging: Path,
@@ -187,12 +158,14 @@ def _joined_sink(
     geocodes: NDArray[np.str_],
     *,
     nullable: bool = False,
-) -> Iterator[_JoinedSink]:
-    fields = label_fields(records.schema, ("geocode", *numbers))
-    fields += [pa.field(name, pa.int64(), nullable=nullable) for name in numbers]
-    header = {"kind": "microdata", "level": level, "schema": records.schema.fingerprint()}
-    with parquet_sink(records.target, staging, pa.schema(fields), header) as sink:
-        yield _JoinedSink(sink, LabelColumns(geocodes, records.schema), len(fields), nullable=nullable)
+) -> AbstractContextManager[FormWriter]:
+    """The writer of microdata with columns of numbers behind the labels; if they are `nullable`, 0 becomes null."""
+    labels = LabelColumns(geocodes, records.schema)
+
+    def made(leaves: IntArray, cells: IntArray, *columns: IntArray) -> list[Values]:
+        return [*labels.arrays(leaves, cells), *(pa.array(one, mask=one == 0 if nullable else None) for one in columns)]
+
+    return microdata_form(records.schema, level, numbers, nullable=nullable).writer(records.target, staging, made)
 
 
 # -- average household sizes ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Table
 from pipeline.published import PublishedRelease
 from pipeline.reading.reader import Reader
-from pipeline.release.tables import check_geocodes
+from pipeline.release.form import check_geocodes
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.statistics import Averages, Counted, average_sizes
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from features.marginals.cliques import Clique, JunctionTree
 from features.marginals.intervals import REPLICATES, CliqueDesign, CliqueRelease, SimulatedErrors, simulated_errors
@@ -25,8 +23,9 @@ from pipeline.model.draw import by_level
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.release.histograms import label_fields, read_histogram, write_histogram
-from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
+from pipeline.release.form import Values
+from pipeline.release.histograms import LabelColumns, read_histogram, write_histogram
+from pipeline.release.microdata import microdata_form
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.marginal import Marginal
 
@@ -148,19 +147,15 @@ class CliqueEstimation(JointEstimation):
         job, leaves = self.job, self.job.spine.leaf_level
         schema = Schema(self.attributes)
         numbers = [one.column.name for one in self.amounts]
-        fields = pa.schema(label_fields(schema, ("geocode",)))
-        for name in numbers:
-            fields = fields.append(pa.field(name, pa.int64(), nullable=False))
-        header = {"kind": "microdata", "level": leaves.name, "schema": schema.fingerprint()}
-        groups = RowGroups(rows_per_group(len(fields)))
-        values = [pa.array(one.values, type=pa.string()) for one in schema.attributes]
-        with parquet_sink(job.folder(universe).microdata, job.run.staging, fields, header) as sink:
+        labels = LabelColumns(leaves.geocodes, schema)
+
+        def made(leaf: IntArray, codes: IntArray, inside: IntArray) -> list[Values]:
+            return [*labels.of_values(leaf, codes.T.astype(np.int32)), *inside.T]
+
+        form = microdata_form(schema, leaves.name, numbers)
+        with form.writer(job.folder(universe).microdata, job.run.staging, made) as out:
             for part in self._records():
-                drawn = drawn_numbers(part, self.amounts, self.tree.domain, self.seed)
-                for leaf, codes, inside in groups.add(part.leaf, part.values, drawn):
-                    sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
-            for leaf, codes, inside in groups.rest():
-                sink.write(*_columns(leaves.geocodes, leaf, codes, values), *map(pa.array, inside.T))
+                out.add(part.leaf, part.values, drawn_numbers(part, self.amounts, self.tree.domain, self.seed))
 
     def _records(self) -> Iterator[WholeRecords]:
         """The records of all leaves, some leaves at a time, in the order of their values."""
@@ -189,14 +184,3 @@ class CliqueEstimation(JointEstimation):
         name = self.job.spine.levels[level].name
         tables = [table for table in self.job.universes[bag].tables if name in table.levels]
         return list({table.query.key: table.query for table in tables}.values())
-
-
-def _columns(geocodes: NDArray[np.str_], leaf: IntArray, codes: IntArray, values: Sequence[pa.Array]) -> list[pa.Array]:
-    """Dictionary arrays: geocode, then each attribute."""
-    new = np.concatenate([[True], leaf[1:] != leaf[:-1]])
-    places = pa.array(np.cumsum(new, dtype=np.int32) - np.int32(1))
-    numbers = codes.astype(np.int32)
-    return [
-        pa.DictionaryArray.from_arrays(places, strings(geocodes[leaf[new]])),
-        *(pa.DictionaryArray.from_arrays(pa.array(numbers[:, n]), own) for n, own in enumerate(values)),
-    ]

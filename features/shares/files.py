@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.shares.public_share import PublicShare, shares_of
@@ -20,10 +19,11 @@ from pipeline.metadata.contents import ProductFile
 from pipeline.metadata.products import Product, ReleaseScope
 from pipeline.model.universe import Universe
 from pipeline.release.facilities import read_numbers_of_level
+from pipeline.release.form import REAL, TEXT, Form
 from pipeline.release.layout import RunDirectory, UniverseDirectory, file_name
 from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.files import json_sha256, write_parquet
+from pipeline.storage.files import json_sha256
 from pipeline.storage.readable import Readable
 from postprocess.arrays import FloatArray
 from postprocess.shares.shared import Shared
@@ -59,15 +59,7 @@ def read_shares(share: PublicShare, spine: Spine) -> FloatArray:
     return read_area_numbers(where, share.file, share.geocode, share.distinct_columns, upto)
 
 
-def _share_columns(share: PublicShare) -> pa.Schema:
-    numbers = [pa.field(f"number_{i + 1}", pa.float64(), nullable=False) for i in range(len(share.distinct_columns))]
-    return pa.schema([pa.field("geocode", pa.string(), nullable=False), *numbers])
-
-
-def write_shares(
-    target: Path, staging: Path, share: PublicShare, geocodes: NDArray[np.str_], numbers: FloatArray
-) -> None:
-    """Write the numbers of each geounit of the file's level."""
+def _form(share: PublicShare) -> Form:
     labels, places = share.query.answer_labels(), share.distinct_columns
     header = {
         "kind": "shares",
@@ -78,14 +70,21 @@ def write_shares(
         "columns": list(places),
         "answers": [[labels[answer], 1 + places.index(column)] for answer, column in share.columns.items()],
     }
-    columns = [pa.array(geocodes, pa.string()), *(pa.array(column) for column in numbers.T)]
-    write_parquet(target, pa.table(columns, schema=_share_columns(share)), staging, header)
+    columns = {"geocode": TEXT, **{f"number_{number + 1}": REAL for number in range(len(places))}}
+    return Form(f"a file of the shares {share.name!r}", header, columns)
+
+
+def write_shares(
+    target: Path, staging: Path, share: PublicShare, geocodes: NDArray[np.str_], numbers: FloatArray
+) -> None:
+    """Write the numbers of each geounit of the file's level."""
+    with _form(share).writer(target, staging) as out:
+        out.add(geocodes, *numbers.T)
 
 
 def read_public_shares(path: Readable, share: PublicShare, geocodes: NDArray[np.str_]) -> FloatArray:
     """The numbers written by `write_shares`; ReleaseError where they are of others."""
-    columns, whose = _share_columns(share), f"the shares {share.name!r}"
-    numbers = read_numbers_of_level(path, columns, whose, share.level, geocodes).astype(np.float64)
+    numbers = read_numbers_of_level(path, _form(share), geocodes).astype(np.float64)
     if not (np.isfinite(numbers).all() and (numbers >= 0).all()):
         raise ReleaseError(f"{path} is damaged: it has a number that is negative, or none")
     return numbers

@@ -41,9 +41,16 @@ from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from pipeline.release.measurements import (
+    MeasurementHeader,
+    MeasurementWriter,
+    Selected,
+    answered,
+    exact_header,
+    header_of,
+    write_selected,
+)
 from pipeline.release.run_directory import is_of_others
-from pipeline.release.selected import Selected, answered, write_selected
 from postprocess.arrays import IntArray
 from postprocess.problem import Constraints
 

@@ -7,13 +7,14 @@ answer, which is what was charged.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 
+from geography.spine import Level
 from pipeline.confidential.measure import ANSWERS_AT_ONCE, true_histogram
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
@@ -21,8 +22,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.histograms import read_histogram
-from pipeline.release.measurements import header_of
-from pipeline.release.positive import PositiveRows, PositiveWriter
+from pipeline.release.measurements import header_of, write_positive
 from postprocess.arrays import IntArray
 from postprocess.positive import PositivePlaces
 
@@ -48,20 +48,23 @@ def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Unive
         if own.level != level or not own.where_positive:
             continue
         query, (noise,) = own.query, own.drawn
-        places = PositivePlaces.of(released, query)
-        ends = np.cumsum(np.diff(places.starts)[geounits.parents])
         draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
-        with ExitStack() as stack:
-            target = folder.positive(level, query.name)
-            writer = stack.enter_context(PositiveWriter.open(target, job.run.staging, header_of(own)))
-            for first, last in pairwise(_lots(ends)):
-                part = places.below(geounits.parents[first:last])
-                rows = part.rows
-                values = true_answers(counts[first:last], query, part) + draw(
-                    (first + rows) * query.size + part.answers
-                )
-                writer.write(PositiveRows(geounits.geocodes[first:last], part.starts, part.answers, values))
+        parts = _drawn(counts, geounits, query, PositivePlaces.of(released, query), draw)
+        target = folder.positive(level, query.name)
+        write_positive(target, job.run.staging, header_of(own), geounits.geocodes, parts)
     job.progress.advance(len(geounits))
+
+
+def _drawn(
+    counts: sp.csr_array, geounits: Level, query: Query, places: PositivePlaces, draw: Callable[[IntArray], IntArray]
+) -> Iterator[sp.csr_array]:
+    """The noisy answers at `places` of the parents of a level's geounits, `(n, size)`, some geounits at a time."""
+    ends = np.cumsum(np.diff(places.starts)[geounits.parents])
+    for first, last in pairwise(_lots(ends)):
+        part = places.below(geounits.parents[first:last])
+        noise = draw((first + part.rows) * query.size + part.answers)
+        values = true_answers(counts[first:last], query, part) + noise
+        yield sp.csr_array((values, part.answers, part.starts), shape=(last - first, query.size))
 
 
 def _lots(ends: IntArray) -> list[int]:

@@ -54,9 +54,7 @@ class MeasurementSource:
         kinds = None if self.kinds is None else self.kinds[first : first + len(geocodes)]
         expected = geocodes if kinds is None else geocodes[kinds >= 0]
         start = first if self.kinds is None else int((self.kinds[:first] >= 0).sum())
-        with open_measurement(self.path, len(expected) if whole_level else None) as file:
-            if (wrong := differing(file.header, self.header)) is not None:
-                raise ReleaseError(f"{self.path} does not match the spec: {wrong}")
+        with open_measurement(self.path, len(expected) if whole_level else None, self.header) as file:
             stop = min(start + len(expected), len(file))
             values, variances, same = read_compact(file, min(start, stop), expected[: max(stop - start, 0)])
             if not same or stop - start != len(expected) or (whole_level and len(file) != stop):
@@ -92,19 +90,6 @@ class MeasurementSource:
 
 #: The files of measurements, per level; None where the values are at hand.
 SourceFiles = tuple[tuple[MeasurementSource | None, ...], ...]
-
-
-def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
-    """What differs between two headers but the variance, which follows from the scale, or of mixed numbers the spec."""
-    for field in ("level", "query", "size", "mechanism", "scale", "row"):
-        if getattr(header, field) != getattr(expected, field):
-            return f"its {field} is {getattr(header, field)}, and {getattr(expected, field)} is expected"
-    scales = [[str(scale) for scale, _ in side.others] for side in (header, expected)]
-    if scales[0] != scales[1]:
-        return (
-            f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"
-        )
-    return None
 
 
 def read_compact(

@@ -9,11 +9,9 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
-from pipeline.estimation.measurement_files import differing
 from pipeline.model.draw import by_level
 from pipeline.model.universe import Universe
-from pipeline.release.measurements import MeasurementHeader, header_of
-from pipeline.release.positive import PositiveRows, joined_rows, open_positive
+from pipeline.release.measurements import MeasurementHeader, header_of, read_positive
 from pipeline.release.published_files import UniverseFiles
 from pipeline.storage.readable import Readable
 from postprocess.marginal import Marginal
@@ -52,29 +50,21 @@ class PositiveSource:
         """
         level = spine.levels[self.level]
         due = PositivePlaces.of(released, self.marginal).below(level.parents)
-        with open_positive(self.path, len(level), int(np.diff(due.starts).max(initial=0))) as file:
-            if (wrong := differing(file.header, self.header)) is not None:
-                raise ReleaseError(f"{self.path} does not match the spec: {wrong}")
-            found = joined_rows(list(file.parts()))
-        if not np.array_equal(found.geocodes, level.geocodes):
-            raise ReleaseError(
-                f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
-            )
-        self.check_places(spine, found, due)
-        shape = (len(level), self.marginal.size)
-        values = sp.csr_array((found.values, found.answers.astype(np.int32), found.starts), shape=shape)
+        most = int(np.diff(due.starts).max(initial=0))
+        values = read_positive(self.path, self.header, level.geocodes, most)
+        self.check_places(spine, values, due)
         return PositiveAnswers(self.marginal, values, self.header.variance)
 
-    def check_places(self, spine: Spine, found: PositiveRows, due: PositivePlaces) -> None:
+    def check_places(self, spine: Spine, found: sp.csr_array, due: PositivePlaces) -> None:
         """Raises ReleaseError where other answers were drawn than are due."""
-        if np.array_equal(found.starts, due.starts) and np.array_equal(found.answers, due.answers):
+        if np.array_equal(found.indptr, due.starts) and np.array_equal(found.indices, due.answers):
             return
         level = spine.levels[self.level]
         other = next(
             row
             for row in range(len(level))
             if not np.array_equal(
-                found.answers[found.starts[row] : found.starts[row + 1]],
+                found.indices[found.indptr[row] : found.indptr[row + 1]],
                 due.answers[due.starts[row] : due.starts[row + 1]],
             )
         )

@@ -371,7 +371,7 @@ class Reader:
         if not n_draws:
             raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
         self.published_table(name, level)
-        return read_draws(self.published.unchanged(self.files.draws(name, level)), table, geocodes, n_draws)
+        return read_draws(self.published.unchanged(self.files.draws(name, level)), table, level, geocodes, n_draws)
 
     def geounit_of(self, inside: BoolArray) -> tuple[str, int] | None:
         """The level and number of the geounit that has just these leaves `(n_leaves,)`, the highest; else None."""

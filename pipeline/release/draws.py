@@ -16,22 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.model.universe import Table
-from pipeline.storage.files import (
-    ParquetSink,
-    RowGroups,
-    open_parquet,
-    parquet_sink,
-    read_header,
-    read_row_groups,
-    reading,
-    rows_per_group,
-    strings,
-    texts,
-)
+from pipeline.release.form import REAL, TEXT, Form, FormWriter, Values, open_form
+from pipeline.storage.files import texts
 from pipeline.storage.readable import Readable
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,26 +50,26 @@ def check_drawn_labels(table: str, labels: Sequence[str]) -> None:
 class DrawsFile:
     """An open file of draws, which takes one draw at a time."""
 
-    def __init__(self, sink: ParquetSink, geocodes: NDArray[np.str_], size: int) -> None:
-        self._sink = sink
+    def __init__(self, out: FormWriter, geocodes: NDArray[np.str_]) -> None:
+        self._out = out
         self._geocodes = geocodes
-        self._groups = RowGroups(rows_per_group(size + 2))
 
     def add(self, number: int, answers: FloatArray, first: int = 0) -> None:
         """The answers `(n, size)` of the draw `number`, from 0, for the geounits from `first` on; all in order."""
         draw = np.full(len(answers), number + 1, dtype=np.int32)
-        for part in self._groups.add(self._geocodes[first : first + len(answers)], draw, answers):
-            self._write(part)
+        self._out.add(self._geocodes[first : first + len(answers)], draw, answers)
 
-    def finish(self) -> None:
-        """Write the rows that wait."""
-        for part in self._groups.rest():
-            self._write(part)
 
-    def _write(self, part: tuple[NDArray[np.generic], ...]) -> None:
-        geocodes, draw, answers = part
-        columns = np.ascontiguousarray(answers.T)
-        self._sink.write(strings(geocodes), pa.array(draw), *(pa.array(column) for column in columns))
+def _form(table: Table, level: str, count: int) -> Form:
+    header = {
+        "kind": "draws", "name": table.name, "level": level, "query": table.query.name, "draws": count, "about": _ABOUT,
+    }  # fmt: skip
+    columns = {"geocode": TEXT, DRAW: pa.int32(), **dict.fromkeys(table.query.answer_labels(), REAL)}
+    return Form("a file of draws", header, columns)
+
+
+def _by_label(geocodes: NDArray[np.str_], draw: IntArray, answers: FloatArray) -> tuple[Values, ...]:
+    return geocodes, draw, *np.ascontiguousarray(answers.T)
 
 
 @contextmanager
@@ -99,44 +89,30 @@ def draws_file(
     Raises:
         ReleaseError: the file cannot be written.
     """
-    labels = table.query.answer_labels()
-    header = {
-        "kind": "draws", "name": table.name, "level": level, "query": table.query.name, "draws": count, "about": _ABOUT,
-    }  # fmt: skip
-    with parquet_sink(target, staging, _columns(labels), header) as sink:
-        file = DrawsFile(sink, geocodes, len(labels))
-        yield file
-        file.finish()
+    with _form(table, level, count).writer(target, staging, _by_label) as out:
+        yield DrawsFile(out, geocodes)
 
 
-def read_draws(path: Readable, table: Table, geocodes: NDArray[np.str_], count: int) -> pd.DataFrame:
+def read_draws(path: Readable, table: Table, level: str, geocodes: NDArray[np.str_], count: int) -> pd.DataFrame:
     """The draws of a file, with the index (draw, geocode) and a column for each label.
 
     Args:
         path: of the file.
         table: of the release.
+        level: its name.
         geocodes: `(n_geounits,)` of the level.
         count: draws that the release has.
 
     Raises:
         ReleaseError: it is missing, damaged, or not of this table, level and number of draws.
     """
-    labels = table.query.answer_labels()
-    with open_parquet(path, len(geocodes) * count) as file, reading(path):
-        header = read_header(file, path)
-        if header.get("kind") != "draws" or not file.schema_arrow.equals(_columns(labels)):
-            raise ReleaseError(f"{path} is not a file of draws of table {table.name!r}")
-        rows = pa.concat_tables(list(read_row_groups(file, path)))
-    draw, codes = rows.column(DRAW).to_numpy(), texts(rows.column("geocode"))
-    expected = np.repeat(np.arange(1, count + 1), len(geocodes)), np.tile(geocodes, count)
-    if not (np.array_equal(draw, expected[0]) and np.array_equal(codes, expected[1])):
-        raise ReleaseError(f"{path} is damaged: it does not have {count} draws of the level's geounits, in order")
+    with open_form(path, _form(table, level, count), len(geocodes) * count) as file:
+        rows = file.whole()
+        draw, codes = rows.column(DRAW).to_numpy(), texts(rows.column("geocode"))
+        expected = np.repeat(np.arange(1, count + 1), len(geocodes)), np.tile(geocodes, count)
+        if not (np.array_equal(draw, expected[0]) and np.array_equal(codes, expected[1])):
+            raise file.damaged(f"it does not have {count} draws of the level's geounits, in order")
     import pandas as pd  # only who reads draws loads it
 
     index = pd.MultiIndex.from_arrays([draw, codes.astype(object)], names=[DRAW, "geocode"])
-    return pd.DataFrame({label: rows.column(label).to_numpy() for label in labels}, index=index)
-
-
-def _columns(labels: Sequence[str]) -> pa.Schema:
-    fields = [pa.field("geocode", pa.string(), nullable=False), pa.field(DRAW, pa.int32(), nullable=False)]
-    return pa.schema([*fields, *(pa.field(label, pa.float64(), nullable=False) for label in labels)])
+    return pd.DataFrame({label: rows.column(label).to_numpy() for label in table.query.answer_labels()}, index=index)

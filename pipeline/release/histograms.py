@@ -7,7 +7,8 @@ and confidential histograms have the same form. Sums of amounts that may be belo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,24 +18,12 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.model.schema import Schema
-from pipeline.storage.files import (
-    VALUES_PER_ROW_GROUP,
-    RowGroups,
-    open_parquet,
-    parquet_sink,
-    read_header,
-    read_row_groups,
-    reading,
-    rows_per_group,
-    strings,
-)
-from pipeline.storage.guard import GuardedFile
+from pipeline.release.form import LABEL, WHOLE, Form, Values, label_numbers, open_form, value_numbers
+from pipeline.storage.files import VALUES_PER_ROW_GROUP, strings
 from pipeline.storage.readable import Readable
 from postprocess.arrays import IntArray
-
-_LABEL = pa.dictionary(pa.int32(), pa.string())
 
 
 def write_histogram(
@@ -65,23 +54,22 @@ def write_histogram(
         ReleaseError: the file cannot be written.
         InputError: an attribute has the name of one of the columns.
     """
-    columns = _columns(schema)
-    header = {"kind": "histogram", "level": level, "schema": schema.fingerprint()}
     labels = LabelColumns(geocodes, schema)
-    groups = RowGroups(rows_per_group(len(columns)))
-    with parquet_sink(target, staging, columns, header, private=private) as sink:
+
+    def made(geounits: IntArray, cells: IntArray, persons: IntArray) -> list[Values]:
+        return [*labels.arrays(geounits, cells), persons]
+
+    with _form(level, schema).writer(target, staging, made, private=private) as out:
         for first, batch in geounit_batches(counts, len(geocodes), schema, signed=signed):
             rows = np.repeat(np.arange(first, first + batch.shape[0]), np.diff(batch.indptr))
             filled = np.flatnonzero(batch.data)
-            full = groups.add(rows[filled], batch.indices[filled], batch.data[filled])
-            for geounits, cells, persons in full:
-                sink.write(*labels.arrays(geounits, cells), pa.array(persons))
-        for geounits, cells, persons in groups.rest():
-            sink.write(*labels.arrays(geounits, cells), pa.array(persons))
+            out.add(rows[filled], batch.indices[filled], batch.data[filled])
 
 
-def _columns(schema: Schema) -> pa.Schema:
-    return pa.schema([*label_fields(schema, ("geocode", "count")), pa.field("count", pa.int64(), nullable=False)])
+def _form(level: object, schema: Schema) -> Form:
+    columns = {**label_columns(schema, ("geocode", "count")), "count": WHOLE}
+    header = {"kind": "histogram", "level": level, "schema": schema.fingerprint()}
+    return Form("a histogram", header, columns)
 
 
 def read_histogram(path: Readable, geocodes: NDArray[np.str_], schema: Schema, *, signed: bool = False) -> sp.csr_array:
@@ -90,21 +78,21 @@ def read_histogram(path: Readable, geocodes: NDArray[np.str_], schema: Schema, *
     Raises:
         ReleaseError: the file is missing, damaged, of another schema, or names a geounit or value that is unknown.
     """
-    with open_parquet(path, rows=len(geocodes) * schema.n_cells) as file, reading(path):
-        columns = _columns(schema)
-        if read_header(file, path).get("schema") != schema.fingerprint() or not file.schema_arrow.equals(columns):
-            raise ReleaseError(
-                f"{path} is not a histogram of this schema, whose columns are {', '.join(columns.names)}"
-            )
-        indices = np.empty(file.metadata.num_rows, dtype=np.int32 if schema.n_cells < 2**31 else np.int64)
-        data = np.empty(file.metadata.num_rows, dtype=np.int64)
+    with open_form(path, lambda file: _form(file.header.get("level"), schema), len(geocodes) * schema.n_cells) as file:
+        indices = np.empty(file.starts[-1], dtype=np.int32 if schema.n_cells < 2**31 else np.int64)
+        data = np.empty(file.starts[-1], dtype=np.int64)
         rows_of = np.zeros(len(geocodes), dtype=np.int64)
-        start, last = 0, -1
-        for geounits, cells, persons in _row_groups(file, path, geocodes, schema):
+        start, last, order = 0, -1, np.argsort(geocodes)
+        for codes, *labels, persons in file.groups():
+            geounits = _geounits(codes, geocodes, order, path)
+            cells = np.zeros(len(persons), dtype=np.int64)
+            for attribute, column in zip(schema.attributes, labels, strict=True):
+                numbers = value_numbers(column, attribute.values, path, attribute.name)
+                cells = cells * len(attribute.values) + numbers
             keys = np.concatenate([[last], geounits * schema.n_cells + cells])
             if not (np.diff(keys) > 0).all() or not (persons != 0 if signed else persons > 0).all():
-                raise ReleaseError(
-                    f"{path} is damaged: rows must be in the order of geounits and cells, with counts "
+                raise file.damaged(
+                    "rows must be in the order of geounits and cells, with counts "
                     f"{'other than' if signed else 'above'} 0"
                 )
             stop, last = start + len(cells), int(keys[-1])
@@ -115,43 +103,19 @@ def read_histogram(path: Readable, geocodes: NDArray[np.str_], schema: Schema, *
     return sp.csr_array((data, indices, indptr), shape=(len(geocodes), schema.n_cells))
 
 
-def _row_groups(
-    file: GuardedFile, path: Path, geocodes: NDArray[np.str_], schema: Schema
-) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Numbers of geounits and cells, and counts, of each row group, all `(n_rows,)`."""
-    order = np.argsort(geocodes)
-    for table in read_row_groups(file, path):
-        column = table.column("geocode").combine_chunks()
-        codes = np.asarray(column.dictionary.to_numpy(zero_copy_only=False), dtype=np.str_)
-        near = order[np.minimum(np.searchsorted(geocodes, codes, sorter=order), len(order) - 1)]
-        geounits = _numbers(np.where(geocodes[near] == codes, near, -1), column, path, "geocode")
-        cells = np.zeros(table.num_rows, dtype=np.int64)
-        for attribute in schema.attributes:
-            column = table.column(attribute.name).combine_chunks()
-            number = {value: index for index, value in enumerate(attribute.values)}
-            of_label = np.array([number.get(label, -1) for label in column.dictionary.to_pylist()], dtype=np.int64)
-            cells = cells * len(attribute.values) + _numbers(of_label, column, path, attribute.name)
-        yield geounits, cells, table.column("count").to_numpy()
+def _geounits(column: pa.DictionaryArray, geocodes: NDArray[np.str_], order: IntArray, path: Path) -> IntArray:
+    """The number of each row's geounit, `(n_rows,)`; `order` sorts the geocodes."""
+    codes = np.asarray(column.dictionary.to_numpy(zero_copy_only=False), dtype=np.str_)
+    near = order[np.minimum(np.searchsorted(geocodes, codes, sorter=order), len(order) - 1)]
+    return label_numbers(column, np.where(geocodes[near] == codes, near, -1), path, "geocode")
 
 
-def _numbers(number_of_label: IntArray, column: pa.DictionaryArray, path: Path, name: str) -> IntArray:
-    """Numbers of a dictionary column's rows, `(n_rows,)`; ReleaseError where a label in use has the number -1."""
-    indices = column.indices.to_numpy()
-    if len(indices) and not 0 <= indices.min() <= indices.max() < len(number_of_label):
-        raise ReleaseError(f"{path} is damaged: column {name} has rows without a label")
-    numbers: IntArray = number_of_label[indices]
-    if (numbers < 0).any():
-        label = column[int(np.flatnonzero(numbers < 0)[0])].as_py()
-        raise ReleaseError(f"{path}, column {name}: {label!r} is not known")
-    return numbers
-
-
-def label_fields(schema: Schema, reserved: tuple[str, ...]) -> list[pa.Field]:
-    """Fields geocode and one per attribute; InputError where an attribute has one of the names in `reserved`."""
+def label_columns(schema: Schema, reserved: Collection[str]) -> dict[str, pa.DataType]:
+    """Columns geocode and one per attribute; InputError where an attribute has one of the names in `reserved`."""
     for name in schema.names:
         if name in reserved:
             raise InputError(f"schema.attributes: {name!r} names a column of the release; give it another name")
-    return [pa.field(name, _LABEL, nullable=False) for name in ("geocode", *schema.names)]
+    return dict.fromkeys(("geocode", *schema.names), LABEL)
 
 
 class LabelColumns:
@@ -164,8 +128,13 @@ class LabelColumns:
 
     def __init__(self, geocodes: NDArray[np.str_], schema: Schema) -> None:
         self._geocodes = geocodes
-        self._codes = [np.ascontiguousarray(codes) for codes in schema.cell_codes().T.astype(np.int32)]
+        self._schema = schema
         self._values = [pa.array(attribute.values, type=pa.string()) for attribute in schema.attributes]
+
+    @cached_property
+    def _codes(self) -> IntArray:
+        """The number of each cell's value of each attribute, `(n_attributes, n_cells)`."""
+        return np.ascontiguousarray(self._schema.cell_codes().T.astype(np.int32))
 
     def arrays(self, geounits: IntArray, cells: NDArray[Any]) -> list[pa.Array]:
         """Dictionary arrays: geocode, then each attribute.
@@ -174,13 +143,15 @@ class LabelColumns:
             geounits: `(n_rows,)`, not decreasing; only these geounits are in the dictionary.
             cells: `(n_rows,)`.
         """
+        return self.of_values(geounits, [codes[cells] for codes in self._codes])
+
+    def of_values(self, geounits: IntArray, codes: Iterable[IntArray]) -> list[pa.Array]:
+        """The same, given the number of each row's value of each attribute, `(n_rows,)` int32."""
         new = np.concatenate([[True], geounits[1:] != geounits[:-1]])
         used = strings(self._geocodes[geounits[new]])
         indices = pa.array(np.cumsum(new, dtype=np.int32) - np.int32(1))
-        arrays = [pa.DictionaryArray.from_arrays(indices, used)]
-        for codes, values in zip(self._codes, self._values, strict=True):
-            arrays.append(pa.DictionaryArray.from_arrays(pa.array(codes[cells]), values))
-        return arrays
+        columns = zip(map(pa.array, codes), self._values, strict=True)
+        return [pa.DictionaryArray.from_arrays(*column) for column in ((indices, used), *columns)]
 
 
 def geounit_batches(

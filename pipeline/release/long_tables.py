@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.release.form import LABEL, REAL, WHOLE, value_numbers
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 #: Answers of a table beyond which it has this form. The production schema of 2020 has 2,016 cells.
@@ -39,21 +41,15 @@ def is_long(answers: int) -> bool:
     return answers > MOST_WIDE
 
 
-def long_schema(terms: Terms, *, with_margins: bool) -> pa.Schema:
-    """The columns of a table in this form."""
-    label = pa.dictionary(pa.int32(), pa.string())
-    fields = [pa.field("geocode", label, nullable=False), *(pa.field(name, label) for name, _ in terms)]
-    fields += [pa.field(name, pa.int64(), nullable=False) for name in (ANSWERS, COUNT)]
-    fields += [pa.field(name, pa.float64(), nullable=False) for name in LONG_ENDS if with_margins]
-    return pa.schema(fields)
+def long_columns(terms: Terms, *, with_margins: bool) -> dict[str, pa.DataType]:
+    """The columns of a table in this form; a row may have none of the terms."""
+    labels = dict.fromkeys(("geocode", *(name for name, _ in terms)), LABEL)
+    return {**labels, ANSWERS: WHOLE, COUNT: WHOLE, **dict.fromkeys(LONG_ENDS if with_margins else (), REAL)}
 
 
 def labels_of_terms(terms: Terms) -> tuple[str, ...]:
     """The labels of the answers, as columns of a wide table have them."""
-    labels = [""]
-    for number, (_, values) in enumerate(terms):
-        labels = [f"{before} * {value}" if number else value for before in labels for value in values]
-    return tuple(labels)
+    return tuple(map(" * ".join, product(*(values for _, values in terms))))
 
 
 def long_rows(terms: Terms, geocodes: NDArray[np.str_], counts: IntArray, ends: Ends | None) -> list[pa.Array]:
@@ -121,36 +117,35 @@ def _most_of_zeros(zero: BoolArray, ends: Ends) -> tuple[BoolArray, FloatArray]:
 
 
 def dense_rows(
-    part: pa.Table, terms: Terms, path: Path, *, with_margins: bool
-) -> tuple[NDArray[np.str_], IntArray, tuple[IntArray, IntArray, Ends | None]]:
-    """A row group's geounits, where the rows of each begin, and answers (-1 for the zeros), counts and ends of rows.
+    columns: Sequence[Any], terms: Terms, path: Path
+) -> tuple[NDArray[np.str_], IntArray, IntArray, list[NDArray[Any]]]:
+    """A row group's geounits, where the rows of each begin, and of each row its answer, count and ends.
+
+    Args:
+        columns: of the row group.
+        terms: of the query.
+        path: of the file.
 
     Returns:
-        Geocodes `(n,)`; the first row of each and the number of rows, `(n + 1,)`; of each row.
+        Geocodes `(n,)`; the first row of each and the number of rows, `(n + 1,)`; answers, -1 for the zeros; counts
+        and, where there are intervals, both ends, `(n_rows,)` each.
 
     Raises:
         ReleaseError: the rows of a geounit are not of all its answers, each once and in order.
     """
     size = math.prod(len(values) for _, values in terms)
-    column = part.column("geocode").combine_chunks()
+    (column, *labels), (stands, counts, *ends) = columns[: 1 + len(terms)], columns[1 + len(terms) :]
     indices = column.indices.to_numpy()
     new = np.concatenate([[True], indices[1:] != indices[:-1]])[: len(indices)]
     starts = np.concatenate([np.flatnonzero(new), [len(indices)]])
     geocodes = np.asarray(column.dictionary.to_numpy(zero_copy_only=False), dtype=np.str_)[indices[new]]
-    answers = np.zeros(part.num_rows, dtype=np.int64)
-    missing = np.zeros(part.num_rows, dtype=np.int64)
-    for name, values in terms:
-        column = part.column(name).combine_chunks()
-        number = {value: index for index, value in enumerate(values)}
-        of_label = np.array([number.get(label, -1) for label in column.dictionary.to_pylist()], dtype=np.int64)
-        null = column.indices.is_null().to_numpy(zero_copy_only=False)
-        codes = np.append(of_label, 0)[np.where(null, len(of_label), column.indices.fill_null(0).to_numpy())]
-        if (codes < 0).any():
-            raise ReleaseError(f"{path}, column {name}: {column[int(np.argmax(codes < 0))].as_py()!r} is not known")
-        answers, missing = answers * len(values) + codes, missing + null
+    answers = np.zeros(len(counts), dtype=np.int64)
+    missing = np.zeros(len(counts), dtype=np.int64)
+    for (name, values), label in zip(terms, labels, strict=True):
+        codes = value_numbers(label, values, path, name)
+        answers, missing = answers * len(values) + np.maximum(codes, 0), missing + (codes < 0)
     of_zeros = missing == len(terms)
     answers[of_zeros] = -1
-    stands, counts = (part.column(name).to_numpy() for name in (ANSWERS, COUNT))
     wrong = (missing > 0) & ~of_zeros
     wrong |= np.where(of_zeros, (counts != 0) | (stands < 1), stands != 1)
     # Within a geounit answers increase, and the row of its zeros is the last.
@@ -161,16 +156,7 @@ def dense_rows(
     if wrong.any() or not complete.all():
         row = int(np.argmax(wrong)) if wrong.any() else int(starts[int(np.argmin(complete))])
         raise ReleaseError(
-            f"{path} is damaged: the rows of the geocode {column_text(part, row)} are not of all {size:,} answers of "
+            f"{path} is damaged: the rows of the geocode {column[row].as_py()!r} are not of all {size:,} answers of "
             "the query, each once and in their order"
         )
-    ends = None
-    if with_margins:
-        low, high = (part.column(name).to_numpy() for name in LONG_ENDS[1:])
-        ends = low, high
-    return geocodes, starts, (answers, counts, ends)
-
-
-def column_text(part: pa.Table, row: int) -> str:
-    """The geocode of a row, as messages show it."""
-    return repr(part.column("geocode")[row].as_py())
+    return geocodes, starts, answers, [counts, *ends[1:]]

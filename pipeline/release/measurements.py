@@ -1,45 +1,41 @@
-"""The noisy measurement file: one Parquet file for each level and query, one row a geounit.
+"""Files of noisy answers, one for each level and query (or private choice), one row a geounit, in three forms.
 
-Columns: geocode (string), value (list of int64, the query's answers in the order of `Query.answer_labels`), variance
-(float64, of the noise on every one of these answers). `pandas.read_parquet` reads it as it is. Invariants, which are
-answers without noise, are kept in the same form with mechanism "exact". With mechanism "reports" the values are totals
-of randomised reports, and the variance is that of the counts that are made of them by `Collected.debiased`; of words
-they are counts in small parts of a person, and the last, the rest of the reports, is not measured by itself. With
-mechanism "mixed" the values are the last number of the header's row times counts that have the variance; see
-`pipeline.model.mixed`.
+Columns: geocode (string), value (list of int64, answers in the order of `Query.answer_labels`), variance (float64, of
+the noise on every one of these answers). `pandas.read_parquet` reads them as they are.
+
+A measurement has all answers of its query. Invariants, which are answers without noise, are kept in the same form with
+mechanism "exact". With mechanism "reports" the values are totals of randomised reports, and the variance is that of the
+counts that are made of them by `Collected.debiased`; of words they are counts in small parts of a person, and the last,
+the rest of the reports, is not measured by itself. With mechanism "mixed" the values are the last number of the
+header's row times counts that have the variance; see `pipeline.model.mixed`.
+
+Answers that were drawn only where the released parent is positive have their numbers beside them: answer (list of
+int32, ascending, from 0). Of a selection each geounit has the answers of the version that it chose: version (string,
+the query chosen); they are as drawn, so they can be negative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.model.mixed import MixedNoise
+from pipeline.model.selection import Selection
 from pipeline.privacy.budget import Mechanism
-from pipeline.storage.files import (
-    ParquetSink,
-    RowGroups,
-    open_parquet,
-    parquet_sink,
-    read_header,
-    read_row_group,
-    reading,
-    rows_per_group,
-    strings,
-    texts,
-)
-from pipeline.storage.guard import GuardedFile
+from pipeline.release.form import REAL, TEXT, WHOLE, Form, FormFile, FormWriter, Values, list_of, lists, open_form
+from pipeline.storage.files import VALUES_PER_ROW_GROUP
 from pipeline.storage.readable import Readable
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from pipeline.model.draw import Draw
@@ -50,13 +46,7 @@ if TYPE_CHECKING:
 MeasuredBy = Mechanism | Literal["exact", "reports", "mixed"]
 _MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact", "reports", "mixed")
 
-_SCHEMA = pa.schema(
-    [
-        pa.field("geocode", pa.string(), nullable=False),
-        pa.field("value", pa.list_(pa.field("element", pa.int64(), nullable=False)), nullable=False),
-        pa.field("variance", pa.float64(), nullable=False),
-    ]
-)
+_ANSWERS = list_of(WHOLE)
 
 
 @dataclass(frozen=True)
@@ -156,28 +146,22 @@ class Measurement:
     variances: FloatArray
 
     @property
-    def level(self) -> str:
-        """The name of the level."""
-        return self.header.level
-
-    @property
-    def query(self) -> str:
-        """The name of the query."""
-        return self.header.query
-
-    @property
     def variance(self) -> float:
         """Variance of the noise on each value, where the geounit stands for its own level alone."""
         return self.header.variance
 
 
+def _form(header: MeasurementHeader) -> Form:
+    columns = {"geocode": TEXT, "value": _ANSWERS, "variance": REAL}
+    return Form("a measurement", header.to_json(), columns, numbers=header.size)
+
+
 class MeasurementWriter:
     """Takes a measurement in batches of geounits of any size; `MeasurementWriter.open` gives one."""
 
-    def __init__(self, sink: ParquetSink, header: MeasurementHeader) -> None:
-        self._sink = sink
+    def __init__(self, out: FormWriter, header: MeasurementHeader) -> None:
+        self._out = out
         self._header = header
-        self._groups = RowGroups(rows_per_group(header.size))
 
     @classmethod
     @contextmanager
@@ -191,10 +175,8 @@ class MeasurementWriter:
         Raises:
             ReleaseError: the file cannot be written.
         """
-        with parquet_sink(target, staging, _SCHEMA, header.to_json(), private=private) as sink:
-            writer = cls(sink, header)
-            yield writer
-            writer._append(writer._groups.rest())
+        with _form(header).writer(target, staging, private=private) as out:
+            yield cls(out, header)
 
     def write(
         self, geocodes: NDArray[np.str_], values: IntArray, kinds: NDArray[np.signedinteger] | None = None
@@ -213,43 +195,20 @@ class MeasurementWriter:
             )
         kinds = np.zeros(len(geocodes), dtype=np.int8) if kinds is None else kinds
         variances = np.array(self._header.variances)[kinds]
-        codes = np.asarray(geocodes, dtype=np.str_)
-        self._append(self._groups.add(codes, values.astype(np.int64, copy=False), variances))
-
-    def _append(self, groups: list[tuple[NDArray[Any], ...]]) -> None:
-        for geocodes, values, variances in groups:
-            n, size = values.shape
-            offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
-            self._sink.write(
-                strings(geocodes),
-                pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)), type=_SCHEMA.field("value").type),
-                pa.array(variances),
-            )
+        self._out.add(np.asarray(geocodes, dtype=np.str_), values.astype(np.int64, copy=False), variances)
 
 
 class MeasurementFile:
     """An open measurement file, read by ranges of geounits without loading the rest; see `open_measurement`."""
 
-    def __init__(self, file: GuardedFile, path: Path) -> None:
+    def __init__(self, file: FormFile) -> None:
         self._file = file
-        self._path = path
-        self.header = _read_header(file, path)
-        with reading(path):
-            columns = file.schema_arrow
-        if not columns.equals(_SCHEMA):
-            raise ReleaseError(f"{path} has the columns {columns.names}, a measurement has {_SCHEMA.names}")
-        file.at_most(file.metadata.num_rows, self.header.size)
-        rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        self._starts = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)]).astype(np.int64)
+        self.header = _header_in(file)
+        file.file.at_most(len(self), self.header.size)
 
     def __len__(self) -> int:
         """Number of geounits."""
-        return int(self._starts[-1])
-
-    def geocodes(self) -> NDArray[np.str_]:
-        """All geocodes, `(n,)`."""
-        with reading(self._path):
-            return texts(self._file.read(columns=["geocode"]).column(0))
+        return int(self._file.starts[-1])
 
     def read(self, start: int = 0, stop: int | None = None) -> Measurement:
         """The geounits at positions [start, stop); reads only the row groups they are in."""
@@ -266,67 +225,220 @@ class MeasurementFile:
 
     def parts(self, start: int, stop: int) -> Iterator[Measurement]:
         """The geounits at positions [start, stop), a row group at a time; the arrays cannot be written to."""
+        starts, size = self._file.starts, self.header.size
         if not 0 <= start <= stop <= len(self):
-            raise IndexError(f"[{start}, {stop}) is not a range of the {len(self)} geounits of {self._path}")
-        for group in range(int(np.searchsorted(self._starts, start, side="right")) - 1, self._file.num_row_groups):
-            begin, end = int(self._starts[group]), int(self._starts[group + 1])
+            raise IndexError(f"[{start}, {stop}) is not a range of the {len(self)} geounits of {self._file.path}")
+        for group in range(int(np.searchsorted(starts, start, side="right")) - 1, len(starts) - 1):
+            begin, end = int(starts[group]), int(starts[group + 1])
             if begin >= stop:
                 return
             own = slice(max(start, begin) - begin, min(stop, end) - begin)
-            with reading(self._path):
-                table = read_row_group(self._file, group, self._path)
-                codes = texts(table.column("geocode"))[own]
-                values, variances = self._values(table)[own], table.column("variance").to_numpy()[own]
-            yield Measurement(self.header, codes, values, variances)
-
-    def variances(self) -> FloatArray:
-        """The variances of all geounits, `(n,)`."""
-        with reading(self._path):
-            return np.asarray(self._file.read(columns=["variance"]).column(0).to_numpy(), dtype=np.float64)
-
-    def _values(self, table: pa.Table) -> IntArray:
-        """Values of a row group, `(rows, size)`; every row must have `size` of them and a variance of the header's."""
-        size = self.header.size
-        values = table.column("value").combine_chunks()
-        regular = np.array_equal(np.asarray(values.offsets), np.arange(0, table.num_rows * size + 1, size))
-        if not regular or not np.isin(table.column("variance").to_numpy(), self.header.variances).all():
-            raise ReleaseError(
-                f"{self._path} is damaged: not every row has the {size} values and the variance "
-                f"{' or '.join(map(str, self.header.variances))} that its header states"
-            )
-        numbers: IntArray = values.values.to_numpy().reshape(table.num_rows, size)
-        return numbers
+            geocodes, (lengths, values), variances = self._file.group(group)
+            if not ((lengths == size).all() and np.isin(variances, self.header.variances).all()):
+                raise self._file.damaged(
+                    f"not every row has the {size} values and the variance "
+                    f"{' or '.join(map(str, self.header.variances))} that its header states"
+                )
+            yield Measurement(self.header, geocodes[own], values.reshape(-1, size)[own], variances[own])
 
 
 @contextmanager
-def open_measurement(path: Readable, rows: int | None = None) -> Iterator[MeasurementFile]:
-    """The open measurement file, of at most `rows` geounits.
+def open_measurement(
+    path: Readable, rows: int | None = None, expected: MeasurementHeader | None = None
+) -> Iterator[MeasurementFile]:
+    """The open measurement file, of at most `rows` geounits, with the header that is expected, if one is.
 
     Raises:
-        ReleaseError: it is missing, damaged, longer or of another kind.
+        ReleaseError: it is missing, damaged, longer or of another kind, or does not match the spec.
     """
-    with open_parquet(path, rows) as file:
-        yield MeasurementFile(file, path)
+    with open_form(path, _stated if expected is None else _form(expected), rows) as file:
+        yield MeasurementFile(file)
 
 
 def read_measurement(path: Readable) -> Measurement:
     """The whole measurement in memory; see `open_measurement`."""
-    with open_parquet(path) as file:
-        file.check_whole()
-        return MeasurementFile(file, path).read()
+    with open_form(path, _stated) as file:
+        file.file.check_whole()
+        return MeasurementFile(file).read()
 
 
-def _read_header(file: GuardedFile, path: Path) -> MeasurementHeader:
-    return header_in(read_header(file, path), path, "measurement")
+def _stated(file: FormFile) -> Form:
+    return _form(_header_in(file))
 
 
-def header_in(header: dict[str, Any], path: Path, kind: str) -> MeasurementHeader:
-    """The header that a file of noisy answers of a kind has; ReleaseError where it is another."""
+def _header_in(file: FormFile) -> MeasurementHeader:
+    """The header that a measurement has; ReleaseError where it is another."""
+    stated = dict(file.header)
+    if stated.pop("kind", None) != "measurement":
+        raise ReleaseError(f"{file.path} is not a measurement")
     try:
-        if header.pop("kind") != kind:
-            raise ReleaseError(f"{path} is not a {kind}" if kind == "measurement" else f"{path} is of another kind")
-        others = tuple((Fraction(scale), float(variance)) for scale, variance in header.pop("others", ()))
-        row = tuple(header.pop("row", ()))
-        return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others, "row": row})
+        others = tuple((Fraction(scale), float(variance)) for scale, variance in stated.pop("others", ()))
+        row = tuple(stated.pop("row", ()))
+        return MeasurementHeader(**{**stated, "scale": Fraction(stated["scale"]), "others": others, "row": row})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise ReleaseError(f"{path} is damaged: its header does not describe a measurement ({error})") from error
+        raise file.damaged(f"its header does not describe a measurement ({error})") from error
+
+
+# -- answers that are drawn where the released parent is positive ------------------------------------------------------
+
+
+def _positive_form(header: MeasurementHeader) -> Form:
+    columns = {"geocode": TEXT, "answer": list_of(pa.int32()), "value": _ANSWERS, "variance": REAL}
+    return Form("a file of answers of positive areas", header.to_json() | {"kind": "positive"}, columns)
+
+
+def write_positive(
+    target: Path,
+    staging: Path,
+    header: MeasurementHeader,
+    geocodes: NDArray[np.str_],
+    parts: Iterable[sp.csr_array],
+) -> None:
+    """Write the geounits of a level.
+
+    A row group ends with the geounit with which it has at least so many answers, whatever the parts.
+
+    Args:
+        target: the file.
+        staging: the folder for the file while it is written.
+        header: of the answers, but for the kind.
+        geocodes: of the level, `(n,)`.
+        parts: the answers of successive geounits, `(n_rows, size)` int64; those that are stored were drawn.
+
+    Raises:
+        ReleaseError: the file cannot be written.
+    """
+    form, first = _positive_form(header), 0
+    with form.writer(target, staging) as out:
+        for rows in _row_groups(parts):
+            stop, lengths = first + rows.shape[0], np.diff(rows.indptr)
+            answers = lists(lengths, rows.indices, form.columns["answer"])
+            variances = np.full(len(lengths), header.variance)
+            out.put(geocodes[first:stop], answers, lists(lengths, rows.data, _ANSWERS), variances)
+            first = stop
+
+
+def _row_groups(parts: Iterable[sp.csr_array]) -> Iterator[sp.csr_array]:
+    waiting: sp.csr_array | None = None
+    for part in parts:
+        waiting = part if waiting is None else sp.vstack([waiting, part], format="csr")
+        while waiting.nnz >= VALUES_PER_ROW_GROUP:
+            stop = int(np.searchsorted(waiting.indptr, VALUES_PER_ROW_GROUP))
+            yield waiting[:stop]
+            waiting = waiting[stop:]
+    if waiting is not None and waiting.shape[0]:
+        yield waiting
+
+
+def read_positive(path: Readable, header: MeasurementHeader, geocodes: NDArray[np.str_], answers: int) -> sp.csr_array:
+    """What was drawn of the geounits of a level, `(n, size)` int64; other answers are not stored.
+
+    Args:
+        path: of the file.
+        header: what it is to state, but for the kind.
+        geocodes: of the level, `(n,)`.
+        answers: of a geounit at most.
+
+    Raises:
+        ReleaseError: it is missing, damaged, longer, of another kind or of other geounits.
+    """
+    parts, size = [], header.size
+    with open_form(path, _positive_form(header), len(geocodes)) as file:
+        file.file.at_most(len(geocodes), answers)
+        for _, (lengths, numbers), (n_values, values), variances in file.groups(geocodes):
+            places = np.repeat(np.arange(len(lengths)), lengths) * size + numbers
+            right = (
+                np.array_equal(lengths, n_values)
+                and (np.diff(places) > 0).all()
+                and ((numbers >= 0) & (numbers < size)).all()
+                and np.allclose(variances, header.variance, rtol=1e-9, atol=0.0)
+            )
+            if not right:
+                raise file.damaged(
+                    f"not every row has ascending answers of the {size}, a value for each and the variance "
+                    f"{header.variance}"
+                )
+            starts = np.concatenate([[0], np.cumsum(lengths)])
+            parts.append(sp.csr_array((values, numbers, starts), shape=(len(lengths), size)))
+    return sp.vstack(parts, format="csr")
+
+
+# -- selections --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """What some geounits of a level chose, and what was measured of it.
+
+    Attributes:
+        geocodes: `(n,)` of str.
+        chosen: `(n,)` int64, number of the version.
+        values: `(n, size)` int64, `size` that of the most detailed version; 0 beyond the answers of the one chosen.
+    """
+
+    geocodes: NDArray[np.str_]
+    chosen: IntArray
+    values: IntArray
+
+
+def answered(selection: Selection, chosen: IntArray) -> BoolArray:
+    """`(n, size)`: which of the numbers are answers of the version chosen."""
+    sizes = np.array([query.size for query in selection.versions])
+    return np.arange(selection.size)[None, :] < sizes[chosen][:, None]
+
+
+def _selected_form(selection: Selection) -> Form:
+    header = {
+        "kind": "selected",
+        "name": selection.name,
+        "level": selection.level,
+        "versions": [query.name for query in selection.versions],
+        "sizes": [query.size for query in selection.versions],
+        "thresholds": [least for _, least in selection.select.versions],
+        "epsilon": str(selection.select.epsilon),
+        "mechanism": selection.noise.mechanism,
+        "scale": str(selection.noise.scale),
+        "variance": selection.noise.variance,
+    }
+    columns = {"geocode": TEXT, "version": TEXT, "value": _ANSWERS, "variance": REAL}
+    return Form("a selection", header, columns, numbers=selection.size)
+
+
+def write_selected(target: Path, staging: Path, selection: Selection, parts: Iterable[Selected]) -> None:
+    """Write the geounits of a level in order; the bytes depend on what they hold, not on the parts.
+
+    Raises:
+        ReleaseError: the file cannot be written.
+    """
+    names = np.array([query.name for query in selection.versions])
+
+    def made(geocodes: NDArray[np.str_], chosen: IntArray, values: IntArray) -> tuple[Values, ...]:
+        mask = answered(selection, chosen)
+        variances = np.full(len(chosen), selection.noise.variance)
+        return geocodes, names[chosen], lists(mask.sum(axis=1), values[mask], _ANSWERS), variances
+
+    with _selected_form(selection).writer(target, staging, made) as out:
+        for part in parts:
+            out.add(part.geocodes, part.chosen, part.values)
+
+
+def read_selected(path: Readable, selection: Selection, geocodes: NDArray[np.str_]) -> Iterator[Selected]:
+    """The geounits of a level, whose geocodes are given, some at a time.
+
+    Raises:
+        ReleaseError: it is missing or damaged, does not match the spec, or is of other geounits.
+    """
+    names = [query.name for query in selection.versions]
+    with open_form(path, _selected_form(selection), len(geocodes)) as file:
+        for codes, versions, (lengths, numbers), variances in file.groups(geocodes):
+            if unknown := sorted(set(versions.tolist()) - set(names)):
+                raise file.damaged(f"{unknown[0]!r} is not a version; they are {', '.join(names)}")
+            chosen = np.array([names.index(version) for version in versions.tolist()], dtype=np.int64)
+            mask = answered(selection, chosen)
+            if not np.array_equal(lengths, mask.sum(axis=1)):
+                raise file.damaged("not every row has the answers of the version chosen")
+            if not np.allclose(variances, selection.noise.variance, rtol=1e-9, atol=0.0):
+                raise file.damaged(f"its variances are not {selection.noise.variance}")
+            values = np.zeros(mask.shape, dtype=np.int64)
+            values[mask] = numbers
+            yield Selected(codes, chosen, values)

@@ -6,17 +6,16 @@ in the order of leaves, then of cells, so that the file reveals no more than the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.model.schema import Schema
-from pipeline.release.histograms import LabelColumns, geounit_batches, label_fields
-from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group
+from pipeline.release.form import WHOLE, Form
+from pipeline.release.histograms import LabelColumns, geounit_batches, label_columns
 from postprocess.arrays import IntArray
 
 
@@ -46,21 +45,23 @@ def write_microdata(
         ReleaseError: the file cannot be written.
         InputError: an attribute is called geocode.
     """
-    columns = pa.schema(label_fields(schema, ("geocode",)))
-    header = {"kind": "microdata", "level": level, "schema": schema.fingerprint()}
-    labels = LabelColumns(geocodes, schema)
-    rows = rows_per_group(len(columns))
-    groups = RowGroups(rows)
-    written = 0
-    with parquet_sink(target, staging, columns, header) as sink:
+    form, labels = microdata_form(schema, level), LabelColumns(geocodes, schema)
+    with form.writer(target, staging, labels.arrays) as out:
         for first, batch in geounit_batches(counts, len(geocodes), schema):
-            for leaves, cells in _persons(batch, rows):
-                written += len(leaves)
-                for full_leaves, full_cells in groups.add(leaves + first, cells):
-                    sink.write(*labels.arrays(full_leaves, full_cells))
-        for leaves, cells in groups.rest():
-            sink.write(*labels.arrays(leaves, cells))
-    return written
+            for leaves, cells in _persons(batch, form.rows):
+                out.add(leaves + first, cells)
+    return out.written
+
+
+def microdata_form(schema: Schema, level: str, numbers: Sequence[str] = (), *, nullable: bool = False) -> Form:
+    """The form of microdata of a level, with columns of whole numbers behind the labels.
+
+    Raises:
+        InputError: an attribute is called geocode, or as one of the numbers.
+    """
+    columns = label_columns(schema, ("geocode", *numbers)) | dict.fromkeys(numbers, WHOLE)
+    header = {"kind": "microdata", "level": level, "schema": schema.fingerprint()}
+    return Form("microdata", header, columns, numbers if nullable else ())
 
 
 def _persons(counts: sp.csr_array, rows: int) -> Iterator[tuple[IntArray, NDArray[np.integer]]]:

@@ -6,7 +6,7 @@ Names have a file for each level that has some: geocode and a column for each la
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from geography.build import spine_from_table
 from geography.spine import Spine
 from pipeline.errors import ReleaseError, SpineError
 from pipeline.model.area_names import LevelNames
+from pipeline.release.form import TEXT, Form, open_form
 from pipeline.storage.files import open_parquet, read_header, reading, strings, write_parquet
 from pipeline.storage.readable import Readable
 
@@ -46,24 +47,24 @@ def name_column(language: str) -> str:
     return f"{NAME}:{language}" if language else NAME
 
 
+def _names_form(level: str, languages: Iterable[str]) -> Form:
+    columns = dict.fromkeys(("geocode", *map(name_column, languages)), TEXT)
+    return Form("a file of names", {"kind": "names", "level": level}, columns, nullable=list(columns))
+
+
 def write_names(target: Path, staging: Path, level: str, geocodes: NDArray[np.str_], names: LevelNames) -> None:
     """Write the names of a level's areas `(n,)`, in the order of the spine."""
-    columns = {name_column(language): column for language, column in names.by_language.items()}
-    table = pa.table({"geocode": strings(geocodes), **columns})
-    write_parquet(target, table, staging, _names_header(level))
+    form = _names_form(level, names.by_language)
+    table = pa.table([strings(geocodes), *names.by_language.values()], schema=form.schema)
+    write_parquet(target, table, staging, form.header)
 
 
 def read_public_names(path: Readable, level: str, geocodes: NDArray[np.str_], languages: Sequence[str]) -> LevelNames:
     """The names written by `write_names`; ReleaseError where they are not those of the level's areas."""
-    with open_parquet(path, len(geocodes)) as file, reading(path):
-        if read_header(file, path) != _names_header(level):
-            raise ReleaseError(f"{path} does not hold the names of level {level!r}")
-        table = file.read()
-    columns = ["geocode", *map(name_column, languages)]
-    if table.column_names != columns or any(not pa.types.is_string(field.type) for field in table.schema):
-        raise ReleaseError(f"{path} is damaged: its columns are not {', '.join(columns)}, all text")
-    if any(column.null_count for column in table.columns) or table["geocode"].to_pylist() != geocodes.tolist():
-        raise ReleaseError(f"{path} is damaged: it does not name the areas of level {level!r} in the spine's order")
+    with open_form(path, _names_form(level, languages), len(geocodes)) as file:
+        table = file.whole()
+        if any(column.null_count for column in table.columns) or table["geocode"].to_pylist() != geocodes.tolist():
+            raise file.damaged(f"it does not name the areas of level {level!r} in the spine's order")
     return LevelNames({one: table[name_column(one)].combine_chunks() for one in languages})
 
 
@@ -74,7 +75,3 @@ def names_fingerprint(names: LevelNames) -> str:
         for text in (language, *column.to_pylist()):
             digest.update(text.encode() + b"\0")
     return digest.hexdigest()
-
-
-def _names_header(level: str) -> dict[str, str]:
-    return {"kind": "names", "level": level}

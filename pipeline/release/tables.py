@@ -20,10 +20,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
+from pipeline.release.form import (
+    REAL,
+    TEXT,
+    WHOLE,
+    Form,
+    FormFile,
+    Values,
+    check_complete,
+    check_order,
+    open_form,
+)
 from pipeline.release.long_tables import (
     LONG_COLUMNS,
     LONG_VALUES,
@@ -32,19 +42,10 @@ from pipeline.release.long_tables import (
     dense_rows,
     is_long,
     labels_of_terms,
+    long_columns,
     long_rows,
-    long_schema,
 )
-from pipeline.storage.files import (
-    open_parquet,
-    parquet_sink,
-    read_header,
-    read_row_groups,
-    reading,
-    rows_per_group,
-    strings,
-    texts,
-)
+from pipeline.storage.files import rows_per_group
 from pipeline.storage.readable import Readable
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
@@ -104,33 +105,38 @@ class ReleasedTable:
         if not self.terms:
             check_labels(f"tables.{self.name}", self.labels)
 
-    @cached_property
-    def margins(self) -> FloatArray | None:
-        """Margins of error `(n, size)`: the larger distance from a count to an end of its interval."""
-        return None if self.lows is None or self.highs is None else margins_of(self.counts, self.lows, self.highs)
-
     @property
     def ends(self) -> Ends | None:
         """Both ends of the intervals; None where none are published."""
         return None if self.lows is None or self.highs is None else (self.lows, self.highs)
 
+    @cached_property
+    def margins(self) -> FloatArray | None:
+        """Margins of error `(n, size)`: the larger distance from a count to an end of its interval."""
+        return None if self.ends is None else margins_of(self.counts, *self.ends)
+
     def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
         """The columns after the geocode, with their names."""
         for index, label in enumerate(self.labels):
             yield label, self.counts[:, index]
-            if self.margins is not None and self.lows is not None and self.highs is not None:
-                for suffix, values in zip(INTERVAL_SUFFIXES, (self.margins, self.lows, self.highs), strict=True):
+            if self.ends is not None and self.margins is not None:
+                for suffix, values in zip(INTERVAL_SUFFIXES, (self.margins, *self.ends), strict=True):
                     yield label + suffix, values[:, index]
+
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Geocodes, counts and, where there are intervals, both ends: what has a row for each geounit."""
+        return (self.geocodes, self.counts, *(self.ends or ()))
+
+    def of_arrays(self, arrays: Iterable[NDArray[Any]]) -> ReleasedTable:
+        """The table with other rows, which are given as `arrays` has them."""
+        geocodes, counts, *ends = arrays
+        lows, highs = ends or (None, None)
+        return replace(self, geocodes=geocodes, counts=counts, lows=lows, highs=highs)
 
     def rows(self, rows: slice | BoolArray) -> ReleasedTable:
         """Some of its geounits."""
-        return replace(
-            self,
-            geocodes=self.geocodes[rows],
-            counts=self.counts[rows],
-            lows=None if self.lows is None else self.lows[rows],
-            highs=None if self.highs is None else self.highs[rows],
-        )
+        return self.of_arrays(values[rows] for values in self.arrays)
 
 
 def margins_of(counts: IntArray, lows: FloatArray, highs: FloatArray) -> FloatArray:
@@ -190,13 +196,20 @@ def long_terms(table: str, query: Query) -> Terms:
     return tuple(zip(query.terms, (values for values in query.labels if values), strict=True))
 
 
-def _columns(labels: Sequence[str], with_margins: bool) -> pa.Schema:
-    fields = [pa.field("geocode", pa.string(), nullable=False)]
-    for label in labels:
-        fields.append(pa.field(label, pa.int64(), nullable=False))
-        if with_margins:
-            fields.extend(pa.field(label + suffix, pa.float64(), nullable=False) for suffix in INTERVAL_SUFFIXES)
-    return pa.schema(fields)
+def _form(table: ReleasedTable) -> Form:
+    with_margins = table.ends is not None
+    header = {
+        "kind": "table", "name": table.name, "level": table.level, "query": table.query, "margins": with_margins,
+    }  # fmt: skip
+    what, ends = "a table of a release", INTERVAL_SUFFIXES if with_margins else ()
+    if table.terms:
+        header["terms"] = [[term, list(values)] for term, values in table.terms]
+        columns = long_columns(table.terms, with_margins=with_margins)
+        return Form(what, header, columns, nullable=[term for term, _ in table.terms])
+    columns = {"geocode": TEXT}
+    for label in table.labels:
+        columns |= {label: WHOLE, **{label + suffix: REAL for suffix in ends}}
+    return Form(what, header, columns, values=_VALUES_PER_ROW_GROUP)
 
 
 def n_columns(answers: int, *, with_margins: bool) -> int:
@@ -208,7 +221,7 @@ def rows_at_once(labels: Sequence[str], *, with_margins: bool, terms: Terms = ()
     """Geounits in one part of a table, which is a row group unless the table is long."""
     if terms:
         return rows_per_group(len(labels), LONG_VALUES)
-    return rows_per_group(len(_columns(labels, with_margins)), _VALUES_PER_ROW_GROUP)
+    return rows_per_group(n_columns(len(labels), with_margins=with_margins), _VALUES_PER_ROW_GROUP)
 
 
 def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> None:
@@ -222,24 +235,15 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
     first = next(rest, None)
     if first is None:
         raise ValueError("a table needs at least one part")
-    with_margins = first.margins is not None
-    header: dict[str, object] = {
-        "kind": "table",
-        "name": first.name,
-        "level": first.level,
-        "query": first.query,
-        "margins": with_margins,
-    }
-    parts = _of_size(chain([first], rest), rows_at_once(first.labels, with_margins=with_margins, terms=first.terms))
-    if first.terms:
-        header["terms"] = [[name, list(values)] for name, values in first.terms]
-        with parquet_sink(target, staging, long_schema(first.terms, with_margins=with_margins), header) as sink:
-            for columns in _long_groups(parts):
-                sink.write(*columns)
-        return
-    with parquet_sink(target, staging, _columns(first.labels, with_margins), header) as sink:
-        for part in parts:
-            sink.write(strings(part.geocodes), *(pa.array(values) for _, values in part.columns()))
+    step = rows_at_once(first.labels, with_margins=first.ends is not None, terms=first.terms)
+    parts = _of_size(chain([first], rest), step)
+    with _form(first).writer(target, staging) as out:
+        for columns in _long_groups(parts) if first.terms else map(_wide_columns, parts):
+            out.put(*columns)
+
+
+def _wide_columns(part: ReleasedTable) -> list[Values]:
+    return [part.geocodes, *(values for _, values in part.columns())]
 
 
 def _of_size(parts: Iterable[ReleasedTable], rows: int) -> Iterator[ReleasedTable]:
@@ -287,13 +291,7 @@ def read_table(path: Readable, rows: int | None = None, geocodes: NDArray[np.str
         raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {twice!r}")
     if len(parts) == 1:
         return first
-    return replace(
-        first,
-        geocodes=found,
-        counts=np.concatenate([part.counts for part in parts]),
-        lows=None if first.lows is None else np.concatenate([part.lows for part in parts]),
-        highs=None if first.highs is None else np.concatenate([part.highs for part in parts]),
-    )
+    return first.of_arrays(map(np.concatenate, zip(*(part.arrays for part in parts), strict=True)))
 
 
 def read_table_parts(
@@ -303,71 +301,39 @@ def read_table_parts(
     first = 0
     for part in _parts(path, len(geocodes) if rows is None and geocodes is not None else rows):
         if geocodes is not None:
-            _check_geocodes(path, part.geocodes, geocodes, first)
+            check_order(path, part.geocodes, geocodes, first)
         first += len(part.geocodes)
         yield part
     if geocodes is not None:
-        _check_complete(path, geocodes, first)
-
-
-def check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_]) -> None:
-    """ReleaseError where the rows of a file are not those of a level's geounits, each once and in their order."""
-    _check_geocodes(path, found, geocodes, 0)
-    _check_complete(path, geocodes, len(found))
-
-
-def _check_complete(path: Path, geocodes: NDArray[np.str_], n_rows: int) -> None:
-    if n_rows < len(geocodes):
-        raise ReleaseError(f"{path} is damaged: it has no row for the geocode {str(geocodes[n_rows])!r}")
-
-
-def _check_geocodes(path: Path, found: NDArray[np.str_], geocodes: NDArray[np.str_], first: int) -> None:
-    there = geocodes[first : first + len(found)]
-    wrong = np.flatnonzero(found[: len(there)] != there)
-    if not wrong.size and len(there) == len(found):
-        return
-    row = int(wrong[0]) if wrong.size else len(there)
-    if found[row] in geocodes[: first + row]:
-        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {str(found[row])!r}")
-    needed = (
-        f"{str(there[row])!r} stands there on the spine" if wrong.size else f"the level has {len(geocodes):,} geounits"
-    )
-    raise ReleaseError(
-        f"{path} is damaged: row {first + row + 1:,} is of the geocode {str(found[row])!r}, and {needed}; each geounit "
-        "of the level has one row, in the order of the spine"
-    )
+        check_complete(path, geocodes, first)
 
 
 def _parts(path: Readable, rows: int | None) -> Iterator[ReleasedTable]:
-    with open_parquet(path) as file, reading(path):
-        facts = _facts(file, path)
+    with open_form(path, lambda file: _form(_without_rows(file))) as file:
+        facts = _without_rows(file)
         if rows is not None:
-            file.at_most(rows * len(facts.labels) if facts.terms else rows)
-        parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
-        for part in parts:
-            yield from _dense_parts(part, facts, path) if facts.terms else [_wide_part(part, facts)]
+            file.file.at_most(rows * len(facts.labels) if facts.terms else rows)
+        for columns in file.groups():
+            yield from _dense_parts(columns, facts, path) if facts.terms else [_wide_part(columns, facts)]
 
 
-def _wide_part(part: pa.Table, facts: ReleasedTable) -> ReleasedTable:
+def _wide_part(columns: Sequence[NDArray[Any]], facts: ReleasedTable) -> ReleasedTable:
     """A row group of a table with a column for each answer."""
-    labels, with_margins = facts.labels, facts.lows is not None
-    step = 1 + len(INTERVAL_SUFFIXES) if with_margins else 1
-    # Column by column, as they are in the file.
-    counts = np.empty((part.num_rows, len(labels)), dtype=np.int64, order="F")
-    ends = [np.empty(counts.shape, order="F") for _ in range(2)] if with_margins else [None, None]
-    for index in range(len(labels)):
-        counts[:, index] = part.column(1 + step * index).to_numpy()
-        for number, end in enumerate(ends):
-            if end is not None:
-                end[:, index] = part.column(3 + number + step * index).to_numpy()
-    geocodes = texts(part.column(0))
-    return replace(facts, geocodes=geocodes, counts=counts, lows=ends[0], highs=ends[1])
+    geocodes, *numbers = columns
+    step = 1 if facts.lows is None else 1 + len(INTERVAL_SUFFIXES)
+
+    def side_by_side(first: int, kind: type) -> NDArray[Any]:
+        """Every so many columns, `(n, size)`: column by column in memory, as they are in the file."""
+        return np.array(numbers[first::step], dtype=kind).reshape(len(facts.labels), len(geocodes)).T
+
+    ends = () if facts.ends is None else (side_by_side(2, np.float64), side_by_side(3, np.float64))
+    return facts.of_arrays((geocodes, side_by_side(0, np.int64), *ends))
 
 
-def _dense_parts(group: pa.Table, facts: ReleasedTable, path: Path) -> Iterator[ReleasedTable]:
+def _dense_parts(columns: Sequence[Any], facts: ReleasedTable, path: Path) -> Iterator[ReleasedTable]:
     """A row group of a long table, so few geounits at a time that their numbers fit a part."""
     size, with_margins = len(facts.labels), facts.lows is not None
-    geocodes, starts, (answers, of_row, ends) = dense_rows(group, facts.terms, path, with_margins=with_margins)
+    geocodes, starts, answers, numbers = dense_rows(columns, facts.terms, path)
     step = rows_at_once(facts.labels, with_margins=with_margins, terms=facts.terms)
     for first in range(0, max(1, len(geocodes)), step):
         codes = geocodes[first : first + step]
@@ -385,8 +351,7 @@ def _dense_parts(group: pa.Table, facts: ReleasedTable, path: Path) -> Iterator[
             out[places] = of_row[cut][listed]
             return out
 
-        lows, highs = (None, None) if ends is None else map(dense, ends)
-        yield replace(facts, geocodes=codes, counts=dense(of_row), lows=lows, highs=highs)
+        yield facts.of_arrays((codes, *map(dense, numbers)))
 
 
 def small_parts(parts: Iterable[ReleasedTable]) -> Iterator[ReleasedTable]:
@@ -397,40 +362,22 @@ def small_parts(parts: Iterable[ReleasedTable]) -> Iterator[ReleasedTable]:
             yield part.rows(slice(start, start + step))
 
 
-def read_table_facts(path: Readable) -> ReleasedTable:
-    """The table without its rows: what it is, and its columns; ReleaseError as `read_table`."""
-    with open_parquet(path) as file, reading(path):
-        return _facts(file, path)
+def _without_rows(file: FormFile) -> ReleasedTable:
+    """The table that a file states in its header and the names of its columns."""
+    header, names = file.header, file.file.schema_arrow.names
+    terms, with_margins = _terms(header, file), bool(header.get("margins"))
+    wide = names[1 :: 1 + len(INTERVAL_SUFFIXES) if with_margins else 1]
+    labels = labels_of_terms(terms) if terms else tuple(wide)
+    counts = np.empty((0, len(labels)), dtype=np.int64)
+    ends = np.empty(counts.shape) if with_margins else None
+    name, level, query = (str(header.get(key)) for key in ("name", "level", "query"))
+    try:
+        return ReleasedTable(name, level, query, np.empty(0, dtype=np.str_), labels, counts, ends, ends, terms)
+    except InputError:
+        raise file.damaged("its columns are not geocode and then a count for each answer") from None
 
 
-def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
-    header = read_header(file, path)
-    if header.get("kind") != "table" or header.keys() - {"terms"} != {"kind", "name", "level", "query", "margins"}:
-        raise ReleaseError(f"{path} is not a table of a release")
-    with_margins = bool(header["margins"])
-    terms = _terms(header, path)
-    if terms:
-        labels = labels_of_terms(terms)
-        if not file.schema_arrow.equals(long_schema(terms, with_margins=with_margins)):
-            raise ReleaseError(f"{path} is damaged: its columns are not those that its header states")
-    else:
-        labels = tuple(file.schema_arrow.names[1 :: 1 + len(INTERVAL_SUFFIXES) if with_margins else 1])
-        if not file.schema_arrow.equals(_columns(labels, with_margins)):
-            raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
-    return ReleasedTable(
-        name=str(header["name"]),
-        level=str(header["level"]),
-        query=str(header["query"]),
-        geocodes=np.empty(0, dtype=np.str_),
-        labels=labels,
-        counts=np.empty((0, len(labels)), dtype=np.int64),
-        lows=np.empty((0, len(labels))) if with_margins else None,
-        highs=np.empty((0, len(labels))) if with_margins else None,
-        terms=terms,
-    )
-
-
-def _terms(header: Mapping[str, Any], path: Path) -> Terms:
+def _terms(header: Mapping[str, Any], file: FormFile) -> Terms:
     """The terms that the header of a long table states; none of a wide one."""
     stated = header.get("terms", [])
     try:
@@ -439,5 +386,5 @@ def _terms(header: Mapping[str, Any], path: Path) -> Terms:
         terms = ()
     size = math.prod(len(values) for _, values in terms)
     if stated and (not is_long(size) or size > _MOST_ANSWERS or any(len(set(own)) < len(own) for _, own in terms)):
-        raise ReleaseError(f"{path} is damaged: its header does not state the terms of a long table")
+        raise file.damaged("its header does not state the terms of a long table")
     return terms

@@ -201,42 +201,6 @@ def _of_one_length(array: pa.Array) -> NDArray[np.str_] | None:
     return codes.reshape(len(array), length).astype(np.uint32).view(f"U{length}")[:, 0]
 
 
-class RowGroups:
-    """Cuts rows that come in batches of any size into groups of exactly `rows` rows.
-
-    A batch is a tuple of arrays with the same first dimension. Rows that wait for their group to fill are copied, so
-    that the caller may reuse its arrays; full groups may be views of them.
-    """
-
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._waiting: list[tuple[NDArray[Any], ...]] = []
-        self._n_waiting = 0
-
-    def add(self, *columns: NDArray[Any]) -> list[tuple[NDArray[Any], ...]]:
-        """The groups that are full with these rows, in order."""
-        n_rows = len(columns[0])
-        full = []
-        start = 0
-        while self._n_waiting + (n_rows - start) >= self._rows:
-            stop = start + self._rows - self._n_waiting
-            full.append(self._join(tuple(column[start:stop] for column in columns)))
-            start = stop
-        if start < n_rows:
-            self._waiting.append(tuple(column[start:].copy() for column in columns))
-            self._n_waiting += n_rows - start
-        return full
-
-    def rest(self) -> list[tuple[NDArray[Any], ...]]:
-        """The last group, short of rows; empty where none wait."""
-        return [self._join()] if self._waiting else []
-
-    def _join(self, *last: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
-        parts = [*self._waiting, *last]
-        self._waiting, self._n_waiting = [], 0
-        return parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-
-
 class ParquetSink:
     """An open Parquet file that takes one row group at a time."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ReleaseError
-from pipeline.estimation.measurement_files import MeasurementSource, differing
+from pipeline.estimation.measurement_files import MeasurementSource
 from pipeline.model.measure import Counts
 from pipeline.model.mixed import MixedNoise, Unmixed
 from pipeline.model.query import Query
@@ -176,9 +176,8 @@ def test_a_file_of_mixed_numbers_is_read_back_as_counts(tmp_path: Path) -> None:
     read = MeasurementSource(unchecked(path), _header(), query, to_counts=Unmixed(11)).read(codes)
     assert read.values.tolist() == [[10, 5], [-1, 0], [2, 3]]
     assert read.variance == pytest.approx(50)
-    with pytest.raises(ReleaseError, match=r"its row is \(-3, 11\), and \(-2, 11\) is expected"):
+    with pytest.raises(ReleaseError, match=r"its row is \[-3, 11\], and \[-2, 11\] is expected"):
         MeasurementSource(unchecked(path), _header((-2, 11)), query).read(codes)
-    assert differing(_header(), _header()) is None
 
 
 @pytest.mark.parametrize(("mechanism", "row"), [("mixed", ()), ("discrete_gaussian", (1,)), ("mixed", (1.5,))])

@@ -22,14 +22,24 @@ from pipeline.errors import ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection
-from pipeline.model.universe import Bound
+from pipeline.model.universe import Bound, Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.select import Select
+from pipeline.release.draws import draws_file, read_draws
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.long_tables import MOST_WIDE
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
-from pipeline.release.selected import Selected, answered, read_selected, write_selected
+from pipeline.release.measurements import (
+    MeasurementHeader,
+    MeasurementWriter,
+    Selected,
+    answered,
+    read_measurement,
+    read_positive,
+    read_selected,
+    write_positive,
+    write_selected,
+)
 from pipeline.release.spine import read_public_spine, write_spine
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
@@ -49,6 +59,9 @@ CHOICE = Select("detail", tuple(zip(("total", "sex", "detailed"), (0, 9, 90), st
 SELECTION = Selection(CHOICE, "block", NESTED, Fraction(1, 10), NoiseSpec("discrete_gaussian", Fraction(9)))
 CHOSEN = np.arange(len(CODES)) % 3
 NUMBERS = RNG.integers(-99, 99, (len(CODES), SCHEMA.n_cells)) * answered(SELECTION, CHOSEN)
+POSITIVE = MeasurementHeader("block", "detailed", SCHEMA.n_cells, "discrete_gaussian", Fraction(9), 9.0)
+DRAWN_TABLE = Table("all", Query.parse("sex", SCHEMA), ("block",))
+DRAWN = RNG.integers(-999, 999, (2, len(CODES), 2)) / 256
 WIDE = Schema((Attribute("sex", ("f", "m")), Attribute("age", tuple(map(str, range(1 + MOST_WIDE // 2))))))
 
 
@@ -74,8 +87,23 @@ def numbers_of(path: Path) -> list[Any]:
     return [read.header, read.geocodes, read.values]
 
 
+def write_drawn(path: Path) -> None:
+    with draws_file(path, path.parent, DRAWN_TABLE, "block", CODES, 2) as file:
+        for number in range(2):
+            file.add(number, DRAWN[number])
+
+
+def drawn_in(path: Path) -> list[Any]:
+    return [read_draws(unchecked(path), DRAWN_TABLE, "block", CODES, 2).to_numpy().reshape(DRAWN.shape)]
+
+
+def positive_in(path: Path) -> list[Any]:
+    read = read_positive(unchecked(path), POSITIVE, CODES, SCHEMA.n_cells)
+    return [read.indptr, read.indices, read.data]
+
+
 def selected_in(path: Path) -> list[Any]:
-    parts = list(read_selected(unchecked(path), SELECTION))
+    parts = list(read_selected(unchecked(path), SELECTION, CODES))
     return [np.concatenate([getattr(part, name) for part in parts]) for name in ("geocodes", "chosen", "values")]
 
 
@@ -107,15 +135,19 @@ FORMS = {
     ),
     "table": Form(lambda path: write_table(path, path.parent, [TABLE]), table_in, stated(TABLE)),
     "long table": Form(lambda path: write_table(path, path.parent, [LONG]), table_in, stated(LONG)),
+    "positive": Form(
+        lambda path: write_positive(path, path.parent, POSITIVE, CODES, [COUNTS[:5], COUNTS[5:]]),
+        positive_in, [COUNTS.indptr, COUNTS.indices, COUNTS.data],
+    ),
+    "draws": Form(write_drawn, drawn_in, [DRAWN]),
     "selection": Form(
         lambda path: write_selected(path, path.parent, SELECTION, [Selected(CODES, CHOSEN, NUMBERS)]),
-        selected_in, [CODES, CHOSEN, NUMBERS], free=("order", "twice"),
+        selected_in, [CODES, CHOSEN, NUMBERS],
     ),
     "facilities": Form(
         lambda path: write_facilities(path, path.parent, BOUND, CODES, HOMES),
         lambda path: [read_public_facilities(unchecked(path), BOUND, CODES)],
         [HOMES],
-        free=("header", "kind", "no header"),
     ),
     "spine": Form(
         lambda path: write_spine(path, path.parent, SPINE),

@@ -48,10 +48,8 @@ COUNTS = made_counts()
 
 @pytest.fixture(autouse=True)
 def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.release.histograms.rows_per_group", lambda _columns: 7)
     monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 11)
-    monkeypatch.setattr("pipeline.release.microdata.rows_per_group", lambda _columns: 13)
-    monkeypatch.setattr("pipeline.release.measurements.rows_per_group", lambda size: 30 // size)
+    monkeypatch.setattr("pipeline.release.form.rows_per_group", lambda numbers, _values: 30 // numbers)
 
 
 def write(kind: str, path: Path, cuts: list[int]) -> bytes:
