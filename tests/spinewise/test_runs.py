@@ -21,10 +21,10 @@ from releases.updated import answer_to, charged_release
 from releases.updated import update as made_by_command
 
 import spinewise as sw
-from pipeline.confidential.steps import Measured
+from pipeline.confidential.process import RecordHolder
 from pipeline.privacy.noise.sampler import Sampler
+from pipeline.runs.measured import holder_here
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import MeasuredHere
 from spinewise.runs import named_ledger
 
 Changed = Callable[..., sw.Spec]
@@ -81,9 +81,9 @@ def test_without_noise_the_tables_are_the_counts(
 
 
 @contextmanager
-def _measured_here(checked: CheckedRequest) -> Iterator[Measured]:
+def _measured_here(checked: CheckedRequest) -> Iterator[RecordHolder]:
     """In the process of the test, where its patches hold."""
-    yield MeasuredHere(checked.keyholder())
+    yield holder_here(checked)
 
 
 def _no_noise(sampler: Sampler, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:  # noqa: ARG001
