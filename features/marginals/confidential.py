@@ -28,7 +28,7 @@ from features.marginals.choice import Pairs, attribute_query, candidates, scores
 from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
 from pipeline.confidential.charge import charged_for, has_charge, own_ledger
-from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
+from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.model.schema import Schema
@@ -76,7 +76,7 @@ def chosen_pairs(
     return tuple(chosen)
 
 
-def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+def answered(work: ChoiceWork, holder: Keyholder) -> Mapping[str, object]:
     """See `pipeline.confidential.parts.Answering`: `pairs`, and the fields of a `ChosenSection`.
 
     Raises:
@@ -84,7 +84,7 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         BudgetRefusedError: the dataset has not enough left; nothing was drawn.
         InputError: there is no such ledger or dataset, or the key was used over other records.
     """
-    key = holder.key(work.run) if work.again is None else key_of_release(work.again, source)
+    key = holder.key(work.run) if work.again is None else holder.of_release(work.again)
     tables = shielded(work.run, "choose", lambda: true_tables(work))
     fingerprint = key.keyed_hash(_LABEL, tables.digest())
     said: dict[str, object] = {"budget": str(work.terms.budget), "records": _published(work, key, fingerprint)}

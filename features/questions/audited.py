@@ -19,7 +19,6 @@ class AnsweringHere:
     """This process holds records, key and ledger, for tests and audits of made-up records."""
 
     def __init__(self, checked: CheckedQuestion) -> None:
-        self._source = checked.request.key
         self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
 
     def identity(self) -> str:
@@ -28,7 +27,7 @@ class AnsweringHere:
 
     def question(self, work: QuestionWork) -> Mapping[str, object]:
         """See `answering.RecordsHolder.question`."""
-        return confidential.answered(work, self._holder, self._source)
+        return confidential.answered(work, self._holder)
 
 
 class TriedQuestions:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
 from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
-from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
+from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
@@ -49,10 +49,10 @@ _LABEL = "input of a question"
 _AT_ONCE = 1 << 20
 
 
-def answered(work: QuestionWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+def answered(work: QuestionWork, holder: Keyholder) -> Mapping[str, object]:
     """See `pipeline.confidential.parts.Answering`."""
     if work.again is not None:
-        return answer(work, key_of_answer(work.again, source.read()))
+        return answer(work, holder.of_answer(work.again))
     return answer(work, holder.key(work.run))
 
 

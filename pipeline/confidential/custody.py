@@ -179,6 +179,7 @@ class Keyholder:
     def __init__(self, source: KeySource, test_key: str | None) -> None:
         self._source = source
         self._test_key = test_key
+        self._released: MasterKey | None = None
 
     def identity(self) -> str:
         """What is public about the key's origin; a different key makes a different run.
@@ -216,6 +217,16 @@ class Keyholder:
         """
         given = self._handed_in
         return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
+
+    def of_release(self, run: RunDirectory) -> MasterKey:
+        """See `key_of_release`; a descriptor can be read once."""
+        if self._released is None:
+            self._released = key_of_release(run, self._source)
+        return self._released
+
+    def of_answer(self, run: RunDirectory) -> MasterKey:
+        """See `key_of_answer`."""
+        return key_of_answer(run, self._source.read())
 
     @cached_property
     def _handed_in(self) -> MasterKey | None:

@@ -36,8 +36,8 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
-from pipeline.confidential.parts import RecordQuestion, answering, installed_parts
+from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.parts import RecordQuestion, answering
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
 from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
@@ -50,7 +50,6 @@ from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begin_worker
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
-from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.public_inputs import inputs_to_measure
 from pipeline.records.cells import needed_columns
 from pipeline.records.problems import list_allowed, quote
@@ -251,9 +250,7 @@ class RecordHolder:
     _steps: ConfidentialSteps  # once a run has begun
 
     def __init__(self, source: KeySource, test_key: str | None = None) -> None:
-        self._source = source
         self._keyholder = Keyholder(source, test_key)
-        self._released: MasterKey | None = None
 
     def identity(self) -> str:
         """See `Keyholder.identity`."""
@@ -273,7 +270,7 @@ class RecordHolder:
 
     def check_key(self, run: RunDirectory) -> None:
         """InputError where the key is not the one that a release was made with, which is to be made again."""
-        self._key_of(run)
+        self._keyholder.of_release(run)
 
     def begin(self, job: Job, again: RunDirectory | None = None) -> bool:
         """Begin a run: the key is read, or drawn, now. Or a rerun of the release `again`; `job` is where it writes.
@@ -282,9 +279,9 @@ class RecordHolder:
             Whether the key is a public test key.
         """
         if again is None:
-            self._steps = ConfidentialSteps(job, self._keyholder.key(job.run), installed_parts())
+            self._steps = ConfidentialSteps(job, self._keyholder.key(job.run))
         else:
-            self._steps = RepeatedSteps(again, job, self._key_of(again), installed_parts())
+            self._steps = RepeatedSteps(again, job, self._keyholder.of_release(again))
         return self._steps.key.insecure
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
@@ -301,7 +298,7 @@ class RecordHolder:
 
     def question(self, work: RecordQuestion) -> Mapping[str, Any]:
         """See `parts.Answering`."""
-        return answering(work)(work, self._keyholder, self._source)
+        return answering(work)(work, self._keyholder)
 
     def begin_comparing(self) -> None:
         """Start what `compare` needs, without waiting for it: nothing here."""
@@ -311,11 +308,6 @@ class RecordHolder:
         from pipeline.confidential.accuracy import write_accuracy  # with what estimates, which measuring does not need
 
         write_accuracy(job)
-
-    def _key_of(self, run: RunDirectory) -> MasterKey:
-        if self._released is None:  # a descriptor can be read once
-            self._released = key_of_release(run, self._source)
-        return self._released
 
 
 class _Descriptor:

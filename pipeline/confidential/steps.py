@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pipeline.confidential.charge import charge_run, own_ledger, run_charges
 from pipeline.confidential.fingerprints import bound_fingerprints, key_statement, release_salt
 from pipeline.confidential.measure import select_versions
-from pipeline.confidential.parts import Parts
+from pipeline.confidential.parts import part_of
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.execution.job import Job
@@ -46,13 +46,12 @@ class ConfidentialSteps:
     Attributes:
         job: the run.
         key: its master key.
-        parts: what sees the records of a universe, by its source.
         fingerprints: universe -> of its own table, keyed; present once it is counted.
         warnings: what is odd about the records; confidential.
     """
 
-    def __init__(self, job: Job, key: MasterKey, parts: Parts) -> None:
-        self.job, self.key, self.parts = job, key, parts
+    def __init__(self, job: Job, key: MasterKey) -> None:
+        self.job, self.key = job, key
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
         self.may_draw = False
@@ -70,7 +69,7 @@ class ConfidentialSteps:
             self.charge(task)
             return
         of = next(each for each in self.job.universes if each.name == universe)
-        part, run = self.parts[type(of.source)], self.job.run
+        part, run = part_of(of.source), self.job.run
         if task == "tabulate":
             tabulate = partial(part.tabulate, self.job, self.key, of)
             self.fingerprints[of.name], remarks = shielded(run, task, tabulate)
@@ -88,7 +87,7 @@ class ConfidentialSteps:
 
     def _drawing(self, task: str, of: Universe, place: str) -> tuple[Callable[..., None], str | Selection]:
         """What draws the answers of a task, and of which level, or of which choice."""
-        part = self.parts[type(of.source)]
+        part = part_of(of.source)
         if task == "measure":
             return part.measure, place
         if task == MEASURE_POSITIVE:
@@ -129,8 +128,8 @@ class ConfidentialSteps:
 class RepeatedSteps(ConfidentialSteps):
     """The steps of the rerun of `run`; `job` is where they write. Nothing is charged."""
 
-    def __init__(self, run: RunDirectory, job: Job, key: MasterKey, parts: Parts) -> None:
-        super().__init__(job, key, parts)
+    def __init__(self, run: RunDirectory, job: Job, key: MasterKey) -> None:
+        super().__init__(job, key)
         self._run = run
         self._manifest = read_manifest(run.manifest)
 
