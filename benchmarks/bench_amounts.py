@@ -68,7 +68,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, Ranked, losses
 from pipeline.questions.sensitivity import MeasuredPart

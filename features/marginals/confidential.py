@@ -3,7 +3,7 @@
 Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
 with the cost that `choice.ChoiceTerms` states. Each of the choices is one of the exponential mechanism among the pairs
 left, with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and
-epsilon^2 / 8-zCDP (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from
+epsilon^2 / 8-zCDP (`pipeline.privacy.noise.choices`); they compose by adding up. Which pairs are left follows from
 the choices before.
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
 
@@ -34,12 +34,11 @@ from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.events import by_losses, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import by_losses, per_person
+from pipeline.privacy.ledger.events import Group, KeyUse
 from pipeline.privacy.ledger.notes import read_note
-from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
 from pipeline.records.count_accumulator import CountAccumulator

@@ -20,11 +20,9 @@ from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.dataset import ANSWER
-from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import ANSWER, by_up_to, numbers_of_unit, per_person
+from pipeline.privacy.ledger.events import Group, KeyUse
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer

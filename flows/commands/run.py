@@ -124,8 +124,7 @@ def run(
     if not no_prefect and not found:
         # It starts while the rest is imported and records are read.
         context.with_resource(temporary_server())
-    from pipeline.confidential.custody import configured_source, given_source
-    from pipeline.confidential.signing import signing_key
+    from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.console import remarks_of_end
     from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest

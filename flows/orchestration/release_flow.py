@@ -26,9 +26,12 @@ from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
-from pipeline.confidential.custody import KeySource, configured_source  # noqa: E402
+from pipeline.confidential.custody import (  # noqa: E402
+    KeySource,
+    configured_source,
+    signing_key,
+)
 from pipeline.confidential.process import RecordHolder  # noqa: E402
-from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Listeners, Silent  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402

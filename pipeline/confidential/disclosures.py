@@ -12,7 +12,7 @@ from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Bound, Universe
-from pipeline.privacy.ledger.disclosures import Exact, Subject, inputs_of
+from pipeline.privacy.ledger.events import Exact, Subject, inputs_of
 from postprocess.arrays import IntArray
 
 

@@ -1,4 +1,10 @@
-"""The stages that see the confidential records, up to noisy measurements and private choices; no later one does."""
+"""The stages that see the confidential records, up to noisy measurements and private choices; no later one does.
+
+Some noisy answers are drawn only where the released parent is positive (`measure_positive`); no true count decides
+where that is. Which answers these are follows from the released histogram of the level above, by a function that is
+given nothing else (`postprocess.positive`). So all that is published is a function of what the mechanism gives that
+draws every answer, which is what was charged.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +48,11 @@ from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from pipeline.release.positive import PositiveRows, PositiveWriter
 from pipeline.release.run_directory import is_of_others
 from pipeline.release.selected import Selected, answered, write_selected
 from postprocess.arrays import IntArray
+from postprocess.positive import PositivePlaces
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
@@ -425,3 +434,57 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
 
     target = job.folder(universe).selected(selection.name, selection.level)
     write_selected(target, job.run.staging, selection, parts())
+
+
+def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish of a level's queries with `where_positive` the noisy answers that are positive in the released parent.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, as where all are drawn.
+
+    Args:
+        job: the run, whose level above is released.
+        key: the run's master key.
+        fingerprint: of the records, keyed, from `bound_fingerprints`.
+        universe: the release's own, or a companion.
+        level: name of the level.
+    """
+    folder = job.folder(universe)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    above = job.spine.levels[job.spine.index_of(level) - 1]
+    released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
+    counts, geounits = true_histogram(job, universe, level), job.spine.level(level)
+    for own in universe.draws(job.spine):
+        if own.level != level or not own.where_positive:
+            continue
+        query, (noise,) = own.query, own.drawn
+        places = PositivePlaces.of(released, query)
+        ends = np.cumsum(np.diff(places.starts)[geounits.parents])
+        draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
+        with ExitStack() as stack:
+            target = folder.positive(level, query.name)
+            writer = stack.enter_context(PositiveWriter.open(target, job.run.staging, header_of(own)))
+            for first, last in pairwise(_lots(ends)):
+                part = places.below(geounits.parents[first:last])
+                rows = part.rows
+                values = true_answers(counts[first:last], query, part) + draw(
+                    (first + rows) * query.size + part.answers
+                )
+                writer.write(PositiveRows(geounits.geocodes[first:last], part.starts, part.answers, values))
+    job.progress.advance(len(geounits))
+
+
+def _lots(ends: IntArray) -> list[int]:
+    """The first geounit of each lot that is in memory at a time, and their number; given how many answers end there."""
+    return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(ends // ANSWERS_AT_ONCE))), len(ends)]
+
+
+def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> IntArray:
+    """The confidential answers of a query at some places of histograms `(n, n_cells)`, `(n_places,)` int64."""
+    rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+    found, place = np.unique(rows * query.size + query.cell_answer[counts.indices], return_inverse=True)
+    sums = np.zeros(len(found) + 1, dtype=np.int64)
+    np.add.at(sums, place.ravel(), counts.data)
+    wanted = due.rows * query.size + due.answers
+    at = np.searchsorted(found, wanted)
+    there = np.append(found, -1)[at] == wanted
+    return np.where(there, sums[at], 0)

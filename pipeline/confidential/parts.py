@@ -10,8 +10,7 @@ from typing import Any, Protocol, cast
 
 from geography.spine import Spine
 from pipeline.confidential.custody import Keyholder
-from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
-from pipeline.confidential.positive import measure_positive
+from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, measure_positive, tabulate_universe
 from pipeline.execution.job import Job
 from pipeline.model.link import Link
 from pipeline.model.source import OwnNoise, Source

@@ -37,8 +37,8 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.fingerprints import Ingredients, is_counted, seal_of
 from pipeline.confidential.parts import RecordQuestion, answering
-from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
 from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.batch_store import Batches
@@ -265,7 +265,7 @@ class RecordHolder:
         return seal_of(ingredients, self._keyholder.present(run), self._keyholder.identity())
 
     def is_counted(self, run: RunDirectory) -> bool:
-        """See `sealed.is_counted`."""
+        """See `fingerprints.is_counted`."""
         return is_counted(run)
 
     def check_key(self, run: RunDirectory) -> None:

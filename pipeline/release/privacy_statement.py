@@ -10,8 +10,8 @@ from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
-from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import change_in_words, record_change, vacuous
+from pipeline.privacy.accounting.uses import MechanismName
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.release.stated import Stated
 

@@ -19,8 +19,8 @@ from pydantic import BaseModel
 
 import pipeline
 from geography.errors import SpinewiseError
+from pipeline.confidential.fingerprints import Ingredients
 from pipeline.confidential.process import RecordHolder
-from pipeline.confidential.sealed import Ingredients
 from pipeline.model.memory_table import MemoryTable
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files

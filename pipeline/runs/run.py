@@ -11,8 +11,8 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from geography.spine import Spine
+from pipeline.confidential.fingerprints import Ingredients
 from pipeline.confidential.process import RecordHolder
-from pipeline.confidential.sealed import Ingredients
 from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError

@@ -22,8 +22,8 @@ from auditor.program import main
 from auditor.reading.findings import FormError
 from auditor.release import Release
 from pipeline.privacy.accounting.conversion import zcdp_epsilon as first_epsilon
-from pipeline.privacy.accounting.mechanisms import MECHANISMS, mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
+from pipeline.privacy.accounting.uses import MECHANISMS, mechanism
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import Sampler
 

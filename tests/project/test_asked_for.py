@@ -8,11 +8,10 @@ from typing import SupportsFloat
 
 import pytest
 
-from pipeline.privacy.accounting.composition import advanced_composition, basic_epsilon, moments_epsilon
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.conversion import advanced_composition, basic_epsilon, moments_epsilon, zcdp_epsilon
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import NoiseSpec, noise_for
-from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.choices import Exponential
 from spinewise.collect import OptimisedUnaryEncoding, RandomisedResponse, Rappor
 
 ONE, HALF, DELTA = Fraction(1), Fraction(1, 2), Fraction(1, 100)

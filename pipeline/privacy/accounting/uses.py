@@ -1,11 +1,20 @@
-"""Which mechanisms a universe uses: every query at every level with its noise."""
+"""The mechanisms by name, and which of them a universe uses: every query at every level with its noise.
+
+What one use costs follows from its scale (`rho` and `epsilon` of each). A person is in one answer of a query at one
+geounit of a level, so that a change of one record moves one or two numbers by one each, wherever in the level they
+stand: `budget.MOVED`. Geounits of one level therefore compose in parallel, and a level costs what one of its geounits
+costs (two of them, for neighbours that change a record).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from pipeline.privacy.accounting.mechanisms import Use, mechanism
+from geography.errors import InputError
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
 
 if TYPE_CHECKING:
     from pipeline.model.query import Query
@@ -79,3 +88,25 @@ def earlier_of(universe: Universe, moved: int) -> tuple[tuple[EarlierUse, tuple[
 def _attributes(universe: Universe, query: Query) -> frozenset[str]:
     groupings = zip(universe.schema.names, query.groups, strict=True)
     return frozenset(name for name, groups in groupings if any(g != groups[0] for g in groups))
+
+
+MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential", "permute_and_flip"]
+MECHANISMS: Final[tuple[MechanismName, ...]] = get_args(MechanismName)
+
+Use = NoiseSpec | Exponential | PermuteAndFlip
+
+
+def mechanism(name: str, scale: Fraction) -> Use:
+    """The mechanism of that name: `scale` is sigma^2, b, or the epsilon of one that chooses.
+
+    Raises:
+        InputError: there is none, or the scale is out of range.
+    """
+    match name:
+        case "discrete_gaussian" | "discrete_laplace":
+            return NoiseSpec(name, scale)
+        case "exponential":
+            return Exponential(scale)
+        case "permute_and_flip":
+            return PermuteAndFlip(scale)
+    raise InputError(f"mechanism: found {name!r}; allowed are {', '.join(MECHANISMS)}")

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.keys import DERIVATION, MasterKey
-from pipeline.privacy.ledger.chain import BYPASSED, Group
-from pipeline.privacy.ledger.disclosures import HEX, Exact, Subject
-from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import SeriesUse, by_up_to, over_series, per_person
+from pipeline.privacy.ledger.events import BYPASSED, HEX, Exact, Group, KeyUse, Subject
 from pipeline.privacy.ledger.notes import Head
-from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe

@@ -29,7 +29,7 @@ from pipeline.execution.steps import Step, perform_here
 from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.measured import holder_here, measuring_process
 from pipeline.runs.request import CheckedRequest

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.privacy.accounting.mechanisms import mechanism
+from pipeline.privacy.accounting.uses import mechanism
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, budget_of_one, noise_for, reach_between
 
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.local import _decimal as _of_reports
-from pipeline.privacy.accounting.mechanisms import (
+from pipeline.privacy.accounting.statement_models import odds
+from pipeline.privacy.accounting.uses import (
     MechanismName,
 )
-from pipeline.privacy.accounting.statement_models import odds
 from pipeline.privacy.budget import (
     LARGEST_SCALE,
     LEAST_SCALE,
@@ -33,9 +33,9 @@ from pipeline.privacy.budget import (
     noise_for,
     rounded_text,
 )
-from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.events import by_up_to, cost_of, numbers_of_unit, per_person
-from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.privacy.ledger.dataset import by_up_to, cost_of, numbers_of_unit, per_person
+from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.ledger import amount_text
 from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.privacy.noise.sampler import tails
 from pipeline.questions.resolved import Part

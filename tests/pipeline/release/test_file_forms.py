@@ -24,7 +24,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Bound
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.select import Select
+from pipeline.privacy.noise.choices import Select
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.long_tables import MOST_WIDE
