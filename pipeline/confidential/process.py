@@ -13,17 +13,13 @@ A column that the records do not have is said openly, and before anything is cou
 Only the process that counts looks for it: the footer of a Parquet file holds least and greatest values, and the first
 block of a CSV file its first records. What a file has instead is shown of a table and of a Parquet file; the first line
 of a CSV file that lacks its header is a record.
-
-Errors on their way from the process that sees the records to one that does not: the public text, nothing else.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,12 +35,12 @@ import pyarrow as pa
 from pipeline.confidential.custody import Keyholder, KeySource
 from pipeline.confidential.fingerprints import Ingredients, is_counted, seal_of
 from pipeline.confidential.parts import RecordQuestion, answering
+from pipeline.confidential.refusals import described, restored
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
-from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
+from pipeline.errors import InputError, RecordsError
 from pipeline.execution.batch_store import Batches
 from pipeline.execution.interrupts import without_interrupts
 from pipeline.execution.job import Job
-from pipeline.execution.machine_faults import NO_MEMORY, limit_of
 from pipeline.execution.progress import Silent
 from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begin_worker
@@ -55,52 +51,6 @@ from pipeline.records.cells import needed_columns
 from pipeline.records.problems import list_allowed, quote
 from pipeline.records.record_files import column_names, is_text_file
 from pipeline.release.layout import RunDirectory
-from pipeline.storage.files import write_bytes
-
-_OWN: Final = ("features", "flows", "geography", "pipeline", "postprocess")
-
-
-def described(error: BaseException, run: RunDirectory | None, stage: str) -> dict[str, object]:
-    """What may be said of an error, as JSON.
-
-    A defect's traceback may show what is in the records: it goes to restricted/, if there is a run already.
-    """
-    if isinstance(error, RefusedError):
-        return {"stage": str(error).split(":")[0], "details": str(error.details), "status": error.exit_status}
-    if isinstance(error, SpinewiseError):
-        return {"module": type(error).__module__, "name": type(error).__name__, "text": str(error)}
-    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
-        filename = None if error.filename is None else str(error.filename)
-        return {"errno": error.errno, "reason": error.strerror, "file": filename}
-    if limit_of(error) == NO_MEMORY:
-        return {"memory": True}
-    if run is None or not run.staging.is_dir():
-        return {"text": f"{stage}: {type(error).__name__}, a defect of the program"}
-    write_bytes(run.refusal, traceback.format_exc().encode(errors="backslashreplace"), run.staging, private=True)
-    return {"stage": stage, "details": str(run.refusal), "status": 1}
-
-
-def restored(description: Mapping[str, Any]) -> Exception:
-    """The error that `described` described."""
-    if "details" in description:
-        return RefusedError(str(description["stage"]), Path(description["details"]), int(description["status"]))
-    if "errno" in description:
-        return OSError(description["errno"], description["reason"], description["file"])
-    if "memory" in description:
-        return MemoryError()
-    text = str(description["text"])
-    return _own(str(description.get("module", "")), str(description.get("name", "")))(text)
-
-
-def _own(module: str, name: str) -> type[SpinewiseError]:
-    """The class of an error, or the nearest of its bases whose only argument is the text."""
-    if module.split(".")[0] not in _OWN:
-        return SpinewiseError
-    named = getattr(import_module(module), name, None)
-    if not (isinstance(named, type) and issubclass(named, SpinewiseError)):
-        return SpinewiseError
-    return next(each for each in named.__mro__ if issubclass(each, SpinewiseError) and "__init__" not in vars(each))
-
 
 #: Rows that are sent at a time.
 _ROWS: Final = 1 << 16

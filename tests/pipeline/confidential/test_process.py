@@ -22,7 +22,8 @@ from releases.command import PROJECT, environment
 from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.process import ASKED, MeasuringProcess, RecordHolder, described, restored
+from pipeline.confidential.process import ASKED, MeasuringProcess, RecordHolder
+from pipeline.confidential.refusals import described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
 from pipeline.execution.steps import Step, perform_here
