@@ -41,8 +41,7 @@ from pipeline.privacy.ledger.notes import read_note
 from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
-from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.records.tabulate import update_with_counts
+from pipeline.records.tabulate import CountAccumulator, update_with_counts
 from postprocess.arrays import IntArray
 
 #: Labels the keyed hash of the tables that pairs are chosen by.

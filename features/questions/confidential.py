@@ -31,9 +31,14 @@ from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.tables import Measurements, measurements_bytes
 from pipeline.questions.windows import counts_in_windows, filtered, n_numbers
-from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.records.tabulate import tabulate, update_with_counts
-from pipeline.records.units import UnitRecords, read_units, taken_to_ends
+from pipeline.records.tabulate import (
+    CountAccumulator,
+    UnitRecords,
+    read_units,
+    tabulate,
+    taken_to_ends,
+    update_with_counts,
+)
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import record_input, recorded_input
 from pipeline.storage.files import write_bytes

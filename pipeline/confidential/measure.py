@@ -44,8 +44,7 @@ from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
-from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
-from pipeline.records.units import LeftOutRecords, tabulate_units
+from pipeline.records.tabulate import LeftOutRecords, roll_up, tabulate, tabulate_units, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 from pipeline.release.positive import PositiveRows, PositiveWriter
