@@ -30,7 +30,6 @@ from pipeline.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
-    from pipeline.privacy.ledger.dataset import DatasetState
     from pipeline.privacy.ledger.ledger import Ledger
 
 #: The task, and the stage, of answers that are drawn only where the released parent is positive.
@@ -198,16 +197,10 @@ def refuse_uncharged(run: RunDirectory, job: Job, key: MasterKey, fingerprints: 
     with ledger:
         datasets = ledger.datasets()
         charges = run_charges(job, key, fingerprints)
-        uncharged = {charge.dataset or "any" for charge in charges if not _is_charged(charge, datasets)}
+        runs = {name: state.runs for name, state in datasets.items()}
+        uncharged = {charge.dataset for charge in charges if charge.run not in runs.get(charge.dataset, {})}
     if uncharged:
         raise InputError(
             f"{run.root}: the ledger {ledger.place} has no charge of this run to {', '.join(sorted(uncharged))}; "
             f"{_NOTHING}"
         )
-
-
-def _is_charged(charge: Charge, datasets: Mapping[str, DatasetState]) -> bool:
-    """Whether the ledger has the charge; earlier versions did not publish the dataset of a companion."""
-    if not charge.dataset:
-        return any(charge.run in state.runs for state in datasets.values())
-    return charge.dataset in datasets and charge.run in datasets[charge.dataset].runs
