@@ -73,6 +73,7 @@ def _charge_late(patch: Patch) -> None:
     charging, drawing = (f"self._perform_all(self.source.{step}())" for step in ("charging", "drawing"))
     text("pipeline.run:ReleaseRun._charge", charging, "")(patch)
     text("pipeline.run:ReleaseRun._measure", drawing, f"{drawing}\n        {charging}")(patch)
+    text("pipeline.confidential.steps:ConfidentialSteps.__init__", "may_draw = False", "may_draw = True")(patch)
 
 
 def _more_invariants(patch: Patch) -> None:
@@ -233,7 +234,7 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
     mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
     mutant("a query charged at half its price", "sv", on="ledger",
-           plant=text(_CHARGED, "  m.use.scale,\n", "  m.use.scale * (1 + (m.query == 'total')),\n")),
+           plant=text(_CHARGED, "m.use.scale, m.size", "m.use.scale * (1 + (m.query == 'total')), m.size")),
     mutant("a level that is not charged", "sv", on="ledger",
            plant=text(_CHARGED, "in measurements_of(universe)", "in measurements_of(universe) if m.level != 'county'")),
     mutant("a choice that is not charged", "s", on="ledger",

@@ -156,25 +156,14 @@ def charge_for(
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
     several += "" if universe.series is None else over_series(universe.series.terms.distance)
-    groups = [
-        Group(
-            m.level,
-            m.query + (BYPASSED if universe.bypass else "") + several,
-            m.use.mechanism,
-            m.use.scale,
-            m.size * measured[m.level],
-        )
-        for m in measurements_of(universe)
-    ]
-    groups += [
-        Group(m.level, m.query + several, m.use.mechanism, m.use.scale, m.size * sizes[m.level])
-        for m in choices_of(universe)
-    ]
-    return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))
-
-
-def _series_use(universe: Universe) -> SeriesUse | None:
-    if (series := universe.series) is None:
-        return None
-    fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
-    return SeriesUse(series.name, fingerprint, len(series.periods), *place)
+    measurements = ((m, BYPASSED if universe.bypass else "", measured) for m in measurements_of(universe))
+    choices = ((m, "", sizes) for m in choices_of(universe))
+    groups = tuple(
+        Group(m.level, m.query + bypassed + several, m.use.mechanism, m.use.scale, m.size * geounits[m.level])
+        for m, bypassed, geounits in (*measurements, *choices)
+    )
+    use = None
+    if (series := universe.series) is not None:
+        fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
+        use = SeriesUse(series.name, fingerprint, len(series.periods), *place)
+    return Charge(dataset, run, release, universe.neighbours, groups, series=use)
