@@ -61,20 +61,21 @@ from numpy.typing import NDArray
 from features.amounts.means import path_of, read_means
 from features.questions.answering import answered
 from features.questions.request import QuestionRequest, check_question
-from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import RecordHolder
 from pipeline.execution.progress import Silent
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, Ranked, losses
 from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.windows import bought, counts_in_windows, filtered, interval
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
-from pipeline.runs.run import MeasuredHere, run_release
+from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 from pipeline.storage.readable import unchecked
 from postprocess.statistics import NORMAL_QUANTILE
@@ -292,7 +293,7 @@ def questions(folder: Path, keys: int, rho: str) -> None:
                 spec, f"{statistic} income by region, sex", rho, out=folder / "answers", key=source
             )
             checked = check_question(replace(request, name=f"{statistic}{number}"))
-            root = answered(checked, MeasuredHere(Keyholder(source, checked.spec.privacy.key), source))
+            root = answered(checked, RecordHolder(source, checked.spec.privacy.key))
             rows.append(pd.read_csv(root / "public" / "answer.csv").set_index(["region", "sex"]))
         drawn = pd.concat(rows).join(truth.add_prefix("true "))
         errors = (drawn[statistic] - drawn[f"true {statistic}"]).abs()

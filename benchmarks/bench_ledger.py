@@ -19,12 +19,10 @@ from fractions import Fraction
 from pathlib import Path
 
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.events import over_series
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import SeriesUse, over_series
+from pipeline.privacy.ledger.events import Group, KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.series import SeriesUse
 
 REPEAT = 15
 LIMIT_CHARGE, LIMIT_VERIFY = 0.1, 10.0  # CPU seconds

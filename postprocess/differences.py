@@ -41,12 +41,6 @@ class DifferenceSums:
         self.equal += int((difference == 0).sum())
         self.largest = max(self.largest, float(absolute.max(initial=0.0)))
 
-    def merge(self, other: DifferenceSums) -> None:
-        """Add the sums of other areas."""
-        for name in ("numbers", "signed", "absolute", "squared", "equal"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.largest = max(self.largest, other.largest)
-
     def mean(self, sums: FloatArray) -> float:
         """What was added up, for each number; 0 where there are none."""
         return float(sums.sum()) / max(1.0, float(self.numbers.sum()))

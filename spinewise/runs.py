@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.confidential.custody import KeySource, configured_source, key_of_settings
-from pipeline.confidential.signing import signing_key
+from pipeline.confidential.custody import KeySource, configured_source, key_of_settings, signing_key
 from pipeline.execution.settings import load_settings
 from pipeline.execution.workers import default_workers
 from pipeline.published import release_at

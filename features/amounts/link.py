@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pipeline.model.link import Link
 from pipeline.model.query import Query
 from pipeline.model.schema import AmountAttribute
-from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total
 from postprocess.statistics import NORMAL_QUANTILE
 
 if TYPE_CHECKING:
@@ -103,12 +102,6 @@ def _answers(query: Query, universe: Universe) -> list[tuple[str, tuple[str, ...
         for name, labels, group in zip(universe.schema.names, query.labels, query.groups, strict=True)
         if labels
     ]
-
-
-def reach_of(amount: AmountAttribute, neighbours: Neighbours) -> int:
-    """The farthest that the ends allow one record to move sums, in units; of a total, all records of a unit."""
-    ends = amount.first, amount.last
-    return reach_of_total(*ends) if amount.total else reach_between(*ends, neighbours)
 
 
 #: (level, terms) -> expected absolute error of a number, and margin; of each universe by its name.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from features.amounts.link import SumsOfCounts, reach_of
+from features.amounts.link import SumsOfCounts
 from pipeline.model.exact import exact_text
 from pipeline.model.measure import Counts, Measure
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ChosenEnd, ClippedAttribute
-from pipeline.privacy.budget import Neighbours
+from pipeline.privacy.budget import Neighbours, reach_between, reach_of_total
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,8 +118,9 @@ class AmountSums(Measure):
         return self.amount.total
 
     def reach(self, neighbours: Neighbours) -> int:
-        """The farthest that the ends allow one record; of a total, all records of a unit together."""
-        return reach_of(self.amount, neighbours)
+        """The farthest that the ends allow one record to move sums, in units; of a total, all records of a unit."""
+        ends = self.amount.first, self.amount.last
+        return reach_of_total(*ends) if self.total else reach_between(*ends, neighbours)
 
     def content(self) -> list[object]:
         """Column, ends, unit and what a record without an amount has.

@@ -16,8 +16,7 @@ from features.audit.findings import Finding, statistical
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
 from postprocess.arrays import FloatArray, IntArray
 
 _POOLED = 100.0  # least expected count of a class of the chi-square test

@@ -16,7 +16,7 @@ from features.audit.findings import Finding, certain
 from features.audit.finished import GROUP
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey, draws_key
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
 from postprocess.arrays import IntArray

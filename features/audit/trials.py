@@ -26,9 +26,9 @@ from threadpoolctl import threadpool_limits
 
 from features.audit.exact_noise import probabilities, reach_of
 from geography.sums import roll_up
+from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import true_histogram
-from pipeline.confidential.parts import installed_parts
-from pipeline.confidential.steps import ConfidentialSteps
+from pipeline.confidential.process import RecordHolder
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.perform import perform_steps
@@ -38,7 +38,6 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.keys import MasterKey
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
@@ -46,6 +45,7 @@ from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest, Request, check_request
+from pipeline.runs.run import Records
 from pipeline.storage.local_name import local_name
 from postprocess.arrays import FloatArray, IntArray
 
@@ -229,17 +229,19 @@ def scratch() -> str | None:
 
 
 @contextmanager
-def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator[Job]:
-    """A run in a temporary folder, from its records to its measurements, or to its release if `whole`."""
+def one_run(checked: CheckedRequest, key: str, *, whole: bool) -> Iterator[Job]:
+    """A run in a temporary folder, from its records to measurements or, if `whole`, its release; with a test key."""
     with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
         run = RunDirectory(Path(folder) / "audited")
         make_run_folders(run)
         public = open_listed(checked.spec, checked.universes)
         job = public.job(run, Workers(1), Silent())
-        confidential = ConfidentialSteps(job, key, installed_parts())
-        perform_steps(job, [*confidential.counting(), *confidential.measuring()])
+        holder = RecordHolder(KeySource(), key)
+        holder.begin(job)
+        source = Records(job, holder, None)
+        perform_steps(job, [*source.counting(), *source.charging(), *source.drawing()])
         if whole:
-            perform_public_steps(job, confidential.measuring_positive())
+            perform_public_steps(job, source.drawing_between())
         yield job
 
 
@@ -332,8 +334,7 @@ def run_trials(trials: Trials) -> FloatArray:
     claimed = claimed_noises(trials.claimed[0])
     scores = []
     for number in range(trials.first, trials.first + trials.count):
-        key = MasterKey.from_text(f"insecure-test:{number}")
-        with threadpool_limits(1), one_run(checked, key, whole=trials.whole) as job:
+        with threadpool_limits(1), one_run(checked, f"insecure-test:{number}", whole=trials.whole) as job:
             ratio = 0.0
             for expected, noise in zip(expected_of(job.universes[0], job.run), claimed, strict=True):
                 level, query = job.spine.index_of(expected.level), expected.query

@@ -21,7 +21,7 @@ from features.audit.findings import Finding, certain
 from geography.build import spine_from_prefixes
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
 from pipeline.privacy.keys import MasterKey
-from pipeline.records.units import tabulate_units
+from pipeline.records.tabulate import tabulate_units
 from pipeline.spec.input_section import InputSpec
 from postprocess.arrays import IntArray
 

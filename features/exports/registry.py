@@ -17,9 +17,9 @@ from pathlib import Path
 from features.exports.words import area_names
 from pipeline.errors import InputError
 from pipeline.metadata.datapackage import slug
+from pipeline.model.exact import decimal_text
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
-from pipeline.release.privacy_statement import decimal_text
 
 #: What the publisher fills in; a date that the registry's template has for the same.
 TO_FILL_IN, NO_DATE = "TO BE FILLED IN", "1900-01-01"

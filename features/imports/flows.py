@@ -22,8 +22,7 @@ from geography.codes import counted, text_column
 from geography.spine import Spine
 from pipeline.errors import InputError, SpineError
 from pipeline.inputs.public_file import text_columns
-from pipeline.records.columns import MISSING, OUTSIDE, CountReader
-from pipeline.records.geocodes import LeafReader, text_array
+from pipeline.records.columns import MISSING, OUTSIDE, CountReader, LeafReader, text_array
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import RecordsFile, open_records
 from pipeline.spec.release_spec import parse_spec

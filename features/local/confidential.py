@@ -35,8 +35,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.budget import farthest
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.cells import CHUNK_ROWS
-from pipeline.records.columns import LEFT_OUT
-from pipeline.records.geocodes import LeafReader
+from pipeline.records.columns import LEFT_OUT, LeafReader
 from pipeline.records.problems import SHOWN, MistakeLog
 from pipeline.records.record_files import open_records
 from pipeline.release.measurements import (

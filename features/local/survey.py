@@ -17,7 +17,7 @@ from features.local.collect.mechanism import Mechanism
 from features.local.collected import Collected
 from geography.spine import Spine
 from pipeline.model.draw import Draw, DrawnUniverse
-from pipeline.model.exact import epsilon_text
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.model.public_key import public_key
 from pipeline.model.query import Query
 from pipeline.model.source import (
@@ -33,7 +33,6 @@ from pipeline.model.source import (
 from pipeline.model.strategy import Central
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
-from pipeline.release.privacy_statement import decimal_text
 from postprocess.arrays import FloatArray, IntArray, adding_up
 from postprocess.marginal import Marginal
 

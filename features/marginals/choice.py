@@ -37,7 +37,7 @@ from pipeline.model.schema import Attribute
 from pipeline.model.strategy import Earlier
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, budget_of_one, noise_for
-from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.choices import Exponential
 from pipeline.spec.fields import Misfit
 from postprocess.arrays import IntArray
 

@@ -3,7 +3,7 @@
 Guarantee: the noisy tables of single attributes and the pairs chosen satisfy rho-zCDP, or pure differential privacy,
 with the cost that `choice.ChoiceTerms` states. Each of the choices is one of the exponential mechanism among the pairs
 left, with probability proportional to exp(epsilon score / (2 sensitivity)), which is epsilon-private and
-epsilon^2 / 8-zCDP (`pipeline.privacy.noise.exponential`); they compose by adding up. Which pairs are left follows from
+epsilon^2 / 8-zCDP (`pipeline.privacy.noise.choices`); they compose by adding up. Which pairs are left follows from
 the choices before.
 What scores use besides the records are the attributes' noisy tables, which are measured as any query is.
 
@@ -28,22 +28,20 @@ from features.marginals.choice import Pairs, attribute_query, candidates, scores
 from features.marginals.cliques import Clique
 from features.marginals.stage import ChoiceWork, keep_tables
 from pipeline.confidential.charge import charged_for, has_charge, own_ledger
-from pipeline.confidential.custody import Keyholder, KeySource, key_of_release
+from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.events import by_losses, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import by_losses, per_person
+from pipeline.privacy.ledger.events import Group, KeyUse
 from pipeline.privacy.ledger.notes import read_note
-from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.choices import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.records.cells import open_cells
-from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.records.tabulate import update_with_counts
+from pipeline.records.tabulate import CountAccumulator, update_with_counts
 from postprocess.arrays import IntArray
 
 #: Labels the keyed hash of the tables that pairs are chosen by.
@@ -76,7 +74,7 @@ def chosen_pairs(
     return tuple(chosen)
 
 
-def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+def answered(work: ChoiceWork, holder: Keyholder) -> Mapping[str, object]:
     """See `pipeline.confidential.parts.Answering`: `pairs`, and the fields of a `ChosenSection`.
 
     Raises:
@@ -84,7 +82,7 @@ def answered(work: ChoiceWork, holder: Keyholder, source: KeySource) -> Mapping[
         BudgetRefusedError: the dataset has not enough left; nothing was drawn.
         InputError: there is no such ledger or dataset, or the key was used over other records.
     """
-    key = holder.key(work.run) if work.again is None else key_of_release(work.again, source)
+    key = holder.key(work.run) if work.again is None else holder.of_release(work.again)
     tables = shielded(work.run, "choose", lambda: true_tables(work))
     fingerprint = key.keyed_hash(_LABEL, tables.digest())
     # For the manifest, where it shows equal records of this choice of this release alone.

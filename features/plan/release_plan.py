@@ -186,8 +186,10 @@ def plan_release(stated: Path | ReleaseSpec, workers: int, like: Path | None = N
         plans.append(plan_universe(expectation, spec.postprocess.complete))
     expectations = [plan.expectation for plan in plans]
     fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
-    from pipeline.privacy.accounting.joint import joint_statement
-    from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
+    from pipeline.privacy.accounting.statements import (
+        joint_statement,
+        privacy_statements,  # these bring a large library
+    )
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
     return Plan(

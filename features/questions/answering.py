@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.process import MeasuringProcess
+from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import (
     ANSWER,
@@ -33,9 +33,6 @@ from pipeline.storage.files import sha256_file, write_bytes, write_json
 from pipeline.storage.readable import unchecked
 from pipeline.storage.temporary import temporary_folder
 
-if TYPE_CHECKING:
-    from pipeline.runs.run import MeasuredHere
-
 #: In restricted/: where a rerun finds the spec and the records.
 ASKED = "asked.json"
 
@@ -51,7 +48,7 @@ def answer_question(checked: CheckedQuestion) -> Path:
         return answered(checked, process)
 
 
-def answered(checked: CheckedQuestion, measuring: MeasuringProcess | MeasuredHere) -> Path:
+def answered(checked: CheckedQuestion, measuring: RecordHolder) -> Path:
     """The same, with the records wherever `measuring` has them."""
     work = checked.work
     identity = {
@@ -134,7 +131,7 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
 
 
 def compared(
-    run: RunDirectory, checked: CheckedQuestion, measuring: MeasuringProcess | MeasuredHere, release: Path | None = None
+    run: RunDirectory, checked: CheckedQuestion, measuring: RecordHolder, release: Path | None = None
 ) -> list[str]:
     """The public files that are not the same when they are made again, in a folder that is removed at the end."""
     with temporary_folder("rerun") as folder:

@@ -9,9 +9,9 @@ from features.questions import confidential
 from features.questions.answering import answered
 from features.questions.kept import keep_counts
 from features.questions.request import CheckedQuestion, QuestionRequest, check_question
-from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import RecordHolder
 from pipeline.privacy.keys import MasterKey
-from pipeline.runs.run import MeasuredHere
 
 
 class TriedQuestions:
@@ -24,7 +24,7 @@ class TriedQuestions:
     def answered(self, checked: CheckedQuestion) -> Path:
         """The directory of its answer."""
         key = checked.request.key
-        return answered(checked, MeasuredHere(Keyholder(key, checked.spec.privacy.key), key))
+        return answered(checked, RecordHolder(key, checked.spec.privacy.key))
 
     def keep_counted(self, checked: CheckedQuestion, key: MasterKey, answer: Path) -> None:
         """Put into restricted/ of an answer what would be counted of the records of another question."""

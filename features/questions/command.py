@@ -79,8 +79,7 @@ def ask(
     from features.questions.answering import answer_question
     from features.questions.explaining import explain_question, why_not
     from features.questions.request import QuestionRequest, check_question
-    from pipeline.confidential.custody import configured_source, given_source
-    from pipeline.confidential.signing import signing_key
+    from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer

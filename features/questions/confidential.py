@@ -16,15 +16,13 @@ import scipy.sparse as sp
 from features.questions.kept import NOT_COUNTED, UnitsCounted, keep_counts, keep_question
 from features.questions.work import QuestionWork
 from pipeline.confidential.charge import charged_for, has_charge, own_ledger, receipt_of
-from pipeline.confidential.custody import Keyholder, KeySource, key_of_answer
+from pipeline.confidential.custody import Keyholder
 from pipeline.confidential.refusals import shielded
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import Group
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.dataset import ANSWER
-from pipeline.privacy.ledger.events import by_up_to, numbers_of_unit, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import ANSWER, by_up_to, numbers_of_unit, per_person
+from pipeline.privacy.ledger.events import Group, KeyUse
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -33,9 +31,14 @@ from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.tables import Measurements, measurements_bytes
 from pipeline.questions.windows import counts_in_windows, filtered, n_numbers
-from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.records.tabulate import tabulate, update_with_counts
-from pipeline.records.units import UnitRecords, read_units, taken_to_ends
+from pipeline.records.tabulate import (
+    CountAccumulator,
+    UnitRecords,
+    read_units,
+    tabulate,
+    taken_to_ends,
+    update_with_counts,
+)
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import record_input, recorded_input
 from pipeline.storage.files import write_bytes
@@ -49,10 +52,10 @@ _LABEL = "input of a question"
 _AT_ONCE = 1 << 20
 
 
-def answered(work: QuestionWork, holder: Keyholder, source: KeySource) -> Mapping[str, object]:
+def answered(work: QuestionWork, holder: Keyholder) -> Mapping[str, object]:
     """See `pipeline.confidential.parts.Answering`."""
     if work.again is not None:
-        return answer(work, key_of_answer(work.again, source.read()))
+        return answer(work, holder.of_answer(work.again))
     return answer(work, holder.key(work.run))
 
 

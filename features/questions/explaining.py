@@ -13,8 +13,7 @@ from pipeline.errors import InputError, SpinewiseError
 from pipeline.estimation.question_answers import PartByPartError, check_size, estimated_together
 from pipeline.execution.settings import load_settings
 from pipeline.privacy.ledger.dataset import ANSWER
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.privacy.ledger.ledger import Ledger, amount_text
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.intervals import half_width
 from pipeline.questions.quantiles import CLIP, EXTREMES, Ranked

@@ -14,6 +14,7 @@ from features.report.sources import ReportSources, source_lines
 from features.report.table_numbers import SizeSummary
 from pipeline.metadata.json_ld import dataset
 from pipeline.metadata.products import ReleaseScope, area_products, described, products_of
+from pipeline.model.exact import decimal_text
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
@@ -25,7 +26,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.publishing.promises import Promises
 from pipeline.release.area_sizes import size_labels
 from pipeline.release.changes import Changes, Move, TableChanges, read_changes
-from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement, decimal_text
+from pipeline.release.privacy_statement import NoiseStatement, PrivacyStatement
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.spec.release_spec import ReleaseSpec

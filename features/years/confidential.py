@@ -32,7 +32,7 @@ from pipeline.model.query import Query
 from pipeline.model.series import SeriesPeriod
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.records.units import read_units
+from pipeline.records.tabulate import read_units
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.measurements import open_measurement

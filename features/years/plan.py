@@ -17,10 +17,10 @@ from features.years.section import SeriesSection
 from features.years.series import SolvedTerms, independent_terms
 from geography.errors import InputError
 from pipeline.inputs.geography import read_spine
+from pipeline.model.exact import decimal_text
 from pipeline.model.series import Loss, SeriesTerms
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import MOVED, NoiseSpec
-from pipeline.release.privacy_statement import decimal_text
 from pipeline.spec.release_spec import load_spec
 
 

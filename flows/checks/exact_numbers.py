@@ -13,7 +13,7 @@ from pipeline.spec.release_spec import load_spec
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.dataset import DatasetState
-    from pipeline.privacy.ledger.disclosures import Exact
+    from pipeline.privacy.ledger.events import Exact
 
 
 def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict[str, list[Exact]]:
@@ -27,7 +27,7 @@ def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict
         InputError: a public input cannot be read, or does not fit.
     """
     from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
-    from pipeline.privacy.ledger.disclosures import undeclared
+    from pipeline.privacy.ledger.events import undeclared
 
     stated = load_spec(spec)
     public = open_listed(stated, stated.universes())

@@ -13,7 +13,7 @@ import numpy as np
 
 from geography.spine import Spine
 from pipeline.confidential.measure import LinkChecks
-from pipeline.confidential.parts import installed_parts, link_checks
+from pipeline.confidential.parts import link_checks, part_of
 from pipeline.errors import InputError
 from pipeline.estimation.constraints import (
     broken_bound,
@@ -202,7 +202,7 @@ def _check_records(
     if universe.source.has_truth:
         return _check_universe(universe, spine, linked, facilities, result)
     if spine is not None and universe.input is not None:
-        found = installed_parts()[type(universe.source)].inspected(universe, spine)
+        found = part_of(universe.source).inspected(universe, spine)
         result.findings += [] if found.mistakes is None else _findings(found.mistakes)
         result.remarks += found.remarks
         result.n_counted += found.n_counted
@@ -297,7 +297,7 @@ def _over_periods(own: Sequence[Universe], spine: Spine, files: Sequence[Path | 
         raise InputError("--before: the spec is of one release; only a series has periods before")
     if missing := [file for file in before if not file.is_file()]:
         raise InputError(f"--before {missing[0]}: no such file")
-    part = installed_parts()[type(own[0].source)]
+    part = part_of(own[0].source)
     return part.over_periods([supplied for file in files for supplied in with_data(own, file)], spine)
 
 

@@ -12,7 +12,7 @@ from pipeline.execution.options import JsonOption, LedgerOption, Output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pipeline.privacy.ledger.chain import Event
+    from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.runs.receipts import Charging, KnownLedger
 
@@ -92,7 +92,7 @@ def open_dataset(
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact, parse_shares
-    from pipeline.privacy.ledger.refusals import amount_text
+    from pipeline.privacy.ledger.ledger import amount_text
 
     text = rho if rho is not None else epsilon
     if text is None or (rho is not None and epsilon is not None):
@@ -330,7 +330,7 @@ def _subject(event: Event) -> str:
 
 def _compared(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> list[str]:
     """Tell what the receipts add up to; returns what is wrong with them, a sentence each."""
-    from pipeline.privacy.ledger.refusals import amount_text
+    from pipeline.privacy.ledger.ledger import amount_text
     from pipeline.runs.receipts import compare_receipts
 
     found = compare_receipts(manifests, ledger)
@@ -346,7 +346,7 @@ def _compared(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) ->
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:
-    from pipeline.privacy.ledger.chain import LedgerError
+    from pipeline.privacy.ledger.events import LedgerError
 
     if problems:
         raise LedgerError("\n".join([f"{what} is NOT sound:", *problems]))
@@ -356,7 +356,7 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
 def _told(report: dict[str, object]) -> list[str]:
     from fractions import Fraction
 
-    from pipeline.privacy.ledger.refusals import amount_text
+    from pipeline.privacy.ledger.ledger import amount_text
 
     def amount(key: str, *, up: bool = False) -> str:
         return amount_text(Fraction(str(report[key])), up=up)

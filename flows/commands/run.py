@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from pipeline.confidential.steps import Measured
+    from pipeline.confidential.process import RecordHolder
     from pipeline.execution.progress import Progress
     from pipeline.runs.request import CheckedRequest
 
@@ -124,8 +124,7 @@ def run(
     if not no_prefect and not found:
         # It starts while the rest is imported and records are read.
         context.with_resource(temporary_server())
-    from pipeline.confidential.custody import configured_source, given_source
-    from pipeline.confidential.signing import signing_key
+    from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.console import remarks_of_end
     from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest
@@ -205,7 +204,7 @@ def _run_with_prefect(
             _run_flow(checked, timeout, progress, measured)
 
 
-def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress, measured: Measured) -> None:
+def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress, measured: RecordHolder) -> None:
     """Run the flow in this process."""
     from flows.orchestration.release_flow import measured_of_run, release
     from flows.orchestration.tasks import is_time_up, progress_of_run

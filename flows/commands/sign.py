@@ -24,7 +24,7 @@ def sign(
 
         spinewise sign releases/little-state --sign-key file:/secure/agency.sign
     """
-    from pipeline.confidential.signing import required_signing_key
+    from pipeline.confidential.custody import required_signing_key
     from pipeline.execution.settings import load_settings
     from pipeline.published import publication_at
     from pipeline.signatures.statement import sign_release, signature_of

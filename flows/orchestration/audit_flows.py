@@ -26,7 +26,7 @@ from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from pipeline.confidential.custody import KeySource  # noqa: E402
-from pipeline.confidential.repeat import Repeating  # noqa: E402
+from pipeline.confidential.process import RecordHolder  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Silent  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
@@ -36,7 +36,7 @@ from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402
 from pipeline.runs.rerun import Rerun, rerun_process, rerun_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began.
-repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)
+repeating: ContextVar[RecordHolder | None] = ContextVar("repeating", default=None)
 
 
 def name_of_rerun() -> str:

@@ -26,9 +26,12 @@ from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
-from pipeline.confidential.custody import KeySource, configured_source  # noqa: E402
-from pipeline.confidential.signing import signing_key  # noqa: E402
-from pipeline.confidential.steps import Measured  # noqa: E402
+from pipeline.confidential.custody import (  # noqa: E402
+    KeySource,
+    configured_source,
+    signing_key,
+)
+from pipeline.confidential.process import RecordHolder  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 from pipeline.execution.progress import Listeners, Silent  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
@@ -44,7 +47,7 @@ from pipeline.spec.release_spec import load_spec  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
 #: would store.
-measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", default=None)
+measured_of_run: ContextVar[RecordHolder | None] = ContextVar("measured_of_run", default=None)
 
 
 def signer_of(settings: Settings) -> SigningKey | None:

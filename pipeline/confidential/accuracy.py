@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,6 +35,8 @@ from postprocess.statistics import quantile_class
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
 _LARGEST = 100_000
+#: The class of all areas together.
+_ALL: Final = -1
 #: Errors listed of each table and level.
 LISTED = 5
 
@@ -43,7 +46,7 @@ class Errors:
     """Errors of the numbers of the areas of one class of size.
 
     Attributes:
-        size: number of the class in `TENFOLD`, by true number of people; -1 for all areas together.
+        size: number of the class in `TENFOLD`, by true number of people; `_ALL` for all areas together.
         areas, numbers: how many.
         l1: mean over the areas of the sum of the absolute errors, persons.
         bias: mean error, persons; positive where too many are published.
@@ -93,21 +96,12 @@ class _Class:
         """Add some areas, with their true numbers."""
         self.areas += len(truth)
         self.sums.add(part.counts, truth)
-        self._count(np.bincount(np.minimum(np.abs(part.counts - truth), _LARGEST).ravel()))
+        errors = np.minimum(np.abs(part.counts - truth), _LARGEST).ravel()
+        self.errors = np.pad(self.errors, (0, max(0, int(errors.max(initial=-1)) + 1 - len(self.errors))))
+        self.errors += np.bincount(errors, minlength=len(self.errors))
         if part.lows is not None and part.highs is not None:
             missed, known = outside(truth, part.lows, part.highs)
             self.outside, self.known = self.outside + missed, self.known + known
-
-    def merge(self, other: _Class) -> None:
-        """Add the sums of another class."""
-        for name in ("areas", "outside", "known"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.sums.merge(other.sums)
-        self._count(other.errors)
-
-    def _count(self, counts: IntArray) -> None:
-        longest = max(len(counts), len(self.errors))
-        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
 
     def summary(self, size: int) -> Errors:
         half, nine, ninetynine = (quantile_class(self.errors, percent) or 0 for percent in (50, 90, 99))
@@ -143,8 +137,8 @@ class TableErrors:
         people = np.abs(truth.sum(axis=1))
         self._cells = truth.shape[1]
         sizes = np.searchsorted(TENFOLD, people, side="right") - 1
-        for size in np.unique(sizes).tolist():
-            rows = sizes == size
+        for size in (_ALL, *np.unique(sizes).tolist()):
+            rows = slice(None) if size == _ALL else sizes == size
             self._classes.setdefault(size, _Class(self._cells)).add(part.rows(rows), truth[rows])
         self._add_largest(part, truth)
         if self._cells > 1:
@@ -167,15 +161,12 @@ class TableErrors:
     @property
     def whole(self) -> Errors:
         """Of all areas."""
-        together = _Class(self._cells)
-        for size in sorted(self._classes):
-            together.merge(self._classes[size])
-        return together.summary(-1)
+        return self._classes.get(_ALL, _Class(self._cells)).summary(_ALL)
 
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        return tuple(self._classes[size].summary(size) for size in sorted(self._classes))
+        return tuple(self._classes[size].summary(size) for size in sorted(self._classes) if size != _ALL)
 
     @property
     def fitness(self) -> Target | None:

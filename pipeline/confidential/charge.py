@@ -100,7 +100,7 @@ def _commit(ledger: Ledger, run: RunDirectory, reservation: Reservation) -> None
 
 def has_charge(ledger: Ledger, charge: Charge) -> bool:
     """Whether a ledger was charged for just this: what is drawn, with its mechanisms and scales."""
-    from pipeline.privacy.ledger.events import same_groups
+    from pipeline.privacy.ledger.dataset import same_groups
 
     state = ledger.datasets().get(charge.dataset)
     charges = () if state is None else state.runs.get(charge.run, ())
@@ -136,7 +136,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str]) -> li
         return []
     from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
     from pipeline.privacy.ledger.charges import charge_for
-    from pipeline.privacy.ledger.key_uses import KeyUse
+    from pipeline.privacy.ledger.events import KeyUse
 
     sizes = {level.name: len(level) for level in job.spine.levels}
     charges, bound = [], bound_fingerprints(key, job.universes, fingerprints)

@@ -1,18 +1,22 @@
-"""The custody of the master key: read from a file, a file descriptor or a command; destroyed on request.
+"""The custody of keys: read from a file, a file descriptor or a command; the master key also destroyed on request.
 
-It is read once, early, and passed on as an object whose text shows nothing. It is never an argument of a process or of
-a Prefect flow.
+The master key is read once, early, and passed on as an object whose text shows nothing. It is never an argument of a
+process or of a Prefect flow. The key that an agency signs with comes from the same places, and never from the same one.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import shlex
+import subprocess
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
+from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey, read_private
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import held
@@ -22,15 +26,8 @@ from pipeline.storage.files import write_json, write_problem
 
 if TYPE_CHECKING:
     from pipeline.execution.settings import Settings
+    from pipeline.signatures.signing_keys import SigningKey
 
-
-import shlex
-import subprocess
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Self
-
-from pipeline.privacy.keys import read_private
 
 #: Seconds that a vault is given to answer.
 _PATIENCE = 300
@@ -179,6 +176,7 @@ class Keyholder:
     def __init__(self, source: KeySource, test_key: str | None) -> None:
         self._source = source
         self._test_key = test_key
+        self._released: MasterKey | None = None
 
     def identity(self) -> str:
         """What is public about the key's origin; a different key makes a different run.
@@ -216,6 +214,16 @@ class Keyholder:
         """
         given = self._handed_in
         return given if given is not None or not run.key.exists() else MasterKey.read(run.key)
+
+    def of_release(self, run: RunDirectory) -> MasterKey:
+        """See `key_of_release`; a descriptor can be read once."""
+        if self._released is None:
+            self._released = key_of_release(run, self._source)
+        return self._released
+
+    def of_answer(self, run: RunDirectory) -> MasterKey:
+        """See `key_of_answer`."""
+        return key_of_answer(run, self._source.read())
 
     @cached_property
     def _handed_in(self) -> MasterKey | None:
@@ -318,3 +326,30 @@ def _overwrite(path: Path) -> None:
             file.seek(0)
             file.write(content)
             os.fsync(file.fileno())
+
+
+def signing_key(settings: Settings, given: str | None = None) -> SigningKey | None:
+    """The signing key that the command line names, or else the settings; None if neither does.
+
+    Raises:
+        InputError: the source is no source, or has no key. The message does not show what it has.
+    """
+    from pipeline.execution.settings import where_set  # which measuring does not need
+    from pipeline.signatures.signing_keys import LONGEST_SIGNING_KEY_TEXT, SigningKey
+
+    source = SecretSource.parse(settings.sign_key, where_set("sign_key"))
+    if given is not None:
+        source = SecretSource.parse(given, "--sign-key")
+    found = source.content("signing key file", LONGEST_SIGNING_KEY_TEXT)
+    return None if found is None else SigningKey.from_content(*found)
+
+
+def required_signing_key(settings: Settings, given: str | None) -> SigningKey:
+    """The agency's signing key; InputError if neither names one."""
+    key = signing_key(settings, given)
+    if key is None:
+        raise InputError(
+            "no signing key: give --sign-key file:PATH, fd:NUMBER or command:COMMAND, or set sign_key; spinewise key "
+            "sign-new makes one"
+        )
+    return key

@@ -11,8 +11,8 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.model.universe import Bound, Universe
-from pipeline.privacy.ledger.disclosures import Exact, Subject, inputs_of
+from pipeline.model.universe import Universe
+from pipeline.privacy.ledger.events import Exact, Subject, inputs_of
 from postprocess.arrays import IntArray
 
 
@@ -37,7 +37,11 @@ def exact_disclosures(universe: Universe, spine: Spine, facilities: Sequence[Int
         content = ["zeros", [[a.name, *a.values] for a in universe.schema.attributes], cells]
         found.append(_exact(universe, Subject("zeros"), content, len(cells)))
     for bound, counts in zip(universe.bounds, facilities, strict=True):
-        found.append(_bounds(universe, spine, bound, counts))
+        stated = [bound.level, bound.lower, bound.upper, sorted(bound.columns)]
+        counted = hashlib.sha256(np.ascontiguousarray(counts, dtype="<i8").tobytes()).hexdigest()
+        groups, areas = _groups(bound.query, universe.schema), _areas(spine, bound.level)
+        content = ["bounds", stated, groups, areas, counted]
+        found.append(_exact(universe, Subject("bounds", "", bound.name), content, counts.size))
     return tuple(found)
 
 
@@ -54,19 +58,6 @@ def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str
         _exact(universe, Subject("inputs", "", name), ["inputs", name, spine.fingerprint(), schema], 1)
         for name in inputs_of(universe.name, accepted)
     )
-
-
-def _bounds(universe: Universe, spine: Spine, bound: Bound, facilities: IntArray) -> Exact:
-    stated = [bound.level, bound.lower, bound.upper, sorted(bound.columns)]
-    counted = hashlib.sha256(np.ascontiguousarray(facilities, dtype="<i8").tobytes()).hexdigest()
-    content: list[object] = [
-        "bounds",
-        stated,
-        _groups(bound.query, universe.schema),
-        _areas(spine, bound.level),
-        counted,
-    ]
-    return _exact(universe, Subject("bounds", "", bound.name), content, facilities.size)
 
 
 def _exact(universe: Universe, subject: Subject, content: list[object], count: int) -> Exact:

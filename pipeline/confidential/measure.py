@@ -1,4 +1,10 @@
-"""The stages that see the confidential records, up to noisy measurements and private choices; no later one does."""
+"""The stages that see the confidential records, up to noisy measurements and private choices; no later one does.
+
+Some noisy answers are drawn only where the released parent is positive (`measure_positive`); no true count decides
+where that is. Which answers these are follows from the released histogram of the level above, by a function that is
+given nothing else (`postprocess.positive`). So all that is published is a function of what the mechanism gives that
+draws every answer, which is what was charged.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +45,7 @@ from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
-from pipeline.records.tabulate import tabulate, update_with_counts
-from pipeline.records.units import LeftOutRecords, tabulate_units
+from pipeline.records.tabulate import LeftOutRecords, tabulate, tabulate_units, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import (
     MeasurementHeader,
@@ -48,10 +54,12 @@ from pipeline.release.measurements import (
     answered,
     exact_header,
     header_of,
+    write_positive,
     write_selected,
 )
 from pipeline.release.run_directory import is_of_others
 from postprocess.arrays import IntArray
+from postprocess.positive import PositivePlaces
 from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
@@ -433,3 +441,60 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
 
     target = job.folder(universe).selected(selection.name, selection.level)
     write_selected(target, job.run.staging, selection, parts())
+
+
+def measure_positive(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish of a level's queries with `where_positive` the noisy answers that are positive in the released parent.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, as where all are drawn.
+
+    Args:
+        job: the run, whose level above is released.
+        key: the run's master key.
+        fingerprint: of the records, keyed, from `bound_fingerprints`.
+        universe: the release's own, or a companion.
+        level: name of the level.
+    """
+    folder = job.folder(universe)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    above = job.spine.levels[job.spine.index_of(level) - 1]
+    released = read_histogram(folder.readable(folder.histogram(above.name)), above.geocodes, universe.schema)
+    counts, geounits = true_histogram(job, universe, level), job.spine.level(level)
+    for own in universe.draws(job.spine):
+        if own.level != level or not own.where_positive:
+            continue
+        query, (noise,) = own.query, own.drawn
+        draw = partial(sampler_for(noise).draw_at, key.stream_key(context, level, query.name))
+        parts = _drawn(counts, geounits, query, PositivePlaces.of(released, query), draw)
+        target = folder.positive(level, query.name)
+        write_positive(target, job.run.staging, header_of(own), geounits.geocodes, parts)
+    job.progress.advance(len(geounits))
+
+
+def _drawn(
+    counts: sp.csr_array, geounits: Level, query: Query, places: PositivePlaces, draw: Callable[[IntArray], IntArray]
+) -> Iterator[sp.csr_array]:
+    """The noisy answers at `places` of the parents of a level's geounits, `(n, size)`, some geounits at a time."""
+    ends = np.cumsum(np.diff(places.starts)[geounits.parents])
+    for first, last in pairwise(_lots(ends)):
+        part = places.below(geounits.parents[first:last])
+        noise = draw((first + part.rows) * query.size + part.answers)
+        values = true_answers(counts[first:last], query, part) + noise
+        yield sp.csr_array((values, part.answers, part.starts), shape=(last - first, query.size))
+
+
+def _lots(ends: IntArray) -> list[int]:
+    """The first geounit of each lot that is in memory at a time, and their number; given how many answers end there."""
+    return [0, *(int(at) + 1 for at in np.flatnonzero(np.diff(ends // ANSWERS_AT_ONCE))), len(ends)]
+
+
+def true_answers(counts: sp.csr_array, query: Query, due: PositivePlaces) -> IntArray:
+    """The confidential answers of a query at some places of histograms `(n, n_cells)`, `(n_places,)` int64."""
+    rows = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+    found, place = np.unique(rows * query.size + query.cell_answer[counts.indices], return_inverse=True)
+    sums = np.zeros(len(found) + 1, dtype=np.int64)
+    np.add.at(sums, place.ravel(), counts.data)
+    wanted = due.rows * query.size + due.answers
+    at = np.searchsorted(found, wanted)
+    there = np.append(found, -1)[at] == wanted
+    return np.where(there, sums[at], 0)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from geography.spine import Spine
-from pipeline.confidential.custody import Keyholder, KeySource
-from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, tabulate_universe
-from pipeline.confidential.positive import measure_positive
+from pipeline.confidential.custody import Keyholder
+from pipeline.confidential.measure import LinkChecks, check_universe, measure_level, measure_positive, tabulate_universe
 from pipeline.execution.job import Job
 from pipeline.model.link import Link
 from pipeline.model.source import OwnNoise, Source
@@ -105,33 +104,14 @@ class TrueRecords(ConfidentialPart):
         measure_positive(job, key, fingerprint, universe, level)
 
 
-#: Type of a source -> what sees its records.
-Parts = Mapping[type[Source], ConfidentialPart]
+def part_of(source: Source) -> ConfidentialPart:
+    """What sees the records of a source; KeyError where its feature is not installed.
 
-
-class _Installed(Mapping[type[Source], ConfidentialPart]):
-    """Made when they are asked for: of sources that a run does not have nothing is imported."""
-
-    def __init__(self) -> None:
-        own: dict[type[Source], Callable[[], ConfidentialPart]] = {OwnNoise: TrueRecords}
-        self._makers = {**own, **import_module("features.confidential_registry").makers()}
-
-    def __getitem__(self, source: type[Source]) -> ConfidentialPart:
-        return self._makers[source]()
-
-    def __iter__(self) -> Iterator[type[Source]]:
-        return iter(self._makers)
-
-    def __len__(self) -> int:
-        return len(self._makers)
-
-
-def installed_parts() -> Parts:
-    """Of every source of this installation; only what sees the records asks for it.
-
-    The list of features is asked by name: the core imports no feature, and its list is above the core.
+    It is imported when it is asked for, by name: the core imports no feature, and their list is above the core.
     """
-    return _Installed()
+    makers = {OwnNoise: TrueRecords, **import_module("features.confidential_registry").makers()}
+    part: ConfidentialPart = makers[type(source)]()
+    return part
 
 
 class RecordQuestion(Protocol):
@@ -142,10 +122,9 @@ class RecordQuestion(Protocol):
         """Where the noisy numbers are written."""
 
 
-#: What sees the records for a question, given the question, what gives the key of the directory, and the source of the
-#: key, where something that was drawn before is drawn again: it charges the ledger, writes noisy numbers, and says what
-#: is public.
-Answering = Callable[[Any, Keyholder, KeySource], Mapping[str, object]]
+#: What sees the records for a question, given the question and what gives the key: it charges the ledger, writes noisy
+#: numbers, and says what is public.
+Answering = Callable[[Any, Keyholder], Mapping[str, object]]
 
 
 def answering(question: RecordQuestion) -> Answering:

@@ -18,8 +18,7 @@ from pipeline.errors import InputError, RecordsError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Bound
-from pipeline.records.columns import CountReader, Distinct
-from pipeline.records.geocodes import LeafReader
+from pipeline.records.columns import CountReader, Distinct, LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import RecordsFile
 from postprocess.arrays import FloatArray, IntArray

@@ -13,7 +13,7 @@ from geography.off_spine import OffSpineAreas, regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, SpineError
 from pipeline.inputs.public_file import text_columns
-from pipeline.records.geocodes import text_array
+from pipeline.records.columns import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
 
 _LABEL = "the file of the geography"

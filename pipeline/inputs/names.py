@@ -147,11 +147,10 @@ def _rows(geography: GeographySection, level: str, section: NamesSection) -> _Ro
         codes, *columns = _texts(key, path, [str(section.code), *wanted], geography.text_format)
         return _Rows(key, path, codes, dict(zip(section.name, columns, strict=True)), own=True)
     path, text = geography.file, geography.text_format
-    if geography.form == "prefixes":
+    if geography.form in ("prefixes", "pairs"):
         codes, *columns = _texts(key, path, [str(geography.column), *wanted], text)
-        codes = pc.utf8_slice_codeunits(codes, 0, geography.prefix_lengths[level])
-    elif geography.form == "pairs":
-        codes, *columns = _texts(key, path, [str(geography.column), *wanted], text)
+        if geography.form == "prefixes":
+            codes = pc.utf8_slice_codeunits(codes, 0, geography.prefix_lengths[level])
     else:
         above = geography.level_names[: geography.level_names.index(level) + 1]
         found = _texts(key, path, [*above, *wanted], text)

@@ -79,3 +79,10 @@ def epsilon_text(value: float | Fraction) -> str:
     ten_thousandths = math.ceil(Fraction(value) * 10_000)
     context = Context(prec=4, rounding=ROUND_CEILING)
     return format(context.create_decimal((0, tuple(map(int, str(ten_thousandths))), -4)).normalize(context), "f")
+
+
+def decimal_text(value: Fraction, digits: int = 12) -> str:
+    """`value` (not negative) as a decimal; exact where that takes at most `digits` digits, else rounded up."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
-from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.choices import Exponential
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from pipeline.model.query import Query
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec, noise_for
-from pipeline.privacy.noise.select import Select, affordable_epsilon
+from pipeline.privacy.noise.choices import Select, affordable_epsilon
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ def account_of(universe: Universe, *, losses: bool) -> PrivacyAccount:
 
 
 def _joint(universes: tuple[Universe, ...], accounts: Sequence[PrivacyAccount], *, losses: bool) -> Statement:
-    from pipeline.privacy.accounting.joint import joint_statement  # as above
+    from pipeline.privacy.accounting.statements import joint_statement  # as above
 
     return joint_statement(universes, accounts, losses=losses)
 
@@ -92,7 +92,7 @@ def _households(
 
     None are stated where invariants let no record change alone.
     """
-    from pipeline.privacy.accounting.joint import household_statement  # as above
+    from pipeline.privacy.accounting.statements import household_statement  # as above
 
     stated = (
         household_statement(universes, accounts, link.by, members)

@@ -42,9 +42,7 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
-from pipeline.privacy.noise.select import affordable_epsilon
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip, affordable_epsilon
 from postprocess.arrays import IntArray
 
 #: The statistics that are chosen by rank, with the fraction of the records at or below the number, where it is fixed.

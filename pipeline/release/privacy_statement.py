@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from pipeline.model.exact import epsilon_text
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import CONVERSION
 from pipeline.privacy.accounting.local import local_promise
@@ -78,13 +77,6 @@ class PrivacyStatement(Stated):
     words: str
     noise: tuple[NoiseStatement, ...]
     invariants: tuple[InvariantStatement, ...]
-
-
-def decimal_text(value: Fraction, digits: int = 12) -> str:
-    """`value` (not negative) as a decimal; exact where that takes at most `digits` digits, else rounded up."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
 
 
 def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:

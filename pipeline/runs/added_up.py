@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from geography.errors import SpinewiseError
-from pipeline.model.exact import epsilon_text
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest
-from pipeline.release.privacy_statement import decimal_text
 from pipeline.release.status import MADE_ELSEWHERE, status
 from pipeline.spec.release_spec import ReleaseSpec
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.confidential.steps import Measured
+from pipeline.confidential.process import RecordHolder
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import record_decided
 from pipeline.runs.open_public import PublicSide, open_listed
@@ -16,7 +16,7 @@ from pipeline.runs.request import CheckedRequest, universe_checks
 
 
 def decided(
-    checked: CheckedRequest, measured: Measured, run: RunDirectory, public: PublicSide
+    checked: CheckedRequest, measured: RecordHolder, run: RunDirectory, public: PublicSide
 ) -> tuple[CheckedRequest, PublicSide]:
     """The request with what its spec leaves open, and its public side; the same where that is nothing.
 

@@ -19,8 +19,8 @@ from pydantic import BaseModel
 
 import pipeline
 from geography.errors import SpinewiseError
-from pipeline.confidential.sealed import Ingredients
-from pipeline.confidential.steps import Measured
+from pipeline.confidential.fingerprints import Ingredients
+from pipeline.confidential.process import RecordHolder
 from pipeline.model.memory_table import MemoryTable
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
@@ -63,7 +63,7 @@ def note_finished(run: RunDirectory, seal: str) -> None:
     write_json(run.finished, content, run.staging, private=True)
 
 
-def is_finished(checked: CheckedRequest, measured: Measured) -> bool:
+def is_finished(checked: CheckedRequest, measured: RecordHolder) -> bool:
     """Whether the request would give, to the last byte, the release that is there; nothing is drawn or charged.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where a run sees the records: in a process of its own, to which tables in the memory of this one are sent."""
+"""Where a run sees the records: in a process of its own, or in this one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from pipeline.confidential.process import MeasuringProcess
-from pipeline.confidential.steps import Measured
+from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.runs.request import CheckedRequest
 
 
+def holder_here(checked: CheckedRequest) -> RecordHolder:
+    """This process: for records that are in its memory already, and for audits of made-up records."""
+    return RecordHolder(checked.request.key, checked.spec.privacy.key)
+
+
 @contextmanager
-def measuring_process(checked: CheckedRequest) -> Iterator[Measured]:
-    """A process of its own for the block.
+def measuring_process(checked: CheckedRequest) -> Iterator[MeasuringProcess]:
+    """A process of its own for the block, to which tables in the memory of this one are sent.
 
     The key is read at once, and the names of the records' columns are looked at, so that a mistake is found before
     anything else begins; both there, since a look at the columns leaves records in memory. What the run itself needs is

@@ -16,10 +16,8 @@ from typing import Final
 
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
-from pipeline.privacy.ledger.chain import Event
-from pipeline.privacy.ledger.dataset import ANSWER, DatasetState
-from pipeline.privacy.ledger.disclosures import inputs_of
-from pipeline.privacy.ledger.events import replay
+from pipeline.privacy.ledger.dataset import ANSWER, DatasetState, replay
+from pipeline.privacy.ledger.events import Event, inputs_of
 from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
@@ -266,7 +264,7 @@ def _costs_of_release(
 # -- ends of amounts that questions chose: one ledger counts both -----------------------------------------------------
 
 
-#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.events`.
+#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.dataset`.
 _OF_SEVERAL: Final = re.compile(
     r"( \(each by up to [0-9]+\))?( \([0-9]+ (records a person|numbers of a unit)\))?$", re.ASCII
 )

@@ -1,6 +1,6 @@
 """The universes of a finished release with their records, for a rerun; refused if it would recompute something else.
 
-This is the public side of it, see `pipeline.confidential.repeat`.
+This is the public side of it, see `pipeline.confidential.steps`.
 """
 
 from __future__ import annotations

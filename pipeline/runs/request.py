@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.custody import KeySource
 from pipeline.cost.limits import check_possible
 from pipeline.errors import InputError, SpecError
 from pipeline.execution.settings import load_settings, where_set
@@ -159,10 +159,6 @@ class CheckedRequest:
     def run(self) -> RunDirectory:
         """The directory of the release."""
         return RunDirectory(self.request.out / self.spec.name)
-
-    def keyholder(self) -> Keyholder:
-        """Whoever reads the master key of the run, in the process that asks."""
-        return Keyholder(self.request.key, self.spec.privacy.key)
 
 
 def check_request(request: Request) -> CheckedRequest:

@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.process import MeasuringProcess
-from pipeline.confidential.repeat import Repeating
-from pipeline.confidential.steps import MeasuringSteps
+from pipeline.confidential.process import MeasuringProcess, RecordHolder
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.execution.job import Job
 from pipeline.execution.progress import Progress, listener_of
@@ -188,7 +186,7 @@ class Rerun:
 def rerun_release(
     run: RunDirectory,
     universes: Sequence[Universe],
-    measured: Repeating,
+    measured: RecordHolder,
     workers: int,
     progress: Progress,
     perform: Perform = perform_here,
@@ -229,7 +227,7 @@ def _compute(
     again: RunDirectory,
     manifest: Manifest,
     universes: Sequence[Universe],
-    measured: Repeating,
+    measured: RecordHolder,
     pool: Workers,
     progress: Progress,
     perform: Perform,
@@ -238,10 +236,10 @@ def _compute(
     refuse_other_run(run, public)
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts))
-    confidential = measured.repeat(run, job)
+    insecure = measured.begin(job, run)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
-    job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
-    going = ReleaseRun(job, _Again(confidential, run, public, measured, manifest), perform)
+    job = replace(job, status=status_of(public.spec, insecure_key=insecure, charged=charged))
+    going = ReleaseRun(job, _Again(job, measured, run, public, manifest), perform)
     going.perform()
     going.finish()
     return job
@@ -251,10 +249,10 @@ class _Again(Measuring):
     """Not charged: the noise that is drawn again is the noise that was charged for."""
 
     def __init__(
-        self, measuring: MeasuringSteps, run: RunDirectory, public: PublicSide, measured: Repeating, manifest: Manifest
+        self, job: Job, holder: RecordHolder, run: RunDirectory, public: PublicSide, manifest: Manifest
     ) -> None:
-        super().__init__(measuring)
-        self._run, self._public, self._measured, self._manifest = run, public, measured, manifest
+        super().__init__(job, holder)
+        self._run, self._public, self._manifest = run, public, manifest
 
     def counted(self) -> None:
         """Let the drawing begin; InputError where records, key or what was decided by them are others than before."""
@@ -262,10 +260,12 @@ class _Again(Measuring):
             super().counted()
         except InputError as error:
             raise InputError("; ".join([str(error), *version_differences(self._manifest)])) from None
-        _refuse_decided_otherwise(self._run, self.measuring.job.run, self._public, self._measured)
+        _refuse_decided_otherwise(self._run, self.job.run, self._public, self.holder)
 
 
-def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: PublicSide, measured: Repeating) -> None:
+def _refuse_decided_otherwise(
+    run: RunDirectory, again: RunDirectory, public: PublicSide, measured: RecordHolder
+) -> None:
     """Draw again what the spec was decided from; InputError where something else follows from records and key."""
     for part in public.spec.of_features:
         asked = part.redrawn(public.spec, public.universes, public.spine, again, run)
@@ -280,7 +280,7 @@ def _refuse_decided_otherwise(run: RunDirectory, again: RunDirectory, public: Pu
 
 
 @contextmanager
-def rerun_process(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
+def rerun_process(run: RunDirectory, source: KeySource) -> Iterator[RecordHolder]:
     """A process of its own for the block, which has read the key of the release.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,11 +11,9 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from geography.spine import Spine
-from pipeline.confidential.accuracy import write_accuracy
-from pipeline.confidential.custody import Keyholder, KeySource
-from pipeline.confidential.parts import RecordQuestion, answering, installed_parts
-from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
-from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
+from pipeline.confidential.fingerprints import Ingredients
+from pipeline.confidential.process import RecordHolder
+from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError
 from pipeline.execution.batch_store import Batches
@@ -26,17 +24,20 @@ from pipeline.execution.run_log import RunLog
 from pipeline.execution.settings import load_settings
 from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.execution.workers import Workers
+from pipeline.metadata.products import INVARIANTS, MEASUREMENTS, POSITIVE, REPORTS
 from pipeline.model.universe import Universe
-from pipeline.publishing.files import input_files, output_files
+from pipeline.publishing.files import input_files, output_files, product_files
 from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
-from pipeline.release.layout import RunDirectory
+from pipeline.publishing.public_inputs import public_input_files, write_public_inputs
 from pipeline.release.manifest import KeyStatement
+from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import open_run
 from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.decided import decided
 from pipeline.runs.finished import ingredients_of, note_finished
 from pipeline.runs.kept_inputs import inputs_to_keep
+from pipeline.runs.measured import holder_here
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest
 from pipeline.storage.files import write_json
@@ -45,82 +46,73 @@ from pipeline.storage.files import write_json
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
 #: Leaf cells from which on a run is sure to have work for all its processes.
 _LARGE = 200_000
-
-
-class MeasuredHere:
-    """This process holds them: for records that are in its memory already, and for audits of made-up records.
-
-    Args:
-        holder: of the key.
-        source: of the key, where a question is drawn again.
-    """
-
-    def __init__(self, holder: Keyholder, source: KeySource | None = None) -> None:
-        self._holder = holder
-        self._source = source or KeySource()
-
-    def identity(self) -> str:
-        """See `Keyholder.identity`."""
-        return self._holder.identity()
-
-    def seal(self, run: RunDirectory, ingredients: Ingredients) -> str:
-        """See `Measured.seal`."""
-        return seal_of(ingredients, self._holder.present(run), self._holder.identity())
-
-    def is_counted(self, run: RunDirectory) -> bool:
-        """See `sealed.is_counted`."""
-        return is_counted(run)
-
-    def steps(self, job: Job) -> MeasuringSteps:
-        """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run), installed_parts())
-
-    def question(self, work: RecordQuestion) -> Mapping[str, object]:
-        """See `Measured.question`."""
-        return answering(work)(work, self._holder, self._source)
-
-    def begin_comparing(self) -> None:
-        """See `Measured.begin_comparing`: there is no other process."""
-
-    def compare(self, job: Job) -> None:
-        """See `accuracy.write_accuracy`."""
-        write_accuracy(job)
+#: What is measured at a level before any is estimated: noisy answers and invariants.
+_MEASURED = (MEASUREMENTS, INVARIANTS, REPORTS)
 
 
 class Measuring(DrawSource):
     """Records, key and ledger, wherever they are; what was charged before is drawn again, as in a rerun.
 
     Args:
-        measuring: the steps that see them.
+        job: the run.
+        holder: has them, has begun the run, and performs the steps that see them.
     """
 
-    def __init__(self, measuring: MeasuringSteps) -> None:
+    def __init__(self, job: Job, holder: RecordHolder) -> None:
         super().__init__()
-        self.measuring = measuring
+        self.job, self.holder = job, holder
 
     def counting(self) -> Sequence[Step]:
         """Count and check the records."""
-        return self.measuring.counting()
+        job = self.job
+        tabulated = [
+            Step("tabulate", self._task("tabulate", universe), universe.name, geounits=job.n_geounits, effort=0.3)
+            for universe in job.universes
+        ]
+        checked = [
+            Step("check", self._task("check", universe), universe.name, geounits=job.spine.n_leaves, effort=0.1)
+            for universe in job.universes
+        ]
+        return [*tabulated, *checked]
 
     def counted(self) -> None:
         """Bind the directory to the records."""
-        self.measuring.record()
+        self.holder.record()
 
     def drawing(self) -> Sequence[Step]:
-        """Add noise, and write the public inputs."""
-        return self.measuring.measuring()
+        """Publish the measurements, and the public inputs beside them."""
+        job = self.job
+        steps = [Step("write inputs", partial(write_public_inputs, job), files=public_input_files(job))]
+        for universe in job.universes:
+            for level in job.spine.levels:
+                if files := product_files(job, *_MEASURED, universe=universe.name, level=level.name):
+                    measure = self._task("measure", universe, level.name)
+                    steps.append(Step("measure", measure, universe.name, level.name, len(level), 1.5, files=files))
+            for selection in universe.selections:
+                stage, geounits = f"select {selection.name}", len(job.spine.level(selection.level))
+                select = self._task("select", universe, selection.name)
+                files = (job.folder(universe).selected(selection.name, selection.level),)
+                steps.append(Step(stage, select, universe.name, selection.level, geounits, files=files))
+        return steps
 
     def drawing_between(self) -> Sequence[Step]:
-        """What is drawn where the released parent is positive."""
-        return self.measuring.measuring_positive()
+        """Publish what is drawn only where the released parent is positive: each step once the level above is there."""
+        job, steps = self.job, []
+        for universe in job.universes:
+            for level in universe.strategy.where_positive:
+                files = product_files(job, POSITIVE, universe=universe.name, level=level)
+                measure, geounits = self._task(MEASURE_POSITIVE, universe, level), len(job.spine.level(level))
+                steps.append(Step(MEASURE_POSITIVE, measure, universe.name, level, geounits, files=files))
+        return steps
 
     def end(self) -> None:
-        """The process that has key and records ends."""
-        self.measuring.end()
+        """The process that has key and records ends; the job has its receipts."""
+        public = self.holder.end()
+        self.job.receipts[:] = map(Receipt.model_validate_json, public["receipts"])
+        self._said = KeyStatement(**public["statement"])
 
-    def said(self) -> KeyStatement:
-        """What is said in public of key and records."""
-        return self.measuring.statement()
+    def _task(self, task: str, universe: Universe, place: str = "") -> partial[None]:
+        return partial(self.holder.perform, task, universe.name, place)
 
 
 class Records(Measuring):
@@ -128,55 +120,52 @@ class Records(Measuring):
 
     Args:
         job: the run.
-        measured: where the records are seen.
-        measuring: the steps that see them.
+        holder: has records, key and ledger.
         ingredients: what the run is made from; None where it cannot be recognised by them.
     """
 
-    def __init__(
-        self, job: Job, measured: Measured, measuring: MeasuringSteps, ingredients: Ingredients | None
-    ) -> None:
-        super().__init__(measuring)
-        self._job, self._measured, self._ingredients = job, measured, ingredients
-        self._compare = Step("accuracy", partial(measured.compare, job), geounits=job.n_geounits, effort=0.2)
+    def __init__(self, job: Job, holder: RecordHolder, ingredients: Ingredients | None) -> None:
+        super().__init__(job, holder)
+        self._ingredients = ingredients
+        self._compare = Step("accuracy", partial(holder.compare, job), geounits=job.n_geounits, effort=0.2)
         self.sealed = self._seal()
 
     def _seal(self) -> str:
-        return "" if self._ingredients is None else self._measured.seal(self._job.run, self._ingredients)
+        return "" if self._ingredients is None else self.holder.seal(self.job.run, self._ingredients)
 
     def counted(self) -> None:
         """Bind the directory to the records, and note from what they were read."""
         if self.sealed != self._seal():  # a file has changed while it was counted
             self.sealed = ""
         super().counted()
-        run = self._job.run
-        write_json(run.input, inputs_to_keep(self._job.universes), run.staging, private=True)
+        run = self.job.run
+        write_json(run.input, inputs_to_keep(self.job.universes), run.staging, private=True)
 
     def charging(self) -> Sequence[Step]:
         """Reserve the budget."""
-        return self.measuring.charging()
+        return [Step("charge", partial(self.holder.perform, "charge"))]
 
     def closing(self) -> Sequence[Step]:
         """Close the charge."""
-        return self.measuring.closing_charge()
+        return [Step("close charge", partial(self.holder.perform, "close charge"))]
 
     def end(self) -> None:
         """The process ends; that which compares begins, where there is time for it."""
         super().end()
-        if self.comparing() and not _is_large(self._job.spine, self._job.universes):
-            self._measured.begin_comparing()
+        if self.comparing() and not _is_large(self.job.spine, self.job.universes):
+            self.holder.begin_comparing()
 
     def comparing(self) -> Sequence[Step]:
         """The comparison with true counts; none where nobody has these."""
-        return [self._compare] if all(universe.source.has_truth for universe in self._job.universes) else []
+        return [self._compare] if all(universe.source.has_truth for universe in self.job.universes) else []
 
     def finished(self) -> None:
         """Note from what the release is, so that the same request finds it."""
-        note_finished(self._job.run, self.sealed)
+        note_finished(self.job.run, self.sealed)
 
 
 def run_release(
-    checked: CheckedRequest, progress: Progress, perform: Perform = perform_here, measured: Measured | None = None
+    checked: CheckedRequest, progress: Progress, perform: Perform = perform_here, measured: RecordHolder | None = None
 ) -> Path:
     """Run a release, or resume one that was interrupted; returns the directory of the release.
 
@@ -189,7 +178,7 @@ def run_release(
     Raises:
         SpinewiseError: something is wrong; nothing is left that looks like a complete release.
     """
-    with release_run(checked, progress, perform, measured or MeasuredHere(checked.keyholder())) as run:
+    with release_run(checked, progress, perform, measured or holder_here(checked)) as run:
         run.perform()
         run.finish()
     return checked.run.root
@@ -197,7 +186,7 @@ def run_release(
 
 @contextmanager
 def release_run(
-    checked: CheckedRequest, progress: Progress, perform: Perform, measured: Measured
+    checked: CheckedRequest, progress: Progress, perform: Perform, measured: RecordHolder
 ) -> Iterator[ReleaseRun]:
     """A run in its directory, with its public inputs read and its workers ready; nothing is performed yet.
 
@@ -228,11 +217,9 @@ def release_run(
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         prepare_statements(job)
-        measuring = measured.steps(job)
         charged = any(universe.dataset for universe in public.universes)
-        stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
-        job = replace(job, status=stated)
-        yield ReleaseRun(job, Records(job, measured, measuring, ingredients), perform, resumed=True)
+        job = replace(job, status=status_of(public.spec, insecure_key=measured.begin(job), charged=charged))
+        yield ReleaseRun(job, Records(job, measured, ingredients), perform, resumed=True)
 
 
 def _is_large(spine: Spine, universes: Sequence[Universe]) -> bool:

@@ -12,7 +12,7 @@ from pipeline.errors import InputError
 from pipeline.model.number_ranges import number_range, ranges_at_odds
 from pipeline.model.record_source import BadReports, Form, KnownContent, RecordSource
 from pipeline.model.schema import Schema
-from pipeline.records.wide import expand_cells
+from pipeline.records.cells import expand_cells
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text

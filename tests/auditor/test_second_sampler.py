@@ -20,7 +20,7 @@ from auditor.reading.findings import ALPHA
 from auditor.sampler import TooWideError, drawn, exponential, fits, flipped, is_wide
 from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import PermuteAndFlip
 from pipeline.privacy.noise.sampler import sampler_for
 
 CONTEXT = ("records", "spine", "spec")

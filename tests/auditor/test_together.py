@@ -22,8 +22,7 @@ from auditor.program import main
 from auditor.statements import account_problems, changes_alone, household_problems, noise_problems, person_problems
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.joint import household_statement, joint_statement
-from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.accounting.statements import household_statement, joint_statement, privacy_statements
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 

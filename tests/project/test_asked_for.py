@@ -8,8 +8,7 @@ from typing import SupportsFloat
 
 import pytest
 
-from pipeline.privacy.accounting.composition import advanced_composition, basic_epsilon, moments_epsilon
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.conversion import advanced_composition, basic_epsilon, moments_epsilon, zcdp_epsilon
 from pipeline.privacy.budget import noise_for
 from spinewise.collect import Rappor
 

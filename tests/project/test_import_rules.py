@@ -26,7 +26,7 @@ PLANTED = {
         "postprocess.problem",
     ),
     "the vocabulary needs numpy only": ("postprocess.statistics", "scipy"),
-    "rooms of pipeline": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
+    "rooms of pipeline": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.dataset"),
     "a device needs numpy only": ("features.local.collect", "scipy"),
     "the auditor shares nothing with what it judges": ("auditor", "pipeline.release.layout"),
     "the auditor is known to those who start it alone": ("pipeline.release", "auditor.sampler"),

@@ -58,7 +58,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     "restricted/, checkpoints, logs and ledgers": (
         "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batch_store.py",
         "pipeline/execution/perform.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
-        "pipeline/privacy/ledger/checkpoint.py", "pipeline/privacy/ledger/notes.py",
+        "pipeline/privacy/ledger/notes.py",
         "pipeline/privacy/ledger/report.py", "pipeline/privacy/ledger/store.py",
         "pipeline/release/run_directory.py", "pipeline/runs/added_up.py", "pipeline/runs/finished.py",
         "pipeline/runs/kept_inputs.py", "features/local/confidential.py", "features/years/confidential.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pipeline.privacy.ledger.charges
-import pipeline.records.units
+import pipeline.records.tabulate
 from releases.mutant import Mutant, attribute, mutant
 from releases.tested_mutants import text
 
@@ -26,7 +26,7 @@ AMOUNTS: tuple[Mutant, ...] = (
     mutant("the ledger is not told how many records of a unit are summed", "sv", on="jobs ledger",
            plant=attribute(pipeline.privacy.ledger.charges, "per_person", lambda _: "")),
     mutant("a unit's amounts are not taken down to the ends of its total", "i", on="installed",
-           plant=attribute(pipeline.records.units, "within_ends", lambda units, amounts, low, high: amounts)),  # noqa: ARG005
+           plant=attribute(pipeline.records.tabulate, "within_ends", lambda units, amounts, low, high: amounts)),  # noqa: ARG005
     mutant("all records of a unit are summed, and not as many as are counted", "i", on="installed", plant=text(
-        "pipeline.records.units:tabulate_units", _KEPT, f"10**9 if found.beside else {_KEPT}")),
+        "pipeline.records.tabulate:tabulate_units", _KEPT, f"10**9 if found.beside else {_KEPT}")),
 )  # fmt: skip

@@ -17,14 +17,14 @@ import pandas as pd
 import pytest
 
 from features.registry import is_installed
-from pipeline.confidential.custody import Keyholder, KeySource
+from pipeline.confidential.custody import KeySource
+from pipeline.confidential.process import RecordHolder
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, manifest_bytes, read_answer
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
-from pipeline.runs.run import MeasuredHere
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
 from pipeline.storage.readable import unchecked
@@ -158,9 +158,9 @@ def drawn_again(root: RunDirectory | Path, spec: Path | None = None, key: KeySou
     return asking("answering").compared(run, one, measured_here(one), **rest)
 
 
-def measured_here(one: Any) -> MeasuredHere:
+def measured_here(one: Any) -> RecordHolder:
     """Records, key and ledger of a question, in this process."""
-    return MeasuredHere(Keyholder(one.request.key, one.spec.privacy.key), one.request.key)
+    return RecordHolder(one.request.key, one.spec.privacy.key)
 
 
 def key_at(path: Path) -> KeySource:

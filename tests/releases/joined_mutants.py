@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 import pipeline.model.universe
-import pipeline.privacy.accounting.joint as joint
+import pipeline.privacy.accounting.statements as joint
 import pipeline.privacy.ledger.charges
-import pipeline.records.units
+import pipeline.records.tabulate
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.joint import household_statement
+from pipeline.privacy.accounting.statements import household_statement
 from releases.mutant import Mutant, attribute, mutant, resealed, rewritten
 from releases.tested_mutants import text
 
@@ -63,9 +63,10 @@ JOINED: tuple[Mutant, ...] = (
     mutant("two records of a person charged as one", "sv", on="joined ledger",
            plant=attribute(pipeline.privacy.ledger.charges, "per_person", lambda _records: "")),
     mutant("a unit of which every record is counted", "i", on="installed",
-           plant=attribute(pipeline.records.units, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
+           plant=attribute(
+               pipeline.records.tabulate, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
     mutant("one epsilon for the release without one of its companions", "s", on="joined",
-           plant=text("pipeline.privacy.accounting.joint:joint_statement", "main, *others = universes",
+           plant=text("pipeline.privacy.accounting.statements:joint_statement", "main, *others = universes",
                       "universes, accounts = universes[:-1], accounts[:-1]\n    main, *others = universes")),
     mutant("one epsilon in the manifest a tenth of what it is", "sv", on="joined", edit=_stated_epsilon),
     mutant("a household of eight that costs what one person costs", "s", on="joined",

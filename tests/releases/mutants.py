@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import pipeline.confidential.measure
 import pipeline.model.selection
 import pipeline.privacy.accounting.statements as statements
-import pipeline.privacy.noise.select
+import pipeline.privacy.noise.choices
 from auditor.contents import canonical
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise.select import Select
+from pipeline.privacy.noise.choices import Select
 from releases.amount_mutants import AMOUNTS
 from releases.answer_mutants import ANSWERS
 from releases.joined_mutants import JOINED
@@ -56,7 +56,7 @@ def _restarted(patch: Patch) -> None:
 
 def _doubled_choice(patch: Patch) -> None:
     """A choice is charged for a sensitivity of 1 where neighbours move two losses."""
-    for module in (pipeline.privacy.noise.select, pipeline.model.selection):
+    for module in (pipeline.privacy.noise.choices, pipeline.model.selection):
         patch.setattr(module, "MOVED", {"change-one": 1, "add-remove": 1})
 
 
@@ -73,6 +73,7 @@ def _charge_late(patch: Patch) -> None:
     charging, drawing = (f"self._perform_all(self.source.{step}())" for step in ("charging", "drawing"))
     text("pipeline.run:ReleaseRun._charge", charging, "")(patch)
     text("pipeline.run:ReleaseRun._measure", drawing, f"{drawing}\n        {charging}")(patch)
+    text("pipeline.confidential.steps:ConfidentialSteps.__init__", "may_draw = False", "may_draw = True")(patch)
 
 
 def _more_invariants(patch: Patch) -> None:

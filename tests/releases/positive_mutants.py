@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import pipeline.confidential.positive
+import pipeline.confidential.measure
 from pipeline.estimation.positive import PositiveSource
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.readable import unchecked
@@ -19,10 +19,10 @@ from releases.mutant import Mutant, Patch, mutant, rewritten
 def true_counts(patch: Patch) -> None:
     """The answers that are positive in the true counts of the area above are drawn."""
 
-    def true_histogram(path: Any, *at: Any) -> Any:
-        return read_histogram(unchecked(Path(str(path).replace("/public/", "/restricted/"))), *at)
+    def true_histogram(path: Any, *at: Any, **form: Any) -> Any:
+        return read_histogram(unchecked(Path(str(path).replace("/public/", "/restricted/"))), *at, **form)
 
-    patch.setattr(pipeline.confidential.positive, "read_histogram", true_histogram)
+    patch.setattr(pipeline.confidential.measure, "read_histogram", true_histogram)
 
 
 def _unnoticed(patch: Patch) -> None:

@@ -40,7 +40,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 #: Coins of permute-and-flip with twice the epsilon.
 DOUBLED_COINS = text(
-    "pipeline.privacy.noise.permute_and_flip:PermuteAndFlip.draw", "words = ", "losses = 2 * losses\n        words = "
+    "pipeline.privacy.noise.choices:PermuteAndFlip.draw", "words = ", "losses = 2 * losses\n        words = "
 )
 
 
@@ -54,13 +54,13 @@ _LONG = f"{_YEARS}test_design.py::test_honest_terms_of_long_series_are_confirmed
 _MIXED = f"{_YEARS}test_noise.py::test_each_period_stands_alone_and_the_mixed_numbers_follow"
 _CHAIN = f"{_YEARS}test_releases.py::"
 _FEW = f"{_YEARS}test_records.py::test_a_series_of_few_records_a_person"
-_KNOWN = f"{_LEDGER}series:is_known"
+_KNOWN = f"{_LEDGER}dataset:is_known"
 _CHARGE = "pipeline/privacy/ledger/test_charge.py::"
 _TERMS = "features/marginals/test_chosen.py::test_statement_ledger_and_declared_budget_agree"
 _TOO_SMALL = "features/marginals/test_chosen.py::test_too_small_a_budget_is_refused_before_anything_is_drawn"
 _CHOICE, _CHOSEN = "features.marginals.choice:", "features.marginals.confidential:"
 _PLACE = "pipeline/runs/test_positive.py::test_what_is_drawn_has_the_noise_of_its_place_among_all_answers"
-_OWN, _POSITIVE = "pipeline.model.series:SeriesPeriod.own", "pipeline.confidential.positive:"
+_OWN, _POSITIVE = "pipeline.model.series:SeriesPeriod.own", "pipeline.confidential.measure:"
 _CUT = "features/cumulative/test_released.py::"
 _SETTINGS, _TRUST = "pipeline.execution.settings:", "pipeline.execution.settings:_check_trust"
 _SET = "pipeline/execution/test_settings.py::"

@@ -69,7 +69,7 @@ def update(
     from pipeline.execution.light_arrow import spare_pandas
 
     spare_pandas()
-    from pipeline.confidential.signing import signing_key
+    from pipeline.confidential.custody import signing_key
     from pipeline.execution.interrupts import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers

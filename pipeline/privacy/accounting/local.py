@@ -14,11 +14,10 @@ is stated.
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pipeline.model.exact import epsilon_text
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.conversion import CONVERSION, zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import About, PrivacyAccount, Statement, statement_of
 
@@ -81,7 +80,7 @@ def local_promise(universe: Universe) -> dict[str, str]:
     stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
     words = (
         f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
-        f"answer is, no report is more than {_decimal(mechanism.ratio)} times as likely as it would be with "
+        f"answer is, no report is more than {decimal_text(mechanism.ratio)} times as likely as it would be with "
         f"another answer, which is local differential privacy with epsilon = {epsilon}."
     )
     words += "".join(_of_both(universe, central) for central in universe.source.releases) or _NOBODY
@@ -110,7 +109,7 @@ def local_promise(universe: Universe) -> dict[str, str]:
     promise = {
         "framework": "local",
         "budget": str(universe.budget),
-        "budget_decimal": _decimal(universe.budget),
+        "budget_decimal": decimal_text(universe.budget),
         "delta": "0",
         "conversion": "epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
         "words": words,
@@ -127,8 +126,8 @@ def _figures(universe: Universe, central: Central) -> dict[str, str]:
     return {
         "framework": central.framework,
         "budget": str(both),
-        "budget_decimal": _decimal(both),
-        "delta": _decimal(universe.delta),
+        "budget_decimal": decimal_text(both),
+        "delta": decimal_text(universe.delta),
         "conversion": _ADDED + CONVERSION if zcdp else _SUM,
     }
 
@@ -137,14 +136,14 @@ def _of_both(universe: Universe, central: Central) -> str:
     """What holds where counts of a central release are used, of it and of both together."""
     zcdp, at = central.framework == "zcdp", ""
     alone, both = (
-        _decimal(budget) if zcdp else epsilon_text(budget)
+        decimal_text(budget) if zcdp else epsilon_text(budget)
         for budget in (central.budget, budget_of_both(central, universe.budget))
     )
     if zcdp:
         promise = "zero-concentrated differential privacy with rho"
         at = (
             ", and so (epsilon, delta)-differential privacy for every delta; the account states epsilon at delta = "
-            f"{_decimal(universe.delta)}"
+            f"{decimal_text(universe.delta)}"
         )
     else:
         promise = "pure differential privacy with epsilon"
@@ -184,7 +183,7 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
         zcdp = Fraction(zcdp_epsilon(budget, universe.delta))
         added = Fraction(zcdp_epsilon(central.budget, universe.delta)) + reports * universe.budget
         found = _statement(about, of, min(zcdp, added), max(1, reports), words)
-        at = f" at delta = {_decimal(universe.delta)}"
+        at = f" at delta = {decimal_text(universe.delta)}"
         changes = {"budget": str(budget), "zcdp": epsilon_text(zcdp), "words": found.words + at}
         return found.model_copy(update=changes)
 
@@ -212,13 +211,6 @@ def _account_of_both(universe: Universe, central: Central, *, memoised: bool) ->
         ),
         comparison=None,
     )
-
-
-def _decimal(value: Fraction) -> str:
-    """Rounded up to twelve digits."""
-    context = Context(prec=12, rounding=ROUND_CEILING)
-    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
 
 
 def _statement(about: About, of: str, budget: Fraction, records: int, words: str) -> Statement:

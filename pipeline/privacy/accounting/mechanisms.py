@@ -12,8 +12,7 @@ from typing import Final, Literal, get_args
 
 from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
 
 MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential", "permute_and_flip"]
 MECHANISMS: Final[tuple[MechanismName, ...]] = get_args(MechanismName)

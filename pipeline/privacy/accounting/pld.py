@@ -5,7 +5,7 @@ distributions P and Q; the losses of independent uses add up, and their distribu
 epsilon. Neighbours that change one record move two numbers of each query by one each (one up, one down). These are two
 uses of the mechanism, each with its own noise: the loss of a query is the sum of two univariate losses. It is not that
 of one number with sensitivity sqrt 2, whose noise would stand on another lattice; `one_number_epsilon` and
-`composition.gaussian_epsilon` give what that would be, for comparison, and nothing here relies on them.
+`conversion.gaussian_epsilon` give what that would be, for comparison, and nothing here relies on them.
 
 Pairs of neighbours that move fewer numbers are covered: leaving outcomes out is post-processing.
 

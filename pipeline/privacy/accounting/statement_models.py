@@ -121,7 +121,7 @@ class EpsilonComparison(_Model):
     """The epsilon of a record by other ways of counting, at the same delta.
 
     Attributes:
-        basic, advanced, moments: sound, and larger; see `composition`.
+        basic, advanced, moments: sound, and larger; see `conversion`.
         one_number: the distribution of losses as if each query were one number with sensitivity sqrt 2. NOT a bound.
         gaussian: of real-valued Gaussian noise of the same sigma^2. NOT a bound for noise on the whole numbers.
     """

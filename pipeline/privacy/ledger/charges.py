@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import DERIVATION, MasterKey
-from pipeline.privacy.ledger.chain import BYPASSED, Group
-from pipeline.privacy.ledger.disclosures import HEX, Exact, Subject
-from pipeline.privacy.ledger.events import by_up_to, over_series, per_person
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import SeriesUse, by_up_to, over_series, per_person
+from pipeline.privacy.ledger.events import BYPASSED, HEX, Exact, Group, KeyUse, Subject
 from pipeline.privacy.ledger.notes import Head
-from pipeline.privacy.ledger.series import SeriesUse
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Universe
@@ -158,7 +155,7 @@ def charge_for(
     )
     several = by_up_to(universe.reach) + per_person(universe.unit.records)
     several += "" if universe.series is None else over_series(universe.series.terms.distance)
-    groups = [
+    groups = tuple(
         Group(
             one.level,
             one.query + (BYPASSED if universe.bypass and not one.chosen else "") + several,
@@ -167,12 +164,9 @@ def charge_for(
             one.size * (sizes if one.chosen else measured)[one.level],
         )
         for one in universe.uses
-    ]
-    return Charge(dataset, run, release, universe.neighbours, tuple(groups), series=_series_use(universe))
-
-
-def _series_use(universe: Universe) -> SeriesUse | None:
-    if (series := universe.series) is None:
-        return None
-    fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
-    return SeriesUse(series.name, fingerprint, len(series.periods), *place)
+    )
+    use = None
+    if (series := universe.series) is not None:
+        fingerprint, place = universe.series_fingerprint, (series.number, series.period, series.predecessor)
+        use = SeriesUse(series.name, fingerprint, len(series.periods), *place)
+    return Charge(dataset, run, release, universe.neighbours, groups, series=use)

@@ -1,360 +1,365 @@
-"""What the ledger holds: frozen events, each sealed with the hash of the one before, and the budgets they add up to.
+"""The events of a ledger: what each states, and the hash by which it is sealed to the one before.
 
-The events are all there is; what a dataset has spent is found by going through them (`replay`), which checks every one
-on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anyone.
+Exact disclosures are numbers that a release publishes without noise, which no budget covers. A dataset declares what
+may be exact (`Subject`); a run that discloses it (`Exact`) is recorded, and anything else is refused. A name alone does
+not say what is disclosed: "total at county" is another set of numbers over other counties. So each declaration stands
+for one meaning (`Exact.content`), which the first run that uses it fixes.
 
-A chain of hashes shows any change to an event, and any event left out, put in or moved. It does not show that the
-last events are missing, nor that all of it was written anew: the note that each run's directory keeps (`notes`)
-does.
+One key is for one set of records (`KeyUse`). Equal records, spine and spec give equal noise under equal keys, so two
+releases with one key would show whether any record changed between them. The ledger therefore refuses a key that was
+used over other records. So it does where the same records are read otherwise, whether that changes a count or not: else
+the refusal, or that there is none, would say which. The commitments here are not the published ones, which differ from
+release to release.
 """
 
 from __future__ import annotations
 
-import math
+import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, Literal, get_args
 
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.model.series import FIRST
-from pipeline.privacy.accounting.mechanisms import mechanism
-from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS
-from pipeline.privacy.ledger.chain import (
-    Event,
-    Group,
-    LedgerError,
-    details_text,
-    exact_of_text,
-    read_details,
-)
-from pipeline.privacy.ledger.dataset import QUESTIONS, DatasetState
-from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
-from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
-from pipeline.privacy.ledger.series import series_of, stated
-
-#: What the query of a charge ends with, where a change of one person moves more than one number by one: at most one of
-#: these, and after the first two also the number of records.
-_SEVERAL: Final = re.compile(
-    r"(?:(?: \(each by up to (?P<reach>{n})\)| \(losses by up to (?P<losses>{n})\))?"
-    r"(?: \((?P<records>{n}) records a person\))?"
-    r"| \((?P<numbers>{n}) numbers of a unit\)"
-    r"| \((?P<series>[1-9][0-9]*(?:/[1-9][0-9]*)?) times over a series\))$".replace("{n}", "[2-9]|[1-9][0-9]+"),
-    re.ASCII,
-)
-_PURPOSE: Final = re.compile(r"[^\W_][\w-]{0,99}")
+from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
 
 
-def per_person(records: int) -> str:
-    """What the query of a charge ends with, where one person's change alters so many of the records; "" for one."""
-    return "" if records == 1 else f" ({records} records a person)"
+def details_text(content: Mapping[str, Any]) -> str:
+    """The one text of an object: names in order, no blanks, ASCII."""
+    return json.dumps(dict(content), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
-def by_up_to(reach: int) -> str:
-    """What the query of a charge has at its end where a record moves numbers by so much; "" for one."""
-    return "" if reach == 1 else f" (each by up to {reach})"
+def read_details(text: str, *names: str) -> dict[str, Any]:
+    """The object of a text as `details_text` writes it, with just these names. ValueError for any other."""
+    try:
+        content = json.loads(text)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or details_text(content) != text or content.keys() != set(names):
+        raise ValueError(f"has the details {text[:200]!r}, which do not state {', '.join(sorted(names))}")
+    return content
 
 
-def by_losses(losses: int) -> str:
-    """What the query of a charge for a choice has at its end where a change moves its losses by so much; "" for one."""
-    return "" if losses == 1 else f" (losses by up to {losses})"
+EventKind = Literal[
+    "open", "allow", "charge", "exact", "key", "commit", "close", "purpose", "series", "period"
+]  # fmt: skip
+
+#: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
+BYPASSED: Final = " (bypass)"
+
+_SEAL: Final = "spinewise ledger event 1"
+_EXACT: Final = re.compile(r"-?[0-9]+(/[0-9]+)?", re.ASCII)
+#: Of events with details; those without keep the hash that they had before there were any.
+_SEAL_WITH_DETAILS: Final = "spinewise ledger event 2"
 
 
-def numbers_of_unit(numbers: int) -> str:
-    """What the query of a charge ends with, where a unit is in up to so many numbers, by one each; "" for one."""
-    return "" if numbers == 1 else f" ({numbers} numbers of a unit)"
+class LedgerError(SpinewiseError):
+    """The ledger cannot be used, or is damaged."""
 
 
-def over_series(distance: Fraction) -> str:
-    """What the query of a charge ends with, where it is for a whole series whose squared distance is so much."""
-    return f" ({distance} times over a series)"
+@dataclass(frozen=True, order=True)
+class Group:
+    """One mechanism on all geounits of a level: what is charged.
 
-
-def several(query: str) -> dict[str, Fraction]:
-    """What the query of a charge ends with: the `records`, `numbers` ... that a change moves, where not one."""
-    found = _SEVERAL.search(query)
-    return {} if found is None else {what: Fraction(text) for what, text in found.groupdict().items() if text}
-
-
-def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
-    """What a dataset with this framework and these neighbours is charged for the group, rho or epsilon, exact.
-
-    Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
-    times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that. Where a unit
-    is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both. Over a series
-    (`over_series`), the squared distance of two histories times the rho of one record. Of one choice whose losses a
-    change moves by L (`by_losses`), L^2 or L times what moving one loss by one costs, whatever the neighbours.
-
-    Raises:
-        InputError: the mechanism has no cost in the framework.
+    Attributes:
+        level, query: what is measured; for a choice the query is `Select.stream_name`. A query ends with `BYPASSED`
+            where geounits without siblings are bypassed: their share is spent above, with more budget at once.
+        mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` and
+            `permute_and_flip` with epsilon.
+        count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
     """
-    zcdp, used, times = framework == "zcdp", mechanism(group.mechanism, group.scale), several(group.query)
-    moved = 1 if "losses" in times else MOVED[neighbours]
-    cost = used.rho(moved) if zcdp else used.epsilon(moved)
-    if cost is None:
-        raise InputError(
-            f"{group.mechanism} noise ({group.query} at {group.level}) cannot be charged to a budget of epsilon: it "
-            'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'
-        )
-    if "series" in times and not zcdp:
-        raise InputError(f"a series ({group.query} at {group.level}) cannot be charged to a budget of epsilon")
-    apart = math.prod(times.get(what, 1) for what in ("records", "reach", "losses"))
-    return cost * apart ** (2 if zcdp else 1) * times.get("numbers", 1) * times.get("series", 1)
+
+    level: str
+    query: str
+    mechanism: MechanismName
+    scale: Fraction
+    count: int
 
 
-def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
-    """The datasets as the events leave them, by name; and the problems of the events, a sentence each.
+@dataclass(frozen=True)
+class Event:
+    """One line of the ledger. What does not apply to its kind is empty.
 
-    Args:
-        ledger: the ledger's id, with which the chain begins.
-        events: all events of the ledger, in order.
+    Attributes:
+        number: 1, 2, 3 ...
+        kind: `open` or `close` a dataset; `allow` it an exact disclosure; before anything is drawn, `charge` it for one
+            mechanism group of a run, record what the run discloses exactly (`exact`), and the `key` that it uses;
+            `commit`: the run has drawn all that it was charged for. A `purpose` sets a part of a dataset's budget
+            aside, by the name in `query`. A `series` of releases is opened by the run of its first period, which is
+            charged for all of them, and each `period` is drawn once.
+        time: of the event, UTC, ISO 8601.
+        population: a description of the people in the dataset.
+        framework: the budget is rho ("zcdp") or epsilon ("pure").
+        budget: of an `open`, or a `purpose`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
+        run: fingerprint of what determines the noise; see `charges.run_fingerprint`.
+        release: the name of the release charged for.
+        previous: hash of the event before; the ledger's own id for the first.
+        hash: SHA-256 over all of the other fields.
+        details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
+            content of an `exact`; of a `key`, see `KeyUse`; the share of a `purpose`, and the purpose of a `charge`
+            that is for one; of a `series` and a `period`, see `SeriesUse`.
     """
-    datasets: dict[str, DatasetState] = {}
-    return datasets, continued(datasets, 0, ledger, events)
+
+    number: int
+    kind: EventKind
+    time: str
+    dataset: str
+    population: str = ""
+    framework: str = ""
+    neighbours: str = ""
+    budget: str = ""
+    run: str = ""
+    release: str = ""
+    level: str = ""
+    query: str = ""
+    mechanism: str = ""
+    scale: str = ""
+    count: int = 0
+    cost: str = ""
+    previous: str = ""
+    hash: str = ""
+    details: str = ""
+
+    def computed_hash(self) -> str:
+        """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
+        content = [_SEAL, *(getattr(self, name) for name in _SEALED)]
+        if self.details:
+            content = [_SEAL_WITH_DETAILS, *content[1:], self.details]
+        return hashlib.sha256(_TO_JSON(content).encode()).hexdigest()
+
+    def group(self) -> Group:
+        """What a `charge` is for; LedgerError if its fields do not state that properly."""
+        drawn = mechanism(self.mechanism, exact_of_text(self.scale, "scale"))
+        return Group(self.level, self.query, drawn.mechanism, drawn.scale, self.count)
+
+    def subject(self) -> Subject:
+        """What an `allow` declares; ValueError if its fields do not state that properly."""
+        return Subject(way_of(read_details(self.details, "way")["way"]), self.level, self.query)
+
+    def exact(self) -> Exact:
+        """What an `exact` discloses; ValueError if its fields do not state that properly."""
+        stated = read_details(self.details, "way", "universe", "content")
+        subject = Subject(way_of(stated["way"]), self.level, self.query)
+        return Exact(subject, stated["universe"], stated["content"], self.count)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
+        return asdict(self)
 
 
-def continued(datasets: dict[str, DatasetState], number: int, previous: str, events: Iterable[Event]) -> list[str]:
-    """Apply events that follow others to the datasets; the problems of the events, a sentence each.
+_TO_JSON: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+_SEALED: Final = tuple(f.name for f in fields(Event) if f.name not in ("hash", "details"))
 
-    Args:
-        datasets: as the events before leave them; changed.
-        number: of the last event before, 0 if there is none.
-        previous: its hash; the ledger's id if there is none.
-        events: all that follow, in order.
+
+def is_typed(values: Mapping[str, object]) -> bool:
+    """Whether the fields of an event that was read are texts, and whole numbers where the event has numbers."""
+    return all(type(value) is (int if name in ("number", "count") else str) for name, value in values.items())
+
+
+def sealed(event: Event, number: int, previous: str) -> Event:
+    """The event as the next of a chain."""
+    placed = replace(event, number=number, previous=previous)
+    return replace(placed, hash=placed.computed_hash())
+
+
+def exact_of_text(text: str, label: str) -> Fraction:
+    """The fraction of its one text, in lowest terms, "3/2" or "2"; LedgerError for any other."""
+    value = _exact_value(text)
+    if value is None:
+        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
+    return value
+
+
+@lru_cache(maxsize=4096)  # a ledger has few different scales and costs
+def _exact_value(text: str) -> Fraction | None:
+    try:
+        # Only its one text: Fraction would take an exponent of any size, for hours.
+        value = Fraction(text) if _EXACT.fullmatch(text) else None
+    except (ValueError, ZeroDivisionError):
+        return None
+    return value if value is not None and str(value) == text else None
+
+
+#: Answers published as they are; cells, or groups of cells for which there are facilities, that are stated as public;
+#: public inputs that were made from the records.
+Way = Literal["invariant", "zeros", "bounds", "inputs"]
+
+#: A SHA-256 as text.
+HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def inputs_of(universe: str, accepted: Iterable[str]) -> list[str]:
+    """The public inputs of a universe among those of a release, which are called "companions.NAME.INPUT" there."""
+    own = f"companions.{universe}." if universe else ""
+    return [name for one in accepted if one.startswith(own) and "." not in (name := one.removeprefix(own))]
+
+
+@dataclass(frozen=True, order=True)
+class Subject:
+    """What may be exact, as an operator declares it.
+
+    Attributes:
+        way: `invariant`; `zeros`, the structural zeros of a spec; `bounds`, the groups of cells that it bounds;
+            `inputs`, a public input that was made from the records.
+        level: of an invariant; "" otherwise.
+        query: of an invariant; the bounds' name, or the input's; "" for zeros.
     """
-    problems: list[str] = []
-    for event in events:
-        number += 1
-        if event.number != number:
-            problems.append(f"event {event.number}: found where event {number} should be; one is missing or was moved")
-            number = event.number
-        if event.previous != previous:
-            problems.append(f"event {event.number}: does not follow the event before it, by the hash of that event")
-        if event.hash != event.computed_hash():
-            problems.append(f"event {event.number}: was changed: its hash does not fit its content")
-        previous = event.hash
-        try:
-            _APPLY[event.kind](datasets, event)
-        except (KeyError, ValueError, TypeError, SpinewiseError) as error:
-            problem = f"{event.kind!r} is not a kind of event" if event.kind not in _APPLY else str(error)
-            problems.append(f"event {event.number}: {problem}")
-        if event.kind in _STANDING and event.dataset in datasets:
-            datasets[event.dataset].standing.append(event.number)
-    return problems
 
+    way: Way
+    level: str = ""
+    query: str = ""
 
-def note(datasets: dict[str, DatasetState], event: Event) -> None:
-    """Let the datasets have an event that was verified before, but for what it adds to their sums (`Checkpoint`)."""
-    if event.kind in _DECLARED:
-        _APPLY[event.kind](datasets, event)
-        return
-    state = datasets[event.dataset]
-    if event.kind == "charge":
-        state.add_charge(event)
-    elif event.kind == "exact":
-        state.add_exact(event)
-    elif event.kind == "key":
-        state.add_key(event.run, KeyUse.parse(event.details))
-    elif event.kind == "commit":
-        state.committed.add(event.run)
-    elif event.kind == "series":
-        state.series[series_of(event)] = event
-    else:
-        state.add_period(series_of(event), event)
+    def __post_init__(self) -> None:
+        named = {"invariant": (True, True), "zeros": (False, False)}.get(self.way, (False, True))
+        if self.way not in get_args(Way) or named != (bool(self.level), bool(self.query)):
+            raise ValueError(f"nothing exact is called {self.way!r}, {self.level!r}, {self.query!r}")
 
+    @classmethod
+    def parse(cls, text: str) -> Subject:
+        """The subject of "LEVEL:QUERY", "bounds:NAME", "inputs:NAME" or "zeros".
 
-def _open(datasets: dict[str, DatasetState], event: Event) -> None:
-    if event.dataset in datasets:
-        raise LedgerError(f"opens the dataset {event.dataset!r} again")
-    if event.framework not in FRAMEWORKS or event.neighbours not in NEIGHBOURS:
-        raise LedgerError(f"has the framework {event.framework!r} and the neighbours {event.neighbours!r}")
-    budget = exact_of_text(event.budget, "budget")
-    if budget <= 0:
-        raise LedgerError(f"has the budget {budget}")
-    units = read_details(event.details, "units")["units"] if event.details else ""
-    if not isinstance(units, str) or (event.details and not units.strip()):
-        raise LedgerError(f"has the units {units!r}")
-    datasets[event.dataset] = DatasetState(
-        event.dataset, event.population, event.framework, event.neighbours, budget, units=units
-    )
+        >>> Subject.parse("county: votingage*race")
+        Subject(way='invariant', level='county', query='votingage * race')
 
-
-def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
-    state = _known(datasets, event)
-    group, cost = event.group(), exact_of_text(event.cost, "cost")
-    if event.neighbours != state.neighbours:
-        raise LedgerError(f"charges for neighbours {event.neighbours!r}, the dataset has {state.neighbours!r}")
-    before = state.runs.get(event.run, ())
-    state.add_charge(event)
-    purpose = state.purpose_of(event.release)
-    state.spent_for[purpose] = state.spent_for.get(purpose, Fraction(0)) + cost
-    if event.details != (details_text({"purpose": purpose}) if purpose else ""):
-        raise LedgerError(f"charges {event.release!r} with the details {event.details!r}, and it is for {purpose!r}")
-    if cost != (due := cost_of(group, state.framework, state.neighbours)):
-        raise LedgerError(f"charges {cost} for what costs {due}")
-    if not event.run or any((e.level, e.query) == (event.level, event.query) for e in before):
-        raise LedgerError(f"charges the run {event.run[:12]!r} for {event.query!r} at {event.level!r} twice, or no run")
-    if state.spent > state.budget:
-        raise LedgerError(f"overspends the budget of {event.dataset!r}")
-    if state.left_for(purpose) < 0:
-        raise LedgerError(f"overspends the budget of {state.named(purpose)!r}")
-    if state.closed:
-        raise LedgerError(f"charges {event.dataset!r}, which is closed")
-
-
-def _purpose(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, share = _known(datasets, event), exact_of_text(read_details(event.details, "share")["share"], "share")
-    amount = exact_of_text(event.budget, "budget")
-    if event.query in state.purposes or state.runs:
-        raise LedgerError(f"sets aside for {event.query!r} again, or after a charge")
-    state.purposes[event.query] = amount
-    if not _PURPOSE.fullmatch(event.query) or not 0 < share <= 1 or amount != share * state.budget:
-        raise LedgerError(f"sets {amount} aside for {event.query!r}, which is not {share} of {state.budget}")
-    if state.total_for("") < 0:
-        raise LedgerError(f"sets more aside than {event.dataset!r} has")
-
-
-def purpose_events(shares: Mapping[str, Fraction], budget: Fraction) -> list[dict[str, str]]:
-    """The fields of each `purpose` that sets a share of a budget aside.
-
-    Raises:
-        InputError: a name or a share is not allowed, or they are more than all of it.
-    """
-    for name, share in shares.items():
-        if not _PURPOSE.fullmatch(name) or share <= 0:
+        Raises:
+            InputError: it is none of these.
+        """
+        level, colon, query = (part.strip() for part in text.partition(":"))
+        if not colon and level == "zeros":
+            return cls("zeros")
+        if not level or not query:
             raise InputError(
-                f"ledger: found {share} for {name!r}; a share above 0 is set aside for {QUESTIONS!r}, or for a release "
-                "by its name"
+                f"--exact: found {text!r}; allowed are LEVEL:QUERY for an invariant, zeros for structural zeros, "
+                "bounds:NAME for the bounds of that name, and inputs:NAME for a public input made from the records"
             )
-    if (total := sum(shares.values(), Fraction(0))) > 1:
-        raise InputError(f"ledger: found shares that add up to {total}; at most 1 can be set aside")
-    return [
-        {"query": name, "budget": str(share * budget), "details": details_text({"share": str(share)})}
-        for name, share in shares.items()
-    ]
+        if level == "bounds" or level == "inputs":
+            return cls("bounds" if level == "bounds" else "inputs", "", query)
+        return cls("invariant", level, " * ".join(term.strip() for term in query.split("*")))
+
+    def __str__(self) -> str:
+        """As `parse` reads it."""
+        if self.way == "zeros":
+            return "zeros"
+        return f"{self.level or self.way}:{self.query}"
 
 
-def _commit(datasets: dict[str, DatasetState], event: Event) -> None:
-    state = _known(datasets, event)
-    if event.run not in state.runs or event.run in state.committed:
-        raise LedgerError(f"commits the run {event.run[:12]!r}, which was not charged, or is committed already")
-    state.committed.add(event.run)
+@dataclass(frozen=True, order=True)
+class Exact:
+    """An exact disclosure of a run.
+
+    Attributes:
+        subject: what it is called.
+        universe: whose; "" is the release's own.
+        content: SHA-256 in hexadecimal over all that says which numbers these are; nothing confidential.
+        count: how many numbers, for the record.
+    """
+
+    subject: Subject
+    universe: str
+    content: str
+    count: int
+
+    def __post_init__(self) -> None:
+        if not HEX.fullmatch(self.content):
+            raise ValueError("the content of an exact disclosure is 64 hex digits")
+
+    def __str__(self) -> str:
+        return f"{self.subject}{' of ' + self.universe if self.universe else ''}"
 
 
-def _close(datasets: dict[str, DatasetState], event: Event) -> None:
-    state = _known(datasets, event)
-    if state.closed:
-        raise LedgerError(f"closes {event.dataset!r} again")
-    state.closed = True
+def undeclared(declared: Sequence[Subject], before: Iterable[Exact], asked: Iterable[Exact]) -> list[Exact]:
+    """Which of the disclosures asked for no declaration covers.
+
+    Args:
+        declared: each stands for one meaning; the same may be declared several times.
+        before: what was disclosed of the dataset so far, which has used declarations up.
+        asked: what a run is going to disclose.
+    """
+    used: dict[Subject, set[tuple[str, str]]] = {}
+    for exact in before:
+        used.setdefault(exact.subject, set()).add((exact.universe, exact.content))
+    refused = []
+    for exact in asked:
+        meanings = used.setdefault(exact.subject, set())
+        meaning = (exact.universe, exact.content)
+        if meaning in meanings:
+            continue
+        if len(meanings) >= declared.count(exact.subject):
+            refused.append(exact)
+            continue
+        meanings.add(meaning)
+    return refused
 
 
-def _allow(datasets: dict[str, DatasetState], event: Event) -> None:
-    state = _known(datasets, event)
-    state.allowed.append(event.subject())
-    if state.closed:
-        raise LedgerError(f"allows {event.dataset!r}, which is closed, an exact disclosure")
+def way_of(text: str) -> Way:
+    """The text as a way; ValueError if it is none."""
+    for way in get_args(Way):
+        if text == way:
+            return way
+    raise ValueError(f"states the way {text!r}, which is none")
 
 
-def _exact_disclosure(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, exact = _known(datasets, event), event.exact()
-    refused = undeclared(state.allowed, state.disclosed, [exact])
-    before = state.exact.get(event.run, ())
-    state.add_exact(event)
-    if refused:
-        raise LedgerError(f"discloses {exact.subject} of {event.dataset!r} exactly, which was not declared")
-    if event.run not in state.runs:
-        raise LedgerError(f"records an exact disclosure of the run {event.run[:12]!r}, which was not charged")
-    if exact in [other.exact() for other in before]:
-        raise LedgerError(f"records {exact.subject} of the run {event.run[:12]!r} twice")
-    if state.closed:
-        raise LedgerError(f"discloses {exact.subject} of {event.dataset!r}, which is closed")
+_RECORDED: Final = ("commitment", "universe", "layout", "records")
+#: So many characters at the start of a use's details state the commitment: uses of one key begin alike.
+COMMITTED: Final = len('{"commitment":""') + 64
 
 
-def _key(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, use = _known(datasets, event), KeyUse.parse(event.details)
-    if event.run not in state.runs or event.run in state.keys:
-        raise LedgerError(f"records the key of the run {event.run[:12]!r}, which was not charged, or has one")
-    other = conflicting(event.dataset, use, uses_like(datasets, use))
-    state.add_key(event.run, use)
-    if other:
-        raise LedgerError(f"uses a key that was used over other records, of {other!r}")
+@dataclass(frozen=True)
+class KeyUse:
+    """A key over the records of one universe.
+
+    Attributes:
+        commitment: of the key, the same in every run.
+        universe: its name; another universe's streams are others.
+        layout: hash of the attributes and the spine, by which the records are counted.
+        records: keyed fingerprint of the counts, and how they are read; two can only be compared where layouts are the
+            same.
+    """
+
+    commitment: str
+    universe: str
+    layout: str
+    records: str
+
+    def __post_init__(self) -> None:
+        if not all(HEX.fullmatch(text) for text in (self.commitment, self.layout, self.records)):
+            raise ValueError("a key's use is stated by three hashes of 64 hex digits")
+
+    @classmethod
+    def parse(cls, text: str) -> KeyUse:
+        """The use that an event's details state; ValueError where they do not."""
+        return cls(**read_details(text, *_RECORDED))
+
+    @property
+    def stream(self) -> str:
+        """Key and universe: uses can only conflict where these are the same."""
+        return f"{self.commitment} {self.universe}"
+
+    def details(self) -> str:
+        """The use as an event's details."""
+        return details_text({name: getattr(self, name) for name in _RECORDED})
+
+    @classmethod
+    def read_so(cls, commitment: str, universe: str, layout: str, counts: str, reading: Sequence[object]) -> KeyUse:
+        """The use over counts of records that are read so, as JSON."""
+        records = hashlib.sha256(json.dumps([counts, list(reading)]).encode()).hexdigest()
+        return cls(commitment, universe, layout, records)
 
 
-def _series(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, name = _known(datasets, event), series_of(event)
-    if name in state.series:
-        raise LedgerError(f"opens the series {name!r} again")
-    state.series[name] = event
-    if not name or event.count < 1 or event.run not in state.runs:
-        raise LedgerError(f"opens the series {name!r} of {event.count} periods, for which nothing was charged")
+def conflicting(dataset: str, use: KeyUse, before: Iterable[tuple[str, KeyUse]]) -> str:
+    """The dataset over whose other records the key was used before; "" where it was not.
 
-
-def _period(datasets: dict[str, DatasetState], event: Event) -> None:
-    state, period = _known(datasets, event), stated(event)
-    name = str(period["series"])
-    opened, before, is_charged = state.series.get(name), state.drawn.get(name, 0), event.run in state.runs
-    state.drawn[name] = before + 1
-    state.add_period(name, event)
-    if before and is_charged:
-        raise LedgerError(f"draws period {period['period']!r} of the series {name!r} by a run that was charged")
-    if opened is None or not event.run or event.count != before or event.count >= opened.count:
-        raise LedgerError(f"draws period {period['period']!r} of the series {name!r}, which is not the next one")
-    if event.cost != "0" or (not before and event.run != opened.run):
-        raise LedgerError(f"draws period {period['period']!r} of the series {name!r} by a run that was not charged")
-    if (period["predecessor"] == FIRST) != (not before):
-        raise LedgerError(f"period {period['period']!r} of the series {name!r} follows {period['predecessor']!r}")
-    if state.closed:
-        raise LedgerError(f"draws of {event.dataset!r}, which is closed")
-
-
-def uses_like(datasets: Mapping[str, DatasetState], use: KeyUse) -> list[tuple[str, KeyUse]]:
-    """Dataset and use, of all recorded uses of the same key for the same universe."""
-    return [(name, other) for name, state in datasets.items() for other in state.uses.get(use.stream, ())]
-
-
-def exact_event(exact: Exact) -> dict[str, Any]:
-    """The fields of an `exact` that state the disclosure."""
-    stated = {"way": exact.subject.way, "universe": exact.universe, "content": exact.content}
-    subject = exact.subject
-    return {
-        "level": subject.level,
-        "query": subject.query,
-        "count": exact.count,
-        "details": details_text(stated),
-    }
-
-
-def allow_event(subject: Subject) -> dict[str, Any]:
-    """The fields of an `allow` that state what may be exact."""
-    return {"level": subject.level, "query": subject.query, "details": details_text({"way": subject.way})}
-
-
-#: What each kind of event does to the datasets; a new kind needs a line here and in `EventKind`.
-_APPLY = {
-    "open": _open,
-    "purpose": _purpose,
-    "allow": _allow,
-    "charge": _charge,
-    "exact": _exact_disclosure,
-    "key": _key,
-    "commit": _commit,
-    "close": _close,
-    "series": _series,
-    "period": _period,
-}
-
-
-#: What declares a dataset; this and the other kinds that count for every charge, not for one run: `draw`s are few.
-_DECLARED: Final = ("open", "purpose", "allow", "close")
-_STANDING: Final = (*_DECLARED, "series")
-
-
-def _known(datasets: dict[str, DatasetState], event: Event) -> DatasetState:
-    if event.dataset not in datasets:
-        raise LedgerError(f"is about the dataset {event.dataset!r}, which was not opened")
-    return datasets[event.dataset]
-
-
-def same_groups(charges: Sequence[Event], groups: Iterable[Group]) -> bool:
-    """Whether a run was charged for just these groups."""
-    return sorted(event.group() for event in charges if event.kind == "charge") == sorted(groups)
+    Args:
+        dataset: that the use is charged to.
+        use: what a run is going to do.
+        before: dataset and use, of all runs so far.
+    """
+    for name, other in before:
+        if (other.commitment, other.universe) != (use.commitment, use.universe):
+            continue
+        if name != dataset or (other.layout == use.layout and other.records != use.records):
+            return name
+    return ""

@@ -4,133 +4,48 @@ The order is reserve, sample, commit. `Ledger.reserve` charges everything that a
 transaction that is on disk before it returns; only then may anything be drawn. A run that dies in between has spent
 what it reserved. The same run again (`run_fingerprint`) draws the same noise, bit for bit, and so is not charged again.
 
-The high-water mark of each ledger: the last event that was seen of it, kept outside ledger and runs.
-
-A ledger that was put back to an older state has a sound chain, and the notes of runs show the gap only while those
-runs are there. The mark is in the user's state folder, one small file for each ledger by its id; it only ever rises.
-Whoever restores ledger and mark together restores the mark with it: receipts in published manifests, which nobody can
-take back, then show it (`ledger verify`).
-
-What a charge adds to the ledger: its costs, what it discloses exactly, and its key; each is refused first.
+What a charge adds to the ledger are its costs, what it discloses exactly, and its key; each is refused first.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self
 
-from filelock import FileLock, Timeout
-
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import Event, LedgerError, details_text
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation
-from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.disclosures import Subject, undeclared
-from pipeline.privacy.ledger.events import (
+from pipeline.privacy.ledger.dataset import (
+    DatasetState,
     allow_event,
     continued,
     cost_of,
     exact_event,
+    is_known,
     purpose_events,
     replay,
     same_groups,
     uses_like,
 )
-from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
-from pipeline.privacy.ledger.notes import Head, check_noted, read_head, write_json
-from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
-from pipeline.privacy.ledger.series import is_known
-from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, state_home, utc_now
-from pipeline.storage.durable import make_folder
-
-STATE_VARIABLE: Final = "SPINEWISE_STATE"
-_WAIT_SECONDS: Final = 120  # for another process's transaction
-
-
-class Marks:
-    """The high-water marks in a state folder: by default `SPINEWISE_STATE`, else the user's (`store.state_home`).
-
-    Attributes:
-        folder: one file for each ledger, and beside it the ledger's checkpoint (`checkpoint`).
-    """
-
-    def __init__(self, state: Path | None = None) -> None:
-        named = os.environ.get(STATE_VARIABLE)
-        self.folder = (state or (Path(named) if named else state_home())) / "ledger-marks"
-
-    def file(self, ledger: str) -> Path:
-        """The mark of the ledger with that id."""
-        return self.folder / f"{ledger}.json"
-
-    def checkpoint(self, ledger: str) -> Path:
-        """Where the checkpoint of the ledger with that id is kept."""
-        return self.folder / f"{ledger}.checkpoint.json"
-
-    def seen(self, ledger: str) -> Head | None:
-        """The last event seen; to be read before the events are, since both may rise meanwhile."""
-        mark = read_head(self.file(ledger))
-        return mark if mark is not None and mark.number else None
-
-    @contextmanager
-    def held(self, ledger: str) -> Iterator[None]:
-        """No other process raises the mark until the block ends; LedgerError where it cannot be written."""
-        try:
-            make_folder(self.folder, private=True)
-            lock = FileLock(self.folder / f"{ledger}.lock", timeout=_WAIT_SECONDS, mode=0o600)
-            lock.acquire()
-        except Timeout:
-            raise LedgerError(f"{self.file(ledger)}: another process has held it for {_WAIT_SECONDS} seconds") from None
-        except OSError as error:
-            raise LedgerError(
-                f"{self.folder}: the ledger's high-water mark cannot be kept there ({error.strerror}); name a folder "
-                f"for it with {STATE_VARIABLE}"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def raise_to(self, head: Head) -> None:
-        """Keep the event as the last one seen, on disk when this returns; a later one stays. The mark is `held`."""
-        path = self.file(head.ledger)
-        mark = read_head(path)
-        if mark is None or mark.number < head.number:
-            write_json(path, asdict(head))
-
-    def passed_by(self, head: Head, hashes: Mapping[int, str], seen: Head | None) -> list[str]:
-        """A sentence if the ledger does not reach its mark or does not pass through it, else nothing.
-
-        The ledger was put back, or was continued from an older copy.
-
-        Args:
-            head: the ledger's last event.
-            hashes: of its events by number, that of the mark among them if there is one.
-            seen: the mark.
-        """
-        if seen is None:
-            return []
-        found = "another ledger" if seen.ledger != head.ledger else ""
-        if not found and seen.number > head.number:
-            found = f"the ledger ends with event {head.number}"
-        if not found and hashes.get(seen.number) != seen.hash:
-            found = f"event {seen.number} is another one"
-        if not found:
-            return []
-        return [
-            f"{self.file(head.ledger)}: this ledger was seen with {seen.number} events, and {found}: it was put back "
-            "to an older state; restore the newest copy. If that is lost, what was spent since is not in the ledger: "
-            "find it from the releases (spinewise ledger verify RELEASE...) before the mark is removed"
-        ]
+from pipeline.privacy.ledger.events import (
+    Event,
+    Exact,
+    KeyUse,
+    LedgerError,
+    Subject,
+    conflicting,
+    details_text,
+    undeclared,
+)
+from pipeline.privacy.ledger.notes import Checkpoint, Head, Marks, check_noted
+from pipeline.privacy.ledger.store import Store, Writing, head_of, random_id, utc_now
 
 
 def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str) -> None:
@@ -364,7 +279,7 @@ class Ledger:
             return writing.head
 
     def allow_exact(self, name: str, *exact: Subject | str) -> Head:
-        """Declare that more may be published exactly of a dataset; each stands for one meaning, see `disclosures`.
+        """Declare that more may be published exactly of a dataset; each stands for one meaning, see `events`.
 
         Raises:
             InputError: nothing is declared, there is no such dataset, or it is closed.
@@ -559,3 +474,63 @@ class Ledger:
 
 def _subjects(exact: Iterable[Subject | str]) -> list[Subject]:
     return [Subject.parse(one) if isinstance(one, str) else one for one in exact]
+
+
+class OverspentError(BudgetRefusedError):
+    """A dataset has less left than was asked for. Nothing was charged.
+
+    Attributes:
+        dataset: its name; `unit` is rho or epsilon.
+        total, spent, asked: exact.
+    """
+
+    def __init__(self, dataset: str, unit: str, total: Fraction, spent: Fraction, asked: Fraction) -> None:
+        super().__init__(
+            f"budget of the dataset {dataset!r}: asked for {unit} = {amount_text(asked, up=True)}, left is "
+            f"{amount_text(total - spent)}: {amount_text(spent, up=True)} of {amount_text(total)} is spent; refused, "
+            "and nothing was charged or drawn"
+        )
+        self.dataset, self.unit, self.total, self.spent, self.asked = dataset, unit, total, spent, asked
+
+    @property
+    def left(self) -> Fraction:
+        """The budget that is not spent, rho or epsilon, exact."""
+        return self.total - self.spent
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.dataset, self.unit, self.total, self.spent, self.asked)
+
+
+class UndeclaredError(BudgetRefusedError):
+    """A run would publish exact numbers of a dataset that were not declared. Nothing was charged."""
+
+    def __init__(self, state: DatasetState, refused: Sequence[Exact]) -> None:
+        used_up = [] if state.closed else state.allowed
+        subjects = [
+            f"{exact}{' (declared, but used up for other numbers)' if exact.subject in used_up else ''}"
+            for exact in refused
+        ]
+        options = " ".join(dict.fromkeys(f'--exact "{exact.subject}"' for exact in refused))
+        way = (
+            "the dataset is closed, so nothing more of it becomes exact"
+            if state.closed
+            else f"leave it out of the spec, or declare it openly: spinewise ledger allow {state.name} {options}"
+        )
+        super().__init__(
+            f"exact disclosures of the dataset {state.name!r}: the spec publishes {', '.join(subjects)} exactly, which "
+            f"no budget covers and the ledger does not allow; {way}; refused, and nothing was charged or drawn"
+        )
+
+
+def amount_text(value: Fraction, *, up: bool = False) -> str:
+    """A decimal of six digits and, where it is not the same and not too long, the exact fraction.
+
+    >>> amount_text(Fraction(293764, 114921), up=True), amount_text(Fraction(5, 2))
+    ('2.55623 (293764/114921)', '2.5')
+    """
+    context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    decimal = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    text = format(decimal, "f") if decimal == 0 or abs(decimal) >= Decimal("1e-6") else str(decimal).lower()
+    if Fraction(decimal) == value or value.denominator.bit_length() > 100:
+        return text
+    return f"{text} ({value})"

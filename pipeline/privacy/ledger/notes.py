@@ -1,21 +1,42 @@
-"""What a run's directory remembers of the ledger, so that a ledger put back to an older state is noticed.
+"""What is remembered of a ledger outside of it, so that a ledger put back to an older state is noticed.
 
-After a run is charged it notes the number and the hash of the ledger's last event. A ledger in which that number is
-missing, or has another hash, is not the one that the run was charged in, or was copied back from before.
+After a run is charged its directory notes the number and the hash of the ledger's last event. A ledger in which that
+number is missing, or has another hash, is not the one that the run was charged in, or was copied back from before.
+
+The high-water mark is the last event that was seen of a ledger, kept outside ledger and runs. A ledger that was put
+back to an older state has a sound chain, and the notes of runs show the gap only while those runs are there. The mark
+is in the user's state folder, one small file for each ledger by its id; it only ever rises. Whoever restores ledger and
+mark together restores the mark with it: receipts in published manifests, which nobody can take back, then show it
+(`ledger verify`).
+
+The checkpoint is what a ledger's events up to one add up to, so that a charge verifies only those that came since. It
+is kept beside the high-water mark, outside of what a writer of the ledger can change, in one file for each ledger. It
+holds sums alone; what else a charge asks of the events before (its own run, its key, its series) is read from the
+ledger, by an index (`Writing.resume`). Both are believed only while these events are untouched since they were verified
+(`witness`); otherwise, and where the checkpoint is missing, of another version or damaged, all events are verified
+again and it is written anew. `ledger verify` reads all events, and compares the checkpoint with them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from pipeline.privacy.ledger.chain import LedgerError
-from pipeline.storage.durable import sync_folder
+from pipeline.privacy.ledger.events import LedgerError
+from pipeline.storage.durable import make_folder, sync_folder
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.dataset import DatasetState
 
 #: Of the file in a run's restricted/ folder.
 NOTE_NAME = "ledger.json"
@@ -146,3 +167,172 @@ def _other_ledger(folder: Path | None, head: Head, ledger: str) -> str:
         f"{where} was charged in the ledger {head.ledger[:12]}, this is the ledger {ledger[:12]}: name the ledger that "
         "it was charged in, with --ledger"
     )
+
+
+_FORMAT: Final = 1
+STATE_VARIABLE: Final = "SPINEWISE_STATE"
+_WAIT_SECONDS: Final = 120  # for another process's transaction
+
+
+def state_home() -> Path:
+    """The user's state folder of Spinewise (XDG base directory specification)."""
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state") / "spinewise"
+
+
+class Marks:
+    """The high-water marks in a state folder: by default `SPINEWISE_STATE`, else the user's (`state_home`).
+
+    Attributes:
+        folder: one file for each ledger, and beside it the ledger's checkpoint (`checkpoint`).
+    """
+
+    def __init__(self, state: Path | None = None) -> None:
+        named = os.environ.get(STATE_VARIABLE)
+        self.folder = (state or (Path(named) if named else state_home())) / "ledger-marks"
+
+    def file(self, ledger: str) -> Path:
+        """The mark of the ledger with that id."""
+        return self.folder / f"{ledger}.json"
+
+    def checkpoint(self, ledger: str) -> Path:
+        """Where the checkpoint of the ledger with that id is kept."""
+        return self.folder / f"{ledger}.checkpoint.json"
+
+    def seen(self, ledger: str) -> Head | None:
+        """The last event seen; to be read before the events are, since both may rise meanwhile."""
+        mark = read_head(self.file(ledger))
+        return mark if mark is not None and mark.number else None
+
+    @contextlib.contextmanager
+    def held(self, ledger: str) -> Iterator[None]:
+        """No other process raises the mark until the block ends; LedgerError where it cannot be written."""
+        from filelock import FileLock, Timeout  # brings asyncio, which measuring without a charge does not need
+
+        try:
+            make_folder(self.folder, private=True)
+            lock = FileLock(self.folder / f"{ledger}.lock", timeout=_WAIT_SECONDS, mode=0o600)
+            lock.acquire()
+        except Timeout:
+            raise LedgerError(f"{self.file(ledger)}: another process has held it for {_WAIT_SECONDS} seconds") from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self.folder}: the ledger's high-water mark cannot be kept there ({error.strerror}); name a folder "
+                f"for it with {STATE_VARIABLE}"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def raise_to(self, head: Head) -> None:
+        """Keep the event as the last one seen, on disk when this returns; a later one stays. The mark is `held`."""
+        path = self.file(head.ledger)
+        mark = read_head(path)
+        if mark is None or mark.number < head.number:
+            write_json(path, asdict(head))
+
+    def passed_by(self, head: Head, hashes: Mapping[int, str], seen: Head | None) -> list[str]:
+        """A sentence if the ledger does not reach its mark or does not pass through it, else nothing.
+
+        The ledger was put back, or was continued from an older copy.
+
+        Args:
+            head: the ledger's last event.
+            hashes: of its events by number, that of the mark among them if there is one.
+            seen: the mark.
+        """
+        if seen is None:
+            return []
+        found = "another ledger" if seen.ledger != head.ledger else ""
+        if not found and seen.number > head.number:
+            found = f"the ledger ends with event {head.number}"
+        if not found and hashes.get(seen.number) != seen.hash:
+            found = f"event {seen.number} is another one"
+        if not found:
+            return []
+        return [
+            f"{self.file(head.ledger)}: this ledger was seen with {seen.number} events, and {found}: it was put back "
+            "to an older state; restore the newest copy. If that is lost, what was spent since is not in the ledger: "
+            "find it from the releases (spinewise ledger verify RELEASE...) before the mark is removed"
+        ]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The sums of a ledger's events.
+
+    Attributes:
+        head: the last event of them.
+        witness: of the ledger's database, as it was then.
+        datasets: for each dataset by name `spent`, by purpose in hexadecimal; `drawn`, the periods of each series; and
+            `standing`, the numbers of the events that always count, such as its opening.
+    """
+
+    head: Head
+    witness: str
+    datasets: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, datasets: Mapping[str, DatasetState], head: Head, witness: str) -> Self:
+        """What the events up to `head` add up to."""
+        sums = {
+            name: {
+                "spent": {purpose: _text(amount) for purpose, amount in state.spent_for.items()},
+                "drawn": dict(state.drawn),
+                "standing": list(state.standing),
+            }
+            for name, state in datasets.items()
+        }
+        return cls(head, witness, sums)
+
+    @classmethod
+    def read(cls, path: Path, ledger: str) -> Self | None:
+        """The checkpoint kept at `path`; None where there is none that counts."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            seal = content.pop("seal")
+            if content["made_by"] != _made_by() or seal != _seal(ledger, content):
+                return None
+            return cls(Head(ledger, content["number"], content["hash"]), content["witness"], content["datasets"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write(self, path: Path) -> None:
+        """Keep it at `path`; OSError if that cannot be."""
+        number, last = self.head.number, self.head.hash
+        content = {"made_by": _made_by(), "number": number, "hash": last, "witness": self.witness}
+        content |= {"datasets": self.datasets}
+        write_json(path, content | {"seal": _seal(self.head.ledger, content)})
+
+    def standing(self) -> set[int]:
+        """The numbers of the events that always count."""
+        return {number for sums in self.datasets.values() for number in sums["standing"]}
+
+    def restore(self, datasets: Mapping[str, DatasetState]) -> None:
+        """Give the datasets, whose standing events were noted, their sums."""
+        for name, sums in self.datasets.items():
+            state = datasets[name]
+            state.spent_for = {purpose: _amount(text) for purpose, text in sums["spent"].items()}
+            state.drawn, state.standing = dict(sums["drawn"]), list(sums["standing"])
+
+
+def _text(value: Fraction) -> str:
+    """In hexadecimal, which has no limit of digits: many different scales make long denominators."""
+    return f"{value.numerator:x}/{value.denominator:x}"
+
+
+def _amount(text: str) -> Fraction:
+    above, below = text.split("/")
+    return Fraction(int(above, 16), int(below, 16))
+
+
+def _seal(ledger: str, content: Mapping[str, Any]) -> str:
+    """Shows damage, and the checkpoint of another ledger; whoever may write here can write a seal too."""
+    text = json.dumps([ledger, content], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _made_by() -> str:
+    return f"{_FORMAT} {version('spinewise')}"

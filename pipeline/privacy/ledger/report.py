@@ -16,10 +16,8 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.ledger.chain import BYPASSED, Event, is_typed
-from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.events import replay, several
-from pipeline.privacy.ledger.series import stated
+from pipeline.privacy.ledger.dataset import DatasetState, replay, several, stated
+from pipeline.privacy.ledger.events import BYPASSED, Event, is_typed
 
 _FORMAT: Final = 2
 

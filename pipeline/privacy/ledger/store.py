@@ -23,12 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 from geography.errors import InputError
-from pipeline.privacy.ledger.chain import Event, EventKind, LedgerError, is_typed, sealed
-from pipeline.privacy.ledger.checkpoint import Checkpoint
-from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.events import continued, note, replay
-from pipeline.privacy.ledger.key_uses import COMMITTED
-from pipeline.privacy.ledger.notes import Head
+from pipeline.privacy.ledger.dataset import DatasetState, continued, note, replay
+from pipeline.privacy.ledger.events import COMMITTED, Event, EventKind, LedgerError, is_typed, sealed
+from pipeline.privacy.ledger.notes import Checkpoint, Head, state_home
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge
@@ -235,12 +232,6 @@ def guards(connection: sa.Connection) -> set[str]:
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
 _AT_ONCE: Final = 500  # values that are looked for
-
-
-def state_home() -> Path:
-    """The user's state folder of Spinewise (XDG base directory specification)."""
-    folder = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state") / "spinewise"
 
 
 def default_url() -> str:

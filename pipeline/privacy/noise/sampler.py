@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import count as count_from
 from operator import neg
 from typing import Final
 
@@ -34,9 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.keys import draws_key, refinement_key
-from pipeline.privacy.noise.fixed_point import divide, exp_minus, multiply
-from pipeline.privacy.noise.streams import Stream
+from pipeline.privacy.keys import draws_key
+from pipeline.privacy.noise.streams import Stream, divide, exp_minus, further_words, multiply
 
 WORD_BITS = 64
 _GUARD_BITS = 128  # precision beyond the bits of the uniform; the recurrences lose fewer than 64 of them
@@ -134,7 +132,6 @@ def _laplace_tails(b: Fraction, depth: int) -> Tails:
 
 
 POSITIONS: Final = 2**63  # of one stream
-_REFINEMENT_WORDS: Final = 2**65  # of one position: its words never run into the next position's
 _MOST_WORDS: Final = 64  # a sound stream passes it with probability below 2^-3900
 _CHUNK: Final = 1 << 16  # words at a time: 512 KiB, within the second-level cache
 _GUIDE_BITS: Final = (16, 20)
@@ -189,7 +186,7 @@ class Sampler:
             words = piece.view(np.uint64)
             stream.fill(start + first, words)
             for i, word in self._replace(words, piece, scratch):
-                piece[i] = decide(self.spec, word, _refinement(stream_key, start + first + i))
+                piece[i] = decide(self.spec, word, further_words(stream_key, start + first + i))
         return out
 
     def draw_at(self, stream_key: bytes, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -199,7 +196,7 @@ class Sampler:
             ValueError: a position is negative, or the key is not 32 bytes.
         """
         words = Stream(draws_key(stream_key)).words_at(positions)
-        return self.draw_from(words, lambda i: _refinement(stream_key, int(positions[i])))
+        return self.draw_from(words, lambda i: further_words(stream_key, int(positions[i])))
 
     def draw_from(self, words: NDArray[np.uint64], further: FurtherWords) -> NDArray[np.int64]:
         """Noise (persons) for given first words `(n,)` uint64, `(n,)` int64.
@@ -286,9 +283,3 @@ class _Scratch:
 
 
 _refined = lru_cache(maxsize=2)(tails)
-
-
-def _refinement(stream_key: bytes, position: int) -> Iterator[int]:
-    stream = Stream(refinement_key(stream_key))
-    for i in count_from(position * _REFINEMENT_WORDS):
-        yield int(stream.words(i, 1)[0])

@@ -35,8 +35,7 @@ from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.columns import AmountNumbers
-from pipeline.records.tabulate import tabulate
-from pipeline.records.units import tabulate_units
+from pipeline.records.tabulate import tabulate, tabulate_units
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import ReleasedTable

@@ -17,8 +17,7 @@ from features.audit.streams import stream_findings
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler as noise
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
 from pipeline.privacy.noise.streams import Stream
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(19, 10))

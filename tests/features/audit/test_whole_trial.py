@@ -27,7 +27,7 @@ from features.audit.questions_asked import (
 )
 from features.audit.whole_trial import KINDS, TrialKind, kind_findings, own_settings
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.ledger.chain import Group
+from pipeline.privacy.ledger.events import Group
 from pipeline.questions.text import STATISTICS, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.slots import Slots

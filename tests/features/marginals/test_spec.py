@@ -35,8 +35,8 @@ from features.marginals.whole import Seed
 from pipeline.errors import RefusedError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.budget import MOVED
-from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.events import by_losses, cost_of, per_person
+from pipeline.privacy.ledger.dataset import by_losses, cost_of, per_person
+from pipeline.privacy.ledger.events import Group
 from pipeline.records.tabulate import tabulate
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_of
 from postprocess.arrays import IntArray

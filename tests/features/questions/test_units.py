@@ -28,8 +28,7 @@ from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Resolved, records_of_unit
 from pipeline.questions.sensitivity import measured
 from pipeline.questions.text import QuestionError, parse
-from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.records.units import UnitRecords
+from pipeline.records.tabulate import CountAccumulator, UnitRecords
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import parse_spec
 

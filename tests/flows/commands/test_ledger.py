@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from pipeline.errors import InputError
-from pipeline.privacy.ledger.chain import Group, LedgerError
 from pipeline.privacy.ledger.charges import Charge
+from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event
 

@@ -15,7 +15,7 @@ from flows.orchestration import release_flow
 from flows.orchestration.arrivals import Arrivals
 from geography.errors import InputError
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.steps import Measured
+from pipeline.confidential.process import RecordHolder
 from pipeline.execution.settings import load_settings
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request
@@ -106,7 +106,7 @@ def test_the_flow_leaves_the_signature_to_the_command_line_that_started_it(
     scheduled = release_flow.signer_of(load_settings())
     assert scheduled is not None
     assert scheduled.name == "statistics.example/releases"
-    token = release_flow.measured_of_run.set(cast(Measured, object()))
+    token = release_flow.measured_of_run.set(cast(RecordHolder, object()))
     try:
         assert release_flow.signer_of(load_settings()) is None
     finally:

@@ -27,7 +27,7 @@ from pipeline.execution.retries import may_be_retried
 from pipeline.execution.settings import Settings, load_settings
 from pipeline.execution.steps import perform_here
 from pipeline.execution.workers import WorkerError
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.events import LedgerError
 from pipeline.runs.run import run_release
 from postprocess.errors import InfeasibleError, SolverError
 

@@ -40,8 +40,8 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Texts
 from pipeline.pages.words import Called
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.choices import Select
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.privacy.noise.select import Select
 from pipeline.published import open_finished
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory

@@ -22,18 +22,19 @@ from releases.command import PROJECT, environment
 from releases.small import QUICK, request_of, run, write_town
 
 from pipeline.confidential.custody import KeySource
-from pipeline.confidential.process import MeasuringProcess, described, restored
+from pipeline.confidential.process import ASKED, MeasuringProcess, RecordHolder
+from pipeline.confidential.refusals import described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.steps import Step, perform_here
 from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import LedgerError
+from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.measured import measuring_process
+from pipeline.runs.measured import holder_here, measuring_process
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import run_release
+from pipeline.runs.run import release_run, run_release
 
 #: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
 SERVING = """
@@ -65,8 +66,7 @@ import sys
 from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
-from pipeline.runs.run import MeasuredHere
-from pipeline.runs.measured import measuring_process
+from pipeline.runs.measured import holder_here, measuring_process
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
 from pipeline.runs.rerun import rerun_process, rerun_release
@@ -123,7 +123,7 @@ class Searching(Silent):
 request = Request(Path(spec), Path(out), None, 1, KeySource(Path(key)))
 checked = check_request(request)
 if how == "here":
-    run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
+    run_release(checked, Searching(), measured=holder_here(checked))
 elif how == "apart":
     with measuring_process(checked) as measured:
         run_release(checked, Searching(), measured=measured)
@@ -347,10 +347,31 @@ def test_a_full_disk_crosses_as_what_it_is() -> None:
 def test_nothing_else_of_it_can_be_asked() -> None:
     """What it has by any other name: the key of a release, its own attributes."""
     with MeasuringProcess(KeySource(), "insecure-test:1") as process:
-        for name in ("_key_of", "__class__", "run", "_holder"):
+        for name in ("_key_of", "__class__", "begin_comparing", "_keyholder"):
             with pytest.raises(SpinewiseError, match="ValueError, a defect of the program"):
                 process.ask(name)
         assert process.identity()
+
+
+def test_what_it_can_be_asked_is_asked_of_it() -> None:
+    """Each method that sees records, key or ledger is on the list, and none of them is done where the run is."""
+    public = {name for name in vars(RecordHolder) if not name.startswith("_")}
+    assert public == {*ASKED, "begin_comparing"}
+    assert public <= vars(MeasuringProcess).keys()
+    with MeasuringProcess(KeySource(), "insecure-test:1") as process:
+        assert not {"_keyholder", "_steps"} & vars(process).keys()
+
+
+def test_nothing_is_drawn_before_it_is_charged(spec: Path, tmp_path: Path) -> None:
+    checked = request_of(spec, tmp_path / "out")
+    with release_run(checked, Silent(), perform_here, holder_here(checked)) as going:
+        for step in going.source.counting():
+            step.perform()
+        draw = next(step for step in going.source.drawing() if step.stage == "measure")
+        with pytest.raises(ValueError, match="nothing is drawn that was not charged"):
+            draw.perform()
+        for step in (*going.source.charging(), draw):
+            step.perform()
 
 
 def test_its_memory_is_not_dumped_and_not_read_by_others() -> None:

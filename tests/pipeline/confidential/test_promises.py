@@ -30,11 +30,11 @@ from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError
 from pipeline.estimation.constraints import LARGEST_TOTAL
 from pipeline.execution.progress import Silent
-from pipeline.privacy.accounting import joint, statements
+from pipeline.privacy.accounting import statements
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.chain import LedgerError
-from pipeline.privacy.ledger.ledger import Ledger, Marks
-from pipeline.privacy.ledger.notes import read_notes
+from pipeline.privacy.ledger.events import LedgerError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.notes import Marks, read_notes
 from pipeline.publishing import promises
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, write_manifest
@@ -470,7 +470,7 @@ def test_a_budget_of_which_nothing_can_be_said(rho: str, tmp_path: Path, monkeyp
 #: What a release says of itself: the function that works it out.
 SAID: dict[str, tuple[ModuleType, str]] = {
     "accounts": (statements, "privacy_statements"),
-    "joint": (joint, "joint_statement"),
+    "joint": (statements, "joint_statement"),
     "statements": (promises, "privacy_statement"),
     "package": (promises, "resources"),
 }

@@ -18,9 +18,9 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import Neighbours, NoiseSpec, noise_for
-from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.events import cost_of
-from pipeline.privacy.noise.select import affordable_epsilon
+from pipeline.privacy.ledger.dataset import cost_of
+from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.noise.choices import affordable_epsilon
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec

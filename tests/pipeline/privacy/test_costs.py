@@ -16,8 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.model.exact import epsilon_text
-from pipeline.privacy.accounting.local import _decimal as _of_reports
+from pipeline.model.exact import decimal_text, epsilon_text
 from pipeline.privacy.accounting.mechanisms import (
     MechanismName,
 )
@@ -33,9 +32,9 @@ from pipeline.privacy.budget import (
     noise_for,
     rounded_text,
 )
-from pipeline.privacy.ledger.chain import Group
-from pipeline.privacy.ledger.events import by_up_to, cost_of, numbers_of_unit, per_person
-from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.privacy.ledger.dataset import by_up_to, cost_of, numbers_of_unit, per_person
+from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.ledger import amount_text
 from pipeline.privacy.ledger.report import _text as _in_report
 from pipeline.privacy.noise.sampler import tails
 from pipeline.questions.resolved import Part
@@ -185,8 +184,8 @@ def test_what_is_stated_is_never_less_than_what_is_so(value: float | Fraction) -
         (odds("1.5"), "4.5"),
         (odds("1"), "2.8"),
         (odds("1000"), "10^435"),
-        (_of_reports(Fraction(1, 3)), "0.333333333334"),
-        (_of_reports(Fraction(2, 3)), "0.666666666667"),
+        (decimal_text(Fraction(1, 3)), "0.333333333334"),
+        (decimal_text(Fraction(2, 3)), "0.666666666667"),
         (amount_text(Fraction(1, 3), up=True), "0.333334 (1/3)"),
         (amount_text(Fraction(2, 3)), "0.666666 (2/3)"),
         (rounded_text(Fraction(200, 3), 3), "66.7"),

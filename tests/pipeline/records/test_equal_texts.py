@@ -17,8 +17,7 @@ from pipeline.errors import InputError, RecordsError, ReleaseError
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.memory_table import MemoryTable, Source
-from pipeline.records.tabulate import tabulate
-from pipeline.records.units import read_units
+from pipeline.records.tabulate import read_units, tabulate
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import open_parquet
 from pipeline.storage.readable import unchecked

@@ -31,9 +31,9 @@ from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records import record_files
 from pipeline.records import tabulate as module
+from pipeline.records.cells import expand_cells
 from pipeline.records.columns import LARGEST_COUNT
 from pipeline.records.tabulate import tabulate, update_with_counts
-from pipeline.records.wide import expand_cells
 from pipeline.spec.input_section import InputSpec
 
 LEVELS = {"state": 1, "county": 3, "block": 5}

@@ -19,8 +19,8 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import RecordsError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.privacy.units import kept_records
+from pipeline.records.tabulate import LeftOutRecords, tabulate_units
 from pipeline.records.unit_checks import find_person_numbers
-from pipeline.records.units import LeftOutRecords, tabulate_units
 from pipeline.spec.input_section import InputSpec
 
 SPINE = spine_from_prefixes(("11", "12", "21"), {"city": 1, "block": 2})

@@ -24,7 +24,7 @@ from pipeline.model.schema import Attribute, Schema
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Bound, Table
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.select import Select
+from pipeline.privacy.noise.choices import Select
 from pipeline.release.draws import draws_file, read_draws
 from pipeline.release.facilities import read_public_facilities, write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import ReleaseError
+from pipeline.model.exact import decimal_text
 from pipeline.model.query import Query
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import (
@@ -27,7 +28,7 @@ from pipeline.release.manifest import (
     read_manifest,
     write_manifest,
 )
-from pipeline.release.privacy_statement import decimal_text, privacy_statement
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.software import software
 from pipeline.release.status import status
 from pipeline.spec.release_spec import parse_spec

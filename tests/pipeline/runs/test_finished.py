@@ -31,9 +31,10 @@ from pipeline.release.manifest import read_manifest
 from pipeline.runs import finished
 from pipeline.runs.added_up import added_up
 from pipeline.runs.finished import is_finished
+from pipeline.runs.measured import holder_here
 from pipeline.runs.receipts import chosen_elsewhere, chosen_uncharged
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import MeasuredHere, Records, release_run
+from pipeline.runs.run import Records, release_run
 from pipeline.runs.run_here import run_here
 
 
@@ -74,7 +75,7 @@ def request(folder: Path) -> CheckedRequest:
 
 
 def recognised(checked: CheckedRequest) -> bool:
-    return is_finished(checked, MeasuredHere(checked.keyholder()))
+    return is_finished(checked, holder_here(checked))
 
 
 def test_the_same_again_does_nothing(copied: Path) -> None:
@@ -180,10 +181,10 @@ def test_a_file_that_changes_while_it_is_counted_is_not_taken_for_what_was_count
             if step.name == "check":
                 _with_the_same_time(copied / "in" / "persons.csv", _exchanged)
 
-    with release_run(checked, Changing(), perform_here, MeasuredHere(checked.keyholder())) as going:
+    with release_run(checked, Changing(), perform_here, holder_here(checked)) as going:
         next(going.stages()).perform()
         assert cast("Records", going.source).sealed == ""
-    with release_run(checked, Silent(), perform_here, MeasuredHere(checked.keyholder())) as going:
+    with release_run(checked, Silent(), perform_here, holder_here(checked)) as going:
         next(going.stages()).perform()
         assert len(cast("Records", going.source).sealed) == 64
 
@@ -196,7 +197,7 @@ def test_nothing_of_the_records_can_be_tested_against_what_is_noted(made: Path) 
     assert run_directory.finished.stat().st_mode & 0o777 == 0o600
     shown = request(made)
     here = finished.ingredients_of(shown)
-    other = MeasuredHere(replace(shown, request=replace(shown.request, key=type(shown.request.key)(None))).keyholder())
+    other = holder_here(replace(shown, request=replace(shown.request, key=type(shown.request.key)(None))))
     assert here is not None
     assert other.seal(run_directory, here) == ""  # the run did not keep the key that it was handed
 

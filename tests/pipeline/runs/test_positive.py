@@ -16,7 +16,7 @@ from releases.positive_town import AGES, BLOCKS, EVERYWHERE, RACES, TOPDOWN, wri
 from releases.small import public_bytes, request_of, run
 
 import auditor.noise
-import pipeline.confidential.positive as positive
+import pipeline.confidential.measure as positive
 import pipeline.estimation.by_sums
 from auditor.draws import Due
 from auditor.noise import Noise

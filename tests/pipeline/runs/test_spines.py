@@ -25,7 +25,7 @@ from pipeline.execution.progress import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements
-from pipeline.privacy.ledger.events import replay
+from pipeline.privacy.ledger.dataset import replay
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.report import spent_epsilon
 from pipeline.published import open_finished

@@ -22,9 +22,8 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.model.measure import ProtectedUnit
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statement_models import Statement
-from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.accounting.statements import household_statement, joint_statement, privacy_statements
 from pipeline.privacy.units import kept_records
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import parse_spec

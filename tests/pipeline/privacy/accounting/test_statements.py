@@ -26,18 +26,18 @@ from pipeline.errors import InputError
 from pipeline.model.exact import epsilon_text
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting import pld
-from pipeline.privacy.accounting.composition import (
+from pipeline.privacy.accounting.conversion import (
     gaussian_epsilon,
     group_budget,
+    zcdp_epsilon,
+    zcdp_epsilon_textbook,
 )
-from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 from pipeline.privacy.accounting.mechanisms import Use
 from pipeline.privacy.accounting.pld import gaussian_losses, pld_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.exponential import Exponential
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip
 from pipeline.spec.release_spec import parse_spec
 
 DELTA = Fraction(1, 10**10)

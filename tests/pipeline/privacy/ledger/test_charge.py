@@ -17,15 +17,20 @@ import pytest
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError, details_text, sealed
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.dataset import ANSWER
-from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.events import cost_of, over_series, replay
-from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError
-from pipeline.privacy.ledger.series import SeriesUse
+from pipeline.privacy.ledger.dataset import ANSWER, SeriesUse, cost_of, over_series, replay
+from pipeline.privacy.ledger.events import (
+    Event,
+    EventKind,
+    Exact,
+    Group,
+    KeyUse,
+    LedgerError,
+    Subject,
+    details_text,
+    sealed,
+)
+from pipeline.privacy.ledger.ledger import Ledger, OverspentError, UndeclaredError
 
 TOTAL = Subject("invariant", "county", "total")
 DISTANCE = Fraction(7, 2)  # of a history, in records

@@ -17,15 +17,13 @@ import sqlalchemy as sa
 
 from pipeline.errors import InputError
 from pipeline.model.series import FIRST
-from pipeline.privacy.ledger import checkpoint as ledger_checkpoint
+from pipeline.privacy.ledger import notes as ledger_notes
 from pipeline.privacy.ledger import store
 from pipeline.privacy.ledger import store as ledger_store
-from pipeline.privacy.ledger.chain import Event, EventKind, Group, LedgerError
 from pipeline.privacy.ledger.charges import Charge
-from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.dataset import SeriesUse
+from pipeline.privacy.ledger.events import Event, EventKind, Exact, Group, KeyUse, LedgerError, Subject
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.privacy.ledger.series import SeriesUse
 from pipeline.privacy.ledger.store import GUARDS as GUARD_NAMES
 from pipeline.privacy.ledger.store import ledger_url
 
@@ -318,7 +316,7 @@ def test_a_forged_checkpoint_is_found_by_verify_and_without_a_seal_never_used(
     seal = content.pop("seal")
     FORGED[change](content["datasets"])
     with Ledger.open(file) as ledger:
-        seal = ledger_checkpoint._seal(ledger.id, content) if sealed else seal
+        seal = ledger_notes._seal(ledger.id, content) if sealed else seal
         kept_at(file).write_text(json.dumps(content | {"seal": seal}))
         if sealed:
             (problem,) = ledger.verify()

@@ -19,11 +19,10 @@ from pipeline.errors import InputError
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import store as ledger_schema
-from pipeline.privacy.ledger.chain import Event, Group, LedgerError
 from pipeline.privacy.ledger.charges import Charge, run_fingerprint
-from pipeline.privacy.ledger.ledger import Ledger, Marks
-from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
-from pipeline.privacy.ledger.refusals import OverspentError
+from pipeline.privacy.ledger.events import Event, Group, LedgerError
+from pipeline.privacy.ledger.ledger import Ledger, OverspentError
+from pipeline.privacy.ledger.notes import Marks, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import Store, default_url, ledger_url
 
 RACERS = 16

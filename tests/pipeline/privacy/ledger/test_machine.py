@@ -27,13 +27,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from auditor.ledger import chain_problems, read_ledger
 from pipeline.errors import InputError
 from pipeline.privacy.ledger import ledger as ledger_module
-from pipeline.privacy.ledger.chain import Group, LedgerError
 from pipeline.privacy.ledger.charges import Charge, Reservation
-from pipeline.privacy.ledger.checkpoint import Checkpoint
 from pipeline.privacy.ledger.dataset import DatasetState
-from pipeline.privacy.ledger.disclosures import Exact, Subject
-from pipeline.privacy.ledger.key_uses import KeyUse
-from pipeline.privacy.ledger.ledger import Ledger, Marks
+from pipeline.privacy.ledger.events import Exact, Group, KeyUse, LedgerError, Subject
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.notes import Checkpoint, Marks
 from pipeline.privacy.ledger.store import Writing
 
 SUBJECTS = ("county:total", "zeros")

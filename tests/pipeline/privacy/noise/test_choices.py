@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise import exponential, permute_and_flip
-from pipeline.privacy.noise.exponential import Exponential, cumulative
-from pipeline.privacy.noise.permute_and_flip import PermuteAndFlip
-from pipeline.privacy.noise.select import Select
+from pipeline.privacy.noise import choices, streams
+from pipeline.privacy.noise.choices import Exponential, PermuteAndFlip, Select, cumulative
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "tract", "select detail")
 DETAIL = Select("detail", (("total", 0), ("age", 50), ("age by race", 500)), Fraction(1, 10))
@@ -77,12 +75,17 @@ class _Given:
         return np.array(self._words[start : start + count], dtype=np.uint64)
 
 
+def give(monkeypatch: pytest.MonkeyPatch, kind: type) -> None:
+    """Let choices be drawn from streams of this kind."""
+    for module in (choices, streams):
+        monkeypatch.setattr(module, "Stream", kind)
+    monkeypatch.setattr(choices, "draws_key", lambda _: b"draws")
+    monkeypatch.setattr(streams, "refinement_key", lambda _: b"refinement")
+
+
 def choose(monkeypatch: pytest.MonkeyPatch, losses: list[int], epsilon: Fraction, *words: int) -> int:
     """The choice at the uniform that these words begin."""
-    kind = type("Words", (_Given,), {"first": [words[0]], "further": [*words[1:], *[0] * 5]})
-    monkeypatch.setattr(exponential, "Stream", kind)
-    monkeypatch.setattr(exponential, "draws_key", lambda _: b"draws")
-    monkeypatch.setattr(exponential, "refinement_key", lambda _: b"refinement")
+    give(monkeypatch, type("Words", (_Given,), {"first": [words[0]], "further": [*words[1:], *[0] * 5]}))
     return int(Exponential(epsilon).draw(KEY, np.array([losses]))[0])
 
 
@@ -196,10 +199,8 @@ def flip(
     monkeypatch: pytest.MonkeyPatch, losses: list[int], epsilon: Fraction, words: dict[int, tuple[int, ...]]
 ) -> int:
     """The choice at position 0 with these words of each number, all others being the middle."""
-    given = {(number, place): word for number, drawn in words.items() for place, word in enumerate(drawn)}
-    monkeypatch.setattr(permute_and_flip, "Stream", type("Words", (_Words,), {"given": given}))
-    monkeypatch.setattr(permute_and_flip, "draws_key", lambda _: b"draws")
-    monkeypatch.setattr(permute_and_flip, "refinement_key", lambda _: b"refinement")
+    drawn = {(number, place): word for number, these in words.items() for place, word in enumerate(these)}
+    give(monkeypatch, type("Words", (_Words,), {"given": drawn}))
     return int(PermuteAndFlip(epsilon).draw(KEY, np.array([losses]))[0])
 
 

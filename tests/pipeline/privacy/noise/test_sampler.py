@@ -23,9 +23,8 @@ from scipy import stats
 from pipeline.privacy.budget import LEAST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey, refinement_key
 from pipeline.privacy.noise import sampler as noise
-from pipeline.privacy.noise.fixed_point import divide, exp_minus, multiply
 from pipeline.privacy.noise.sampler import POSITIONS, boundaries, decide, sampler_for, tails
-from pipeline.privacy.noise.streams import STREAM_WORDS, Stream
+from pipeline.privacy.noise.streams import STREAM_WORDS, Stream, divide, exp_minus, multiply
 
 ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
