@@ -50,7 +50,7 @@ from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.statistics import Counted, average_sizes
 
 Floats = NDArray[np.float64]

@@ -152,7 +152,7 @@ class _Command(TyperCommand):
 
     def invoke(self, context: Any) -> Any:
         """Refuse paths that are neither regular files nor folders; then run the command."""
-        from pipeline.storage.small_files import check_not_special
+        from pipeline.storage.paths import check_not_special
 
         for parameter in self.params:
             given = context.params.get(parameter.name or "")

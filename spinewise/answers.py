@@ -18,7 +18,7 @@ from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.combining import combine_answer, is_combined
 from pipeline.runs.updates import update_release
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from spinewise.progress import progress_for
 
 

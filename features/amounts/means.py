@@ -38,7 +38,7 @@ from pipeline.publishing.files import product_files
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, strings, texts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, Counted, average_sizes
 

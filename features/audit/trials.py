@@ -45,7 +45,7 @@ from pipeline.release.measurements import read_measurement
 from pipeline.release.run_directory import make_run_folders
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest, Request, check_request
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from postprocess.arrays import FloatArray, IntArray
 
 _STEP = 1e-3  # of privacy losses, rounded up

@@ -21,7 +21,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.durable import make_folder
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import temporary_folder
 
 #: (name of an estimator, what it is) -> universe -> histograms `(n_geounits, n_cells)` of each level.
 Estimates = Mapping[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]

@@ -27,7 +27,7 @@ from pipeline.pages.facts import ReleaseFacts
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, quantile_of
 

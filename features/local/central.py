@@ -28,7 +28,7 @@ from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file, write_json
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 from postprocess.arrays import IntArray
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.

@@ -15,7 +15,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.page_files import write_page_file
+from pipeline.storage.files import write_page_file
 
 
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:

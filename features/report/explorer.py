@@ -25,7 +25,7 @@ from pipeline.pages.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.pages.encoding import packed_numbers
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.

@@ -40,11 +40,11 @@ from pipeline.storage.files import (
     open_parquet,
     read_row_groups,
     sha256_file,
+    temporary_folder,
     write_bytes,
     write_parquet,
 )
-from pipeline.storage.readable import Readable
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 
 #: Name of the page in the folder of a revision.

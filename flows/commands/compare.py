@@ -56,7 +56,7 @@ def compare(
     from pipeline.reading.compare import compare as compare_releases
     from pipeline.reading.compare import comparison_html
     from pipeline.reading.reader import open_reader
-    from pipeline.storage.page_files import check_page_file, write_page_file
+    from pipeline.storage.files import check_page_file, write_page_file
 
     if html is not None:
         check_page_file("--html", html)

@@ -44,7 +44,7 @@ def set_up_prefect() -> None:
     if "prefect" not in sys.modules:  # otherwise it is the caller's, who had it read what it reads
         _check_current_folder()
         if not os.environ.get("PREFECT_HOME") and not (Path.home() / ".prefect").exists():
-            from pipeline.storage.temporary import temporary_folder
+            from pipeline.storage.files import temporary_folder
 
             with ExitStack() as stack:
                 os.environ["PREFECT_HOME"] = str(stack.enter_context(temporary_folder("prefect-home")))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from geography.errors import SpinewiseError
 from pipeline.execution.interrupts import without_interrupts
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.
 _WATCH = """

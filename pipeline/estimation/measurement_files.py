@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.source import ToCounts
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, wide_enough
 from postprocess.marginal import Marginal
 from postprocess.problem import MeasuredAnswers

@@ -15,7 +15,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.measurements import MeasurementHeader, header_of
 from pipeline.release.positive import PositiveRows, joined_rows, open_positive
 from pipeline.release.published_files import UniverseFiles
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.marginal import Marginal
 from postprocess.positive import PositiveAnswers, PositivePlaces
 

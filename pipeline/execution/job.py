@@ -21,7 +21,7 @@ from pipeline.release.published_files import UniverseFiles
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 
 from pipeline.errors import InputError
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 PREFIX: Final = "SPINEWISE_"
 #: Names the project's file.

@@ -23,7 +23,7 @@ from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.long_tables import ANSWERS, LONG_ENDS, is_long
 from pipeline.release.long_tables import COUNT as LONG_COUNT
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe

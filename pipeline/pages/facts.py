@@ -18,7 +18,7 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.provenance_section import OriginSection
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.model.area_names import folded
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 
 #: The two forms of a list: by areas of one's own, and as `[geography.regroup]` has places and reservations.
 _OWN, _OFF_SPINE = ("area", "geocode"), ("kind", "code", "geocode")

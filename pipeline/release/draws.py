@@ -30,7 +30,7 @@ from pipeline.storage.files import (
     strings,
     texts,
 )
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Bound
 from pipeline.storage.files import open_parquet, reading, write_parquet
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 #: Geocodes that are compared at a time.

@@ -31,7 +31,7 @@ from pipeline.storage.files import (
     strings,
 )
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 _LABEL = pa.dictionary(pa.int32(), pa.string())

@@ -38,7 +38,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

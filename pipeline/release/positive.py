@@ -29,7 +29,7 @@ from pipeline.storage.files import (
     strings,
     texts,
 )
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 #: The kind in the header of such a file.

@@ -45,7 +45,7 @@ from pipeline.storage.files import (
     strings,
     texts,
 )
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

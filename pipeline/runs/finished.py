@@ -30,7 +30,7 @@ from pipeline.runs.kept_inputs import inputs_to_keep
 from pipeline.runs.request import CheckedRequest
 from pipeline.spec.slots import stated_in
 from pipeline.storage.files import canonical_json, sha256_file, write_json
-from pipeline.storage.local_name import is_file
+from pipeline.storage.paths import is_file
 
 #: The packages whose code decides on a published number.
 _DECIDE = ("geography", "postprocess", "pipeline", "features")

@@ -26,7 +26,7 @@ from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
 from pipeline.runs.questions.public_files import statement_problems
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 __all__ = ["ComparedReceipts", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
 

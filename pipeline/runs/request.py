@@ -30,7 +30,7 @@ from pipeline.spec.input_section import read_expectation
 from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.local_name import is_file
+from pipeline.storage.paths import is_file
 
 
 def check_chosen(spec: ReleaseSpec, release: Universe) -> None:

@@ -35,10 +35,9 @@ from pipeline.run import ReleaseRun
 from pipeline.runs.open_public import PublicSide, open_published
 from pipeline.runs.record_sources import refuse_other_run
 from pipeline.runs.run import Measuring
-from pipeline.storage.files import sha256_file, write_bytes
+from pipeline.storage.files import sha256_file, temporary_folder, write_bytes
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.local_name import local_name
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.paths import local_name
 
 #: Parts of the manifest that are compared by themselves.
 _APART = {"files", "manifest_sha256", "software"}

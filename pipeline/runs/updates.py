@@ -44,7 +44,7 @@ from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import json_sha256, sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 __all__ = ["Updated", "doubt_of_records", "update_problems", "update_release", "updated_spec"]
 

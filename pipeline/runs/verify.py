@@ -38,8 +38,7 @@ from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import sha256_file
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import sha256_file, temporary_folder
 
 #: Fields of a manifest that no public file implies, so that their form is all that is compared; all but the last are
 #: compared by an audit with the key and the ledger.

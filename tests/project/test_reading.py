@@ -31,7 +31,7 @@ UNCHECKED: Final[dict[str, tuple[int, str]]] = {
 
 #: module -> how often it says of a path that it is readable, after it has compared a hash.
 COMPARED: Final = {
-    "pipeline/storage/readable.py": 1,  # `unchecked`
+    "pipeline/storage/paths.py": 1,  # `unchecked`
     "pipeline/release/published_files.py": 1,
     "pipeline/questions/manifest.py": 1,
     "pipeline/questions/released/combined.py": 1,
@@ -96,7 +96,7 @@ def _modules() -> tuple[tuple[str, ast.Module], ...]:
 def _unchecked(tree: ast.Module) -> int:
     """How often a module that imports `unchecked` names it."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    if not any(node.module == "pipeline.storage.readable" for node in imports):
+    if not any(node.module == "pipeline.storage.paths" for node in imports):
         return 0
     return sum(isinstance(node, ast.Name) and node.id == "unchecked" for node in ast.walk(tree))
 

@@ -16,7 +16,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @contextmanager

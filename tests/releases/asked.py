@@ -26,7 +26,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.questions.public_files import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from releases.small import write_spec
 
 SPEC = """

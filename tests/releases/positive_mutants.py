@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pipeline.confidential.positive
 from pipeline.estimation.positive import PositiveSource
 from pipeline.release.histograms import read_histogram
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from releases.mutant import Mutant, Patch, mutant, rewritten
 
 

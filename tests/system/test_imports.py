@@ -27,7 +27,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, read_table
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from spinewise.runs import run as run_by_python
 
 

@@ -21,7 +21,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.downward.samples import PRECISION, Rates
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

@@ -21,7 +21,7 @@ from features.imports.tables.words import AGES, COUNTS, HOUSEHOLDS, KINDS, LEVEL
 from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.records.record_files import is_text_file
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 
 _ROWS, _SHOWN, _WIDTH = 20_000, 4, 79
 

@@ -26,7 +26,7 @@ from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.questions.text import parse
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: Fields of an answer's manifest that no public file implies, so that their form is all that is compared; all but
 #: "release" and "software" are compared by an audit with the key and the ledger, and the areas with those of a release.

@@ -33,7 +33,7 @@ from pipeline.reading.release import open_release
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, write_table
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.spec.release_spec import parse_spec
 from pipeline.spec.sections import PostprocessSection
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE, Moments
 

@@ -37,7 +37,7 @@ from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass

@@ -34,7 +34,7 @@ from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import Measurement, read_measurement
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 Ints = NDArray[np.int64]

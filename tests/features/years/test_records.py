@@ -29,7 +29,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
 RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)

@@ -39,7 +39,7 @@ from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 Changes = tuple[tuple[str, str], ...]
 _TABLES = "[tables]"

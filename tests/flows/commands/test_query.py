@@ -24,7 +24,7 @@ from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import read_table, read_table_parts
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 def invoke(*arguments: object) -> str:

@@ -49,7 +49,7 @@ from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.marginal import Marginal
 
 

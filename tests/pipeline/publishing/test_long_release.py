@@ -22,7 +22,7 @@ from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 SIZE = len(AGES) * len(GROUPS) * 2
 TABLE = Path("public/tables/all/tract.parquet")

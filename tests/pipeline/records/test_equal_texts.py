@@ -21,7 +21,7 @@ from pipeline.records.tabulate import tabulate
 from pipeline.records.units import read_units
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import open_parquet
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: What is done to a text that stands in a file; none of the results is the text.
 CHANGES: dict[str, Callable[[str], str]] = {

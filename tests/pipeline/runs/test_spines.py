@@ -35,7 +35,7 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
 LIGHT = ("replicates = 3\nunbiased = true", "margins = false")

@@ -30,7 +30,7 @@ from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: A recode, and few replicates.
 PUBLISH = """[schema.recodes.grown]

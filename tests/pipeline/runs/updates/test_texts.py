@@ -23,7 +23,7 @@ from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.updates import Updated, update_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 PUBLISH = """[publish]
 replicates = 2

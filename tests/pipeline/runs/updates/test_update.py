@@ -30,7 +30,7 @@ from pipeline.release.changes import read_changes
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @dataclass(frozen=True)
