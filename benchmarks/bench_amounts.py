@@ -63,7 +63,7 @@ from features.questions.answering import answered
 from features.questions.audited import AnsweringHere
 from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey

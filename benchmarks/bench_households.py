@@ -40,7 +40,7 @@ from features.joins.files import HouseholdSizes, read_household_sizes, sizes_fil
 from features.joins.keys import stated_joins
 from features.joins.link import residents_of
 from features.joins.mathematics.composition import Composition, joined_bounds
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.records.tabulate import roll_up, tabulate

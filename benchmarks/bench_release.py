@@ -130,7 +130,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
 
     from pipeline.estimation.computed import Computed
     from pipeline.execution.job import Job
-    from pipeline.execution.progress import Silent
+    from pipeline.execution.steps import Silent
     from pipeline.execution.workers import Workers
     from pipeline.inputs.geography import read_spine
     from pipeline.runs.request import Request, check_request

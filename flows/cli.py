@@ -29,8 +29,16 @@ from flows.commands import (
 from flows.commands.queries import command as query
 from flows.commands.queries import update
 from geography.errors import InputError, SpinewiseError
-from pipeline.execution.interrupts import STATUS, end_on_interrupt, interruption_of, say_stopped, tell_nothing_more
-from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
+from pipeline.execution.faults import (
+    STATUS,
+    end_on_interrupt,
+    fault_of,
+    flush_output,
+    interruption_of,
+    open_standard_streams,
+    say_stopped,
+    tell_nothing_more,
+)
 from pipeline.execution.options import Output
 from pipeline.execution.threads import limit_threads
 

@@ -29,9 +29,8 @@ from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.parts import installed_parts
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.estimation.whole_spine import Estimation
-from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Silent
+from pipeline.execution.job import Job, perform_steps
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query

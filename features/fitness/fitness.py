@@ -11,7 +11,7 @@ from rich.table import Table
 from scipy.special import ndtr
 
 from features.fitness.table import TableFitness
-from pipeline.execution.tables import output_console, table_of
+from pipeline.execution.console import output_console, table_of
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
 from pipeline.pages.templates import render

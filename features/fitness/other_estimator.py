@@ -8,10 +8,9 @@ from typing import Final
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Progress
+from pipeline.execution.batches import Batches
+from pipeline.execution.job import Job, perform_steps
+from pipeline.execution.steps import Progress
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.message import Message, message
 from pipeline.published import open_finished

@@ -8,7 +8,7 @@ from rich.table import Table
 from geography.bypass import only_children
 from geography.off_spine import OffSpineAreas, off_spine_distances
 from geography.spine import Spine
-from pipeline.execution.tables import table_of
+from pipeline.execution.console import table_of
 from pipeline.inputs.geography import read_listed_spine, read_off_spine, read_spine
 from pipeline.model.draw import by_level
 from pipeline.spec.release_spec import ReleaseSpec

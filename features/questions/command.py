@@ -71,7 +71,7 @@ def ask(
 
         spinewise ask release.toml "count by county where age >= 65" --rho 1/200 --explain
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     if ledger is not None:

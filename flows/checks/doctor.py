@@ -20,11 +20,11 @@ from packaging.specifiers import SpecifierSet
 
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
-from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import (
     CONFIG_VARIABLE,
     Settings,
     load_settings,
+    memory_for_a_run,
     project_file,
     unknown_variables,
     user_file,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pipeline.confidential.steps import Measured
-    from pipeline.execution.progress import Progress
+    from pipeline.execution.steps import Progress
     from pipeline.runs.request import CheckedRequest
 
 
@@ -101,7 +101,7 @@ def run(
 
         spinewise run examples/rhode_island.toml --measurements measurements --out estimated
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     output = Output.of(context, json=json)
@@ -111,7 +111,7 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.orchestration.server import temporary_server
-    from pipeline.execution.interrupts import stopping_loses_nothing
+    from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.periods import at_period
@@ -209,8 +209,7 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
     """Run the flow in this process."""
     from flows.orchestration.release_flow import measured_of_run, release
     from flows.orchestration.tasks import is_time_up, progress_of_run
-    from pipeline.execution.interrupts import tell_nothing_more
-    from pipeline.execution.retries import timed_out
+    from pipeline.execution.faults import tell_nothing_more, timed_out
 
     request = checked.request
     tokens = progress_of_run.set(progress), measured_of_run.set(measured)

@@ -105,7 +105,7 @@ def verify(
         _refuse({"--central": central, "--release": combined_with}, "--constraints")
         _check_constraints(release, output, signed_by)
         return
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from pipeline.errors import InputError
@@ -253,7 +253,7 @@ class _Records:
 
 def _recompute(context: typer.Context, release: Path, given: _Records, output: Output) -> None:
     """Print whether the records and the key give the same public files; exit status 1 where they do not."""
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from flows.orchestration.server import temporary_server

@@ -19,9 +19,8 @@ from prefect.artifacts import (
 )
 from prefect.logging import get_run_logger
 
-from pipeline.execution.memory import memory_now
-from pipeline.execution.progress import FOUND, CountedWork, shown_time
-from pipeline.execution.steps import Notes, Perform, Step
+from pipeline.execution.settings import memory_now
+from pipeline.execution.steps import FOUND, CountedWork, Notes, Perform, Step, shown_time
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.privacy_statement import privacy_statement

@@ -28,8 +28,8 @@ from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, pr
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.repeat import Repeating  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
-from pipeline.execution.progress import Silent  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
+from pipeline.execution.steps import Silent  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
 from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402

@@ -30,8 +30,8 @@ from pipeline.confidential.custody import KeySource, configured_source  # noqa: 
 from pipeline.confidential.signing import signing_key  # noqa: E402
 from pipeline.confidential.steps import Measured  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
-from pipeline.execution.progress import Listeners, Silent  # noqa: E402
 from pipeline.execution.settings import Settings, load_settings  # noqa: E402
+from pipeline.execution.steps import Listeners, Silent  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
 from pipeline.runs.measured import measuring_process  # noqa: E402

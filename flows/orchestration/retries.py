@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pipeline.execution.retries import retry_delays
+from pipeline.execution.faults import retry_delays
 from pipeline.execution.settings import Settings, load_settings
 
 if TYPE_CHECKING:

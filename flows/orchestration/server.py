@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from geography.errors import SpinewiseError
-from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.faults import without_interrupts
 from pipeline.storage.files import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.

@@ -18,11 +18,9 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
-from pipeline.execution.interrupts import interruption_of  # noqa: E402
-from pipeline.execution.progress import Progress  # noqa: E402
-from pipeline.execution.retries import may_be_retried, retry_delays  # noqa: E402
+from pipeline.execution.faults import interruption_of, may_be_retried, retry_delays  # noqa: E402
 from pipeline.execution.settings import load_settings  # noqa: E402
-from pipeline.execution.steps import Notes, Step  # noqa: E402
+from pipeline.execution.steps import Notes, Progress, Step  # noqa: E402
 
 #: Takes note of how far the run is; not a parameter, which Prefect would store.
 progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")

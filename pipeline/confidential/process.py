@@ -41,11 +41,10 @@ from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, MeasuringSteps
 from pipeline.errors import InputError, RecordsError, RefusedError, SpinewiseError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.batches import Batches
+from pipeline.execution.faults import NO_MEMORY, limit_of, without_interrupts
 from pipeline.execution.job import Job
-from pipeline.execution.machine_faults import NO_MEMORY, limit_of
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begin_worker
 from pipeline.model.memory_table import MemoryTable

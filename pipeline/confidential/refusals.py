@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipeline.errors import RefusedError, SpinewiseError
-from pipeline.execution.machine_faults import limit_of
+from pipeline.execution.faults import limit_of
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 

@@ -21,8 +21,7 @@ from pipeline.confidential.repeat import Repeating
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.errors import InputError, MemoryShortError, RefusedError, ReleaseError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
-from pipeline.execution.steps import Perform, perform_here
+from pipeline.execution.steps import Perform, Progress, listener_of, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import level_of, order_of
 from pipeline.model.universe import Universe

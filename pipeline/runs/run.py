@@ -18,13 +18,10 @@ from pipeline.confidential.sealed import Ingredients, is_counted, seal_of
 from pipeline.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.job import Job
-from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.progress import Listeners, Progress, listener_of
-from pipeline.execution.run_log import RunLog
-from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Perform, Step, perform_here
+from pipeline.execution.batches import Batches
+from pipeline.execution.job import Job, RunLog
+from pipeline.execution.settings import load_settings, memory_for_a_run
+from pipeline.execution.steps import Listeners, Perform, Progress, Step, listener_of, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.model.universe import Universe
 from pipeline.publishing.files import input_files, output_files

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.execution.interrupts import interruption_of
-from pipeline.execution.progress import Progress
-from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
+from pipeline.execution.faults import interruption_of, may_be_retried, retry_delays, timed_out
 from pipeline.execution.settings import Settings
-from pipeline.execution.steps import Notes, Perform, Step
+from pipeline.execution.steps import Notes, Perform, Progress, Step
 from pipeline.runs.finished import is_finished
 from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest

@@ -18,11 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.estimation.question_answers import PartByPartError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.interrupts import interruption_of
+from pipeline.execution.batches import Batches
+from pipeline.execution.faults import interruption_of, may_be_retried
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
-from pipeline.execution.retries import may_be_retried
+from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.publishing.answers import used_answers

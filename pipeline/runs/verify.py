@@ -16,9 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
+from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe

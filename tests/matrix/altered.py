@@ -15,7 +15,7 @@ from oracles.how_many import OF_A_VERSION
 import postprocess.downward.tasks
 from matrix.case import ATTEMPT
 from pipeline.cost import memory
-from pipeline.execution.perform import Checkpoints
+from pipeline.execution.job import Checkpoints
 from pipeline.execution.steps import Notes, Step
 
 

@@ -56,8 +56,8 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "features/audit/questions_asked.py", "features/exports/maps.py", "features/local/survey.py",
     ),
     "restricted/, checkpoints, logs and ledgers": (
-        "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batch_store.py",
-        "pipeline/execution/perform.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
+        "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batches.py",
+        "pipeline/execution/job.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
         "pipeline/privacy/ledger/checkpoint.py", "pipeline/privacy/ledger/notes.py",
         "pipeline/privacy/ledger/report.py", "pipeline/privacy/ledger/store.py",
         "pipeline/release/run_directory.py", "pipeline/runs/added_up.py", "pipeline/runs/finished.py",
@@ -75,7 +75,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "features/amounts/keys.py", "features/years/vintage.py",
     ),
     "files of the program and of the system": (
-        "pipeline/execution/memory.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
+        "pipeline/execution/settings.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
         "pipeline/spec/preset.py", "features/example/example.py",
         "flows/orchestration/environment.py",
     ),

@@ -14,7 +14,7 @@ from project.report_texts import wanted
 
 from features.registry import part_of
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished

@@ -10,7 +10,7 @@ from pipeline.confidential.parts import RecordQuestion, answering, installed_par
 from pipeline.confidential.repeat import RepeatedSteps
 from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.rerun import Rerun, rerun_release

@@ -20,7 +20,7 @@ from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import TableStatement
 from pipeline.estimation.sum_margins import LinearVariances
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import Release, reader_of
 from pipeline.release.layout import RunDirectory

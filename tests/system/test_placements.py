@@ -26,12 +26,11 @@ from releases.made_case import made_case
 
 import postprocess.downward.tasks
 from features.registry import is_installed
-from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import Batches
 from pipeline.execution.cluster import Portable, _arrays_in
-from pipeline.execution.immutable import immutable
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
-from pipeline.execution.workers import Workers, apart
+from pipeline.execution.steps import Silent
+from pipeline.execution.workers import Workers, apart, immutable
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import Arrays

@@ -66,11 +66,11 @@ def update(
 
         spinewise update releases/example --texts corrections.toml --out corrected
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from pipeline.confidential.signing import signing_key
-    from pipeline.execution.interrupts import stopping_loses_nothing
+    from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.execution.workers import default_workers
     from pipeline.published import release_at

@@ -27,7 +27,7 @@ from features.fitness.other_estimator import estimated_otherwise
 from features.fitness.table import TableFitness
 from geography.spine import Level, Spine
 from pipeline.errors import InputError, RefusedError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.labels import Labels
 from pipeline.model.measure import COUNTS
 from pipeline.model.query import Query

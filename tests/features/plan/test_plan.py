@@ -28,7 +28,7 @@ from pipeline.errors import InputError
 from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine

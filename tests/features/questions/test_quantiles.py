@@ -27,7 +27,7 @@ from auditor.release import Release as SecondRelease
 from auditor.statements import noise_problems
 from features.questions.explaining import explain_question
 from pipeline.errors import InputError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.schema import ClippedAttribute
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.ledger.ledger import Ledger

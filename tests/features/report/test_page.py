@@ -29,8 +29,7 @@ import pipeline.pages.areas
 import pipeline.pages.chunks
 from flows.cli import app
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Notes, Step
+from pipeline.execution.steps import Notes, Silent, Step
 from pipeline.published import release_at
 from pipeline.reading.compare import compare, comparison_html
 from pipeline.reading.reader import open_reader

@@ -25,7 +25,7 @@ from geography.errors import InputError
 from geography.spine import Level, Spine
 from pipeline.confidential.measure import Carried, measure_level
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.series import FIRST, SeriesPeriod
 from pipeline.privacy.keys import MasterKey

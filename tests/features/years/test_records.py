@@ -24,7 +24,7 @@ from features.years.plan import series_plan
 from features.years.series import IndependentTerms, Series, Step
 from flows.checks.validation import validate
 from geography.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement

@@ -29,7 +29,7 @@ from features.years.best import best
 from features.years.chain import released
 from geography.errors import InputError
 from pipeline.errors import RefusedError, ReleaseError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory

@@ -22,10 +22,9 @@ import flows.orchestration.retries
 from flows.orchestration.artifacts import ReleaseArtifacts
 from flows.orchestration.retries import on_crash, on_failure, tries_before
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
-from pipeline.execution.progress import Listeners
-from pipeline.execution.retries import may_be_retried
+from pipeline.execution.faults import may_be_retried
 from pipeline.execution.settings import Settings, load_settings
-from pipeline.execution.steps import perform_here
+from pipeline.execution.steps import Listeners, perform_here
 from pipeline.execution.workers import WorkerError
 from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.runs.run import run_release

@@ -34,7 +34,7 @@ from pipeline.confidential.refusals import shielded
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.errors import RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Texts

@@ -24,8 +24,7 @@ from releases.small import QUICK, request_of, run, write_town
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import MeasuringProcess, described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.steps import Silent, Step
 from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
@@ -64,7 +63,7 @@ import mmap
 import sys
 from pathlib import Path
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.runs.run import MeasuredHere
 from pipeline.runs.measured import measuring_process
 from pipeline.runs.record_sources import universes_to_rerun

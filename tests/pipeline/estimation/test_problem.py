@@ -15,7 +15,7 @@ from pipeline.estimation.margins import PublicNoise
 from pipeline.estimation.measurement_files import read_compact
 from pipeline.estimation.problem import measurement_files
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.release.layout import RunDirectory

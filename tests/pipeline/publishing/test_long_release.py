@@ -16,7 +16,7 @@ from releases.once import release_once, spec_once
 
 from auditor.check.release import check_release, examine
 from features.exports.release import export_release
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.histograms import read_histogram

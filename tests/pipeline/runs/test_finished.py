@@ -19,9 +19,8 @@ from releases.small import QUICK, request_of, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 import pipeline
-from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.steps import Silent, Step, perform_here
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.keys import MasterKey

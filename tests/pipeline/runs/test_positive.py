@@ -22,7 +22,7 @@ from auditor.draws import Due
 from auditor.noise import Added
 from auditor.release import Release
 from pipeline.errors import InputError, ReleaseError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream

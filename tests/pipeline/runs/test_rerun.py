@@ -21,7 +21,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import measure_level, tabulate_universe
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory

@@ -21,7 +21,7 @@ from auditor.program import audit
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements

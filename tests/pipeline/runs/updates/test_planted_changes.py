@@ -15,7 +15,7 @@ from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
 from auditor.check.release import check_release
 from pipeline.errors import SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.questions.domain import Domain

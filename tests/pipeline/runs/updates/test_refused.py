@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.added import added_section

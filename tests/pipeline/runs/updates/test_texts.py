@@ -15,7 +15,7 @@ from releases.small import public_bytes
 from releases.updated import charged_release, seal
 
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
