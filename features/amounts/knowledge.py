@@ -13,7 +13,7 @@ from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.downward.origin import Clipped
+from postprocess.downward.level import Clipped
 from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
 

@@ -31,7 +31,7 @@ from pipeline.estimation.released import Released
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays
-from postprocess.bounds.set_bounds import UNBOUNDED
+from postprocess.bounds.declare import UNBOUNDED
 from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines

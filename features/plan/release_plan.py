@@ -37,7 +37,7 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.area_sizes import SIZE_LABELS
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.covariances import LevelCovariances
 from postprocess.marginal import refines
 from postprocess.statistics import NORMAL_QUANTILE
 

@@ -36,8 +36,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
-from postprocess.downward.passes import Pass
-from postprocess.downward.report import SolverReport
+from postprocess.downward.batch import Pass, SolverReport
 from postprocess.downward.subtrees import (
     HELD,
     MOST_CELLS,

@@ -15,8 +15,8 @@ from pipeline.execution.job import Job
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray
+from postprocess.downward.batch import Pass, passes_of
 from postprocess.downward.level import checked_parents
-from postprocess.downward.passes import Pass, passes_of
 from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
 from postprocess.problem import Problem
 

@@ -22,7 +22,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.sections import SchemaSection, TableSection, UniverseSections
 from postprocess.arrays import IntArray
-from postprocess.linear.expected import answer_variances
+from postprocess.linear.covariances import answer_variances
 from postprocess.marginal import refines
 
 

@@ -20,9 +20,16 @@ from pipeline.model.universe import Universe
 from pipeline.release.published_files import UniverseFiles
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.areas import area_variances
-from postprocess.linear.classes import LevelClasses, geounit_classes
-from postprocess.linear.expected import ExpectedErrors, LevelCovariances, answer_variances, covariances, expected_errors
+from postprocess.linear.covariances import (
+    ExpectedErrors,
+    LevelClasses,
+    LevelCovariances,
+    answer_variances,
+    area_variances,
+    covariances,
+    expected_errors,
+    geounit_classes,
+)
 from postprocess.linear.information import fixed_answers
 from postprocess.linear.upward import basis_of
 from postprocess.marginal import Marginal

@@ -34,12 +34,9 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
-from postprocess.downward.intervals import Intervals
-from postprocess.downward.reported_errors import n_owners
-from postprocess.downward.reported_intervals import ReportedIntervals
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
+from postprocess.downward.intervals import Intervals, ReportedIntervals
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable, SizedErrors, n_owners
 from postprocess.downward.simulation import Simulated, simulate_run
-from postprocess.downward.sized_errors import SizedErrors
 from postprocess.linear.downward import AnswerVariances
 
 if TYPE_CHECKING:
@@ -50,11 +47,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
-from postprocess.downward.simulation import Stretch
-from postprocess.downward.sized_errors import ENOUGH
+from postprocess.downward.simulated_margins import ENOUGH
+from postprocess.downward.simulation import (
+    GROUP_CELLS,
+    Rates,
+    Stretch,
+    needed_of,
+    rates_of,
+    sizes_of,
+    summarised,
+    visited,
+    work_of,
+)
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
-from postprocess.downward.summaries import summarised
 from postprocess.linear.upward import LevelEstimate, silent_of
 from postprocess.problem import Problem
 

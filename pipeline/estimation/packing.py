@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays
-from postprocess.downward.report import SolverReport
+from postprocess.downward.batch import SolverReport
 from postprocess.downward.subtrees import joined_blocks
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate

@@ -20,9 +20,8 @@ from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis
+from postprocess.downward.batch import Pass, SolverReport
 from postprocess.downward.level import downward_level
-from postprocess.downward.passes import Pass
-from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import Cut
 from postprocess.downward.tasks import LevelTask
 from postprocess.linear.upward import LevelEstimate

@@ -1,4 +1,4 @@
-"""A step of a release: the unit that is shown, timed, recorded as a Prefect task and resumed after; how far a run is."""
+"""A step of a release: the unit that is shown, timed, recorded as a Prefect task, resumed after; how far a run is."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Randomiser(Protocol):
 
 
 class CountErrors(ABC):
-    """How errors depend on the counts themselves, see `postprocess.downward.reported_errors.OwnErrors`; in persons."""
+    """How errors depend on the counts themselves, in persons; see `simulated_margins.OwnErrors` of postprocess."""
 
     @abstractmethod
     def __call__(

@@ -1,9 +1,17 @@
-"""What the batches of parents of a level have in common, whichever form their precisions have; checks of solutions."""
+"""What the batches of parents of a level have in common: their passes, what solvers did, checks of solutions.
+
+What the solvers did, for the manifest.
+
+Passes: coarse answers are solved, rounded and held fixed before the detail, which keeps positive biases small.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +23,119 @@ from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.marginal import Marginal, detail_of, join, refines
+from postprocess.problem import Problem
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """What the solvers did, for the manifest; only public values. Reports are added with `+`."""
+
+    families: int = 0
+    by_solver: Mapping[str, int] = field(default_factory=dict)
+    iterations: int = 0
+    primal: float = 0.0
+    dual: float = 0.0
+    checked: int = 0
+    largest_difference: float = 0.0
+
+    @classmethod
+    def of(cls, solutions: Iterable[Solution]) -> SolverReport:
+        """The report of some families' solutions."""
+        every = tuple(solutions)
+        return cls(
+            families=sum(solution.families for solution in every),
+            by_solver=dict(sum((Counter({one.solver: one.families}) for one in every), Counter())),
+            iterations=sum(solution.iterations for solution in every),
+            primal=max([0.0, *(solution.primal for solution in every)]),
+            dual=max([0.0, *(solution.dual for solution in every)]),
+        )
+
+    def __add__(self, other: SolverReport) -> SolverReport:
+        return SolverReport(
+            families=self.families + other.families,
+            by_solver=dict(Counter(self.by_solver) + Counter(other.by_solver)),
+            iterations=self.iterations + other.iterations,
+            primal=max(self.primal, other.primal),
+            dual=max(self.dual, other.dual),
+            checked=self.checked + other.checked,
+            largest_difference=max(self.largest_difference, other.largest_difference),
+        )
+
+    def public(self) -> dict[str, object]:
+        """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""
+        return {
+            "families": self.families,
+            "by_solver": dict(sorted(self.by_solver.items())),
+            "primal_residual_at_most": _at_most(self.primal),
+            "dual_residual_at_most": _at_most(self.dual),
+            "solved_again_by_cvxpy": self.checked,
+            "largest_difference_at_most": _at_most(self.largest_difference),
+        }
+
+
+def _at_most(residual: float) -> float:
+    """The next power of ten, from 1e-6."""
+    return float(f"1e{max(-6, math.ceil(math.log10(max(residual, 1e-12))))}")
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One solve per parent.
+
+    Attributes:
+        cells: the partition that is solved: the held query joined with all queries that bounds are stated on;
+            in the last pass every cell.
+        hold: the query whose whole numbers are fixed afterwards; None in the last pass.
+        held: the query that the previous pass fixed; None in the first.
+        chain: nested queries that rounding keeps within one of the solution.
+        detail: whether this is the last pass, over all cells.
+    """
+
+    cells: Marginal
+    hold: Marginal | None
+    held: Marginal | None
+    chain: tuple[Marginal, ...]
+    detail: bool
+
+    @cached_property
+    def representative(self) -> IntArray:
+        """A cell of the schema in each cell of the pass, `(size,)`."""
+        _, first = np.unique(self.cells.cell_answer, return_index=True)
+        return first.astype(np.int64)
+
+    def group_of(self, coarse: Marginal) -> IntArray:
+        """The answer of a coarser query that each cell of the pass falls in, `(size,)`."""
+        return coarse.cell_answer[self.representative]
+
+
+def passes_of(problem: Problem) -> tuple[Pass, ...]:
+    """The declared passes, and the detail last; households that are joined have the query of the join first."""
+    limited: dict[tuple[bytes, ...], Marginal] = {}
+    for marginal in (*(bound.marginal for level in problem.constraints.bounds for bound in level), *problem.further):
+        limited[marginal.key] = marginal
+    further = {query.key for query in problem.further}
+    passes: list[Pass] = []
+    held: Marginal | None = None
+    for query in problem.passes:
+        cells = join([query, *limited.values()]) if limited else query
+        chain = (query,) if cells.size > query.size else ()
+        if query.key in further:
+            chain = (*(own for own in problem.rounding if own.size < query.size and refines(query, own)), *chain)
+        passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
+        held = query
+    passes.append(
+        Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
+    )
+    return tuple(passes)
+
+
+def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
+    """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
+    if solve.detail:
+        return possible_cells
+    return solve.cells.answer(possible_cells.astype(np.int64)) > 0
+
 
 #: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3

@@ -13,12 +13,19 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.batch import Batch
-from postprocess.downward.passes import Pass
+from postprocess.downward.batch import Batch, Pass
 from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.wide import WIDE
-from postprocess.linear.information import BLIND, RANK_TOLERANCE, ROUNDING, TINY, full_rank, inverse_off, null_projector
-from postprocess.linear.invariants import zero_masks
+from postprocess.linear.information import (
+    BLIND,
+    RANK_TOLERANCE,
+    ROUNDING,
+    TINY,
+    full_rank,
+    inverse_off,
+    null_projector,
+    zero_masks,
+)
 from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
 from postprocess.positive import PositiveAnswers

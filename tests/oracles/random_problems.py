@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from geography.bypass import last_levels
 from geography.spine import Level, Spine
+from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import downward_level
-from postprocess.downward.report import SolverReport
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, MeasuredAnswers, Problem

@@ -24,11 +24,11 @@ from postprocess.bounds.feasibility import check_feasible
 from postprocess.downward import assembly, tasks
 from postprocess.downward import level as downward
 from postprocess.downward import tasks as level_task
-from postprocess.downward.completion import FittedSums, determined, fitted
-from postprocess.downward.origin import Clipped, only_below
-from postprocess.downward.report import SolverReport
+from postprocess.downward.batch import SolverReport
+from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
 from postprocess.errors import SolverError
-from postprocess.families import active_set, solve, stack, wide
+from postprocess.families import active_set, solve, wide
+from postprocess.families import family as family_module
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again
@@ -189,8 +189,8 @@ def in_blocks(patch: pytest.MonkeyPatch, widest: int) -> list[str]:
     """Families leave their precisions in blocks and count as large."""
     patch.setattr(tasks, "WIDE", widest)
     patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
-    patch.setattr(stack, "ALONE", 0)
-    patch.setattr(stack, "LARGE_NUMBERS", 0)
+    patch.setattr(family_module, "ALONE", 0)
+    patch.setattr(family_module, "LARGE_NUMBERS", 0)
     return counting(patch, assembly, "InBlocks")
 
 
