@@ -25,9 +25,8 @@ from features.joins.mathematics.composition import (
     joined_queries,
 )
 from geography.spine import Level
-from pipeline.estimation.knowledge import Knowledge, Results
-from pipeline.estimation.part import PartTask
-from pipeline.estimation.released import Released
+from pipeline.estimation.knowledge import Knowledge, Released, Results
+from pipeline.estimation.measurement_files import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays

@@ -27,7 +27,7 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.cost.size import WIDE_RECORDS, Size, basis_of_spec
 from pipeline.errors import InputError
-from pipeline.estimation.by_sums import is_by_sums
+from pipeline.estimation.whole_spine import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.simulated_margins import counting_bytes

@@ -15,7 +15,7 @@ import numpy as np
 
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
-from pipeline.estimation.by_sums import is_by_sums
+from pipeline.estimation.whole_spine import is_by_sums
 from pipeline.model.draw import by_level, everywhere
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from geography.spine import Spine
-from pipeline.estimation.determined import published_tables
+from pipeline.estimation.expectation import published_tables
 from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Progress

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.confidential.custody import check_made_here
 from pipeline.errors import InputError
-from pipeline.estimation.determined import published_tables
+from pipeline.estimation.expectation import published_tables
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished

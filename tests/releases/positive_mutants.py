@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipeline.confidential.positive
-from pipeline.estimation.positive import PositiveSource
+from pipeline.estimation.measurement_files import PositiveSource
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.paths import unchecked
 from releases.mutant import Mutant, Patch, mutant, rewritten

@@ -42,9 +42,8 @@ ALL_TASKS = {
     "features/report/workers.py": ["features.report.table_numbers.packed_table", "alike_numbers"],
     "pipeline/estimation/by_subtree.py": ["estimate_top", "estimate_below"],
     "pipeline/estimation/draws.py": ["run_draw", "draw_below"],
-    "pipeline/estimation/linear_parts.py": ["linear_below"],
     "pipeline/estimation/margins.py": ["run_simulation", "postprocess.downward.intervals.Intervals.prepared"],
-    "pipeline/estimation/subtree_answers.py": ["estimate_answers", "estimate_answers"],
+    "pipeline/estimation/subtree_answers.py": ["linear_below", "estimate_answers", "estimate_answers"],
     "pipeline/estimation/whole_spine.py": ["postprocess.downward.level.solve_task"],
 }
 #: The same without features whose folders are not there.

@@ -25,8 +25,8 @@ from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
 from geography.off_spine import OffSpineAreas, off_spine_distances
 from pipeline.errors import InputError
-from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers

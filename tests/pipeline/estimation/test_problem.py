@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ReleaseError
-from pipeline.estimation.computed import Computed
 from pipeline.estimation.margins import PublicNoise
 from pipeline.estimation.measurement_files import read_compact
 from pipeline.estimation.problem import measurement_files
+from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
