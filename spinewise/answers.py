@@ -16,7 +16,7 @@ from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer, unc
 from pipeline.questions.released.combined import Combination, unchanged_combined
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.combining import combine_answer, is_combined
+from pipeline.runs.answers import combine_answer, is_combined
 from pipeline.runs.updates import update_release
 from pipeline.storage.paths import Readable
 from spinewise.progress import progress_for

@@ -16,9 +16,8 @@ from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.from_measurements import estimate_release
-from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
-from pipeline.runs.rerun import rerun_process, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release, universes_to_rerun
 from pipeline.runs.run_here import retrying, run_here
 from pipeline.signatures.statement import sign_release
 from spinewise.frames import folder_of, records_of

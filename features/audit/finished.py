@@ -23,7 +23,7 @@ from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import FloatArray
 

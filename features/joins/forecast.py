@@ -22,7 +22,7 @@ from features.joins.mathematics.composition import LEAST_VARIANCE
 from features.joins.section import JoinSection
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
-from pipeline.reading.sums import answer_weights
+from pipeline.reading.margins import answer_weights
 from postprocess.arrays import BoolArray, FloatArray, Weights
 from postprocess.linear.covariances import LevelCovariances, SumBlocks, moments, of_level
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from features.local.survey import Survey
-from geography.codes import first_few
-from geography.spine import Spine
+from geography.spine import Spine, first_few
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
 from pipeline.metadata.contents import Contents, ProductFile

@@ -18,8 +18,7 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.cost.size import alike_matrices, basis_of_spec
 from pipeline.model.universe import Universe
-from pipeline.pages.chunks import Chunks
-from pipeline.pages.encoding import packed_numbers
+from pipeline.pages.data import Chunks, packed_numbers
 from pipeline.release.long_tables import is_long
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.covariances import rows_of

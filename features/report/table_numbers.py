@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipeline.pages.chunks import LARGEST
-from pipeline.pages.encoding import packed_numbers
+from pipeline.pages.data import LARGEST, packed_numbers
 from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts

@@ -29,7 +29,7 @@ from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
-from pipeline.reading.sums import answer_weights, together
+from pipeline.reading.margins import answer_weights, together
 from pipeline.release.long_tables import is_long
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights

@@ -129,7 +129,7 @@ def run(
     from pipeline.execution.console import remarks_of_end
     from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest
-    from pipeline.runs.added_up import added_up
+    from pipeline.runs.finished import added_up
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
 
@@ -195,7 +195,7 @@ def _run_with_prefect(
 ) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
     from pipeline.runs.finished import is_finished
-    from pipeline.runs.measured import measuring_process
+    from pipeline.runs.run_here import measuring_process
 
     with measuring_process(checked) as measured:  # before the engine is imported and asked for anything
         if is_finished(checked, measured):

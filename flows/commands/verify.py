@@ -171,8 +171,7 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.combining import is_combined, release_of
-    from pipeline.runs.questions.public_files import form_alone, verify_answer
+    from pipeline.runs.answers import form_alone, is_combined, release_of, verify_answer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, require_signer, signature_problems
 
@@ -261,8 +260,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
-    from pipeline.runs.record_sources import universes_to_rerun
-    from pipeline.runs.rerun import rerun_process
+    from pipeline.runs.rerun import rerun_process, universes_to_rerun
 
     if is_answer(release):
         _rerun_answer(release, given, output)
@@ -314,7 +312,7 @@ def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
     from features.registry import part_of
     from pipeline.errors import InputError
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.combining import is_combined, release_of
+    from pipeline.runs.answers import is_combined, release_of
 
     run = RunDirectory(answer)
     source, combined_with = _key_of(run, given.source), given.combined_with

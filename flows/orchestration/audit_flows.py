@@ -32,8 +32,12 @@ from pipeline.execution.settings import load_settings  # noqa: E402
 from pipeline.execution.steps import Silent  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
-from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402
-from pipeline.runs.rerun import Rerun, rerun_process, rerun_release  # noqa: E402
+from pipeline.runs.rerun import (  # noqa: E402
+    Rerun,
+    rerun_process,
+    rerun_release,
+    universes_to_rerun,
+)
 
 #: The process that holds the master key, where it was started before the flow began.
 repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)

@@ -34,9 +34,9 @@ from pipeline.execution.settings import Settings, load_settings  # noqa: E402
 from pipeline.execution.steps import Listeners, Silent  # noqa: E402
 from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.runs.finished import is_finished  # noqa: E402
-from pipeline.runs.measured import measuring_process  # noqa: E402
 from pipeline.runs.request import Engine, Request, check_request  # noqa: E402
 from pipeline.runs.run import release_run  # noqa: E402
+from pipeline.runs.run_here import measuring_process  # noqa: E402
 from pipeline.signatures.signing_keys import SigningKey  # noqa: E402
 from pipeline.signatures.statement import sign_release, signature_of  # noqa: E402
 from pipeline.spec.periods import releases_of  # noqa: E402

@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.codes import counted
-from geography.spine import Level
+from geography.spine import Level, counted
 from pipeline.errors import RecordsError
 from pipeline.estimation.constraints import (
     broken_bounds,

@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.codes import counted, first_few
-from geography.spine import Level, Spine
+from geography.spine import Level, Spine, counted, first_few
 from pipeline.errors import RecordsError
 from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
 from pipeline.execution.job import Job

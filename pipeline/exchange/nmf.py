@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from geography.codes import first_few
+from geography.spine import first_few
 from pipeline.errors import InputError, MemoryShortError, ReleaseError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
+from pipeline.model.labels import Labels
 from pipeline.model.link import Link
+from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Universe
-from pipeline.pages.words import Words
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
@@ -60,3 +61,55 @@ class ReleaseFacts:
     def readable(self, path: Path) -> Readable:
         """A public file of the run whose report it is, to be read: see `Job.readable`."""
         return unchecked(path)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of one universe.
+
+    Attributes:
+        labels: that the spec states.
+    """
+
+    labels: Labels
+
+    def level(self, name: str) -> str:
+        """A level."""
+        return self.labels.levels.get(name, _spoken(name))
+
+    def table(self, name: str) -> str:
+        """A table."""
+        return self.labels.tables.get(name, _spoken(name))
+
+    def answers(self, query: Query) -> list[str]:
+        """The answers of a query, in their order."""
+        labels = self.labels.columns(query)
+        return [labels.get(name, _spoken(name)) for name in query.answer_labels()]
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a table at a level, its numbers and its areas are called for people; what is not stated has its own name.
+
+    Attributes:
+        table, level: titles, "" where none is stated.
+        labels: column -> label.
+        names: geocode -> name.
+    """
+
+    table: str = ""
+    level: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def area(self, geocode: str) -> str:
+        """The geocode, with its name if it has one."""
+        return f"{self.names[geocode]} ({geocode})" if self.names.get(geocode) else geocode
+
+    def number(self, column: str) -> str:
+        """The label of a number of the table."""
+        return self.labels.get(column, column)

@@ -29,14 +29,46 @@ from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement
-from pipeline.release.run_directory import open_run
+from pipeline.release.run_directory import open_run, record_decided
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.decided import decided
-from pipeline.runs.finished import ingredients_of, note_finished
-from pipeline.runs.kept_inputs import inputs_to_keep
-from pipeline.runs.open_public import open_listed
-from pipeline.runs.request import CheckedRequest
+from pipeline.runs.finished import ingredients_of, inputs_to_keep, note_finished
+from pipeline.runs.open_public import PublicSide, open_listed
+from pipeline.runs.request import CheckedRequest, universe_checks
 from pipeline.storage.files import write_json
+
+
+def decided(
+    checked: CheckedRequest, measured: Measured, run: RunDirectory, public: PublicSide
+) -> tuple[CheckedRequest, PublicSide]:
+    """The request with what its spec leaves open, and its public side; the same where that is nothing.
+
+    Args:
+        checked: what to run.
+        measured: where the records are seen.
+        run: its directory, held.
+        public: of the spec as it is.
+
+    Raises:
+        BudgetRefusedError: the dataset has not enough left; nothing was drawn.
+        InputError: the records, the key or the ledger are others than before.
+    """
+    for part in checked.spec.of_features:
+        question = part.undecided(checked.spec, checked.universes, public.spine, run)
+        if question is None:
+            continue
+        spec = part.decided(checked.spec, measured.question(question))
+        files = {universe.name: universe.require_input().file for universe in checked.universes}
+        universes = tuple(
+            replace(one, input=replace(one.require_input(), file=files.get(one.name, files[""])))
+            for one in spec.universes()
+        )
+        for universe in universes:
+            for check in universe_checks(spec, universe):
+                check()
+        checked, public = replace(checked, spec=spec, universes=universes), open_listed(spec, universes)
+        record_decided(run, public.identity())
+    return checked, public
+
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")

@@ -34,8 +34,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import open_run, recorded_identity
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.questions.combining import put_together
-from pipeline.runs.questions.public_files import answer_problems
+from pipeline.runs.answers import answer_problems, put_together
 from pipeline.signatures.signing_keys import PublicKey
 from pipeline.signatures.statement import require_signer
 from pipeline.spec.release_spec import ReleaseSpec

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from geography.bypass import last_levels
-from geography.spine import Level, Spine
+from geography.spine import Level, Spine, last_levels
 from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import downward_level
 from postprocess.linear.upward import basis_of, upward_pass

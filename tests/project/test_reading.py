@@ -22,7 +22,7 @@ UNCHECKED: Final[dict[str, tuple[int, str]]] = {
     "pipeline/release/layout.py": (2, "files of restricted/, which no manifest lists"),
     "pipeline/questions/manifest.py": (1, "the manifest of an answer, with whose hashes the others are compared"),
     "pipeline/questions/released/combined.py": (1, "combined.json, which states the hash of combined.csv"),
-    "pipeline/runs/questions/public_files.py": (1, "verify, which has compared the hash before"),
+    "pipeline/runs/answers.py": (1, "verify, which has compared the hash before"),
     "pipeline/runs/receipts.py": (1, "manifests of answers, whose receipts are compared with the ledger"),
     "pipeline/runs/updates.py": (1, "the manifest of an answer, of which all files are verified next"),
     "features/questions/answering.py": (1, "an answer reads what was just drawn; its manifest follows"),
@@ -49,7 +49,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/statement.py",
     ),
     "verify and rerun, which compare bytes or say what differs": (
-        "pipeline/runs/questions/combining.py", "pipeline/runs/questions/public_files.py", "pipeline/runs/rerun.py",
+        "pipeline/runs/answers.py", "pipeline/runs/rerun.py",
         "features/questions/answering.py",
     ),
     "what a run has written itself, or an audit in a copy of its own": (
@@ -60,12 +60,12 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline/execution/job.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
         "pipeline/privacy/ledger/checkpoint.py", "pipeline/privacy/ledger/notes.py",
         "pipeline/privacy/ledger/report.py", "pipeline/privacy/ledger/store.py",
-        "pipeline/release/run_directory.py", "pipeline/runs/added_up.py", "pipeline/runs/finished.py",
-        "pipeline/runs/kept_inputs.py", "features/local/confidential.py", "features/years/confidential.py",
+        "pipeline/release/run_directory.py", "pipeline/runs/finished.py",
+        "features/local/confidential.py", "features/years/confidential.py",
         "spinewise/runs.py",
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
-        "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
+        "pipeline/exchange/nmf.py", "pipeline/reading/question.py", "pipeline/records/record_files.py",
         "features/audit/trials.py", "features/imports/pl94171/summary_file.py",
         "features/imports/tables/databases.py", "features/imports/tables/description.py",
         "features/imports/tables/files.py", "features/imports/tables/workbook_child.py",

@@ -12,8 +12,7 @@ from pipeline.confidential.steps import MeasuringSteps
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.record_sources import universes_to_rerun
-from pipeline.runs.rerun import Rerun, rerun_release
+from pipeline.runs.rerun import Rerun, rerun_release, universes_to_rerun
 
 
 class RepeatedHere:

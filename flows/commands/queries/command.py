@@ -269,7 +269,7 @@ def _areas(opened: Reader, area: Sequence[str], file: Path | None) -> dict[str, 
     from pipeline.errors import InputError
 
     if file is not None:
-        from pipeline.reading.area_files import areas_of_file, picked
+        from pipeline.reading.question import areas_of_file, picked
 
         return picked(areas_of_file(file), area, file) if area else areas_of_file(file)
     named: dict[str, list[str]] = {}

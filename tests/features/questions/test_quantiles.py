@@ -34,7 +34,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
 from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.verify import verify_release

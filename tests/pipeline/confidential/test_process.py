@@ -30,9 +30,9 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.chain import LedgerError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest
 from pipeline.runs.run import run_release
+from pipeline.runs.run_here import measuring_process
 
 #: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
 SERVING = """
@@ -65,8 +65,8 @@ from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.steps import Silent
 from pipeline.runs.run import MeasuredHere
-from pipeline.runs.measured import measuring_process
-from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.run_here import measuring_process
+from pipeline.runs.rerun import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
 from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.run import run_release

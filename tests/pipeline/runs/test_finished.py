@@ -28,8 +28,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs import finished
-from pipeline.runs.added_up import added_up
-from pipeline.runs.finished import is_finished
+from pipeline.runs.finished import added_up, is_finished
 from pipeline.runs.receipts import chosen_elsewhere, chosen_uncharged
 from pipeline.runs.request import CheckedRequest
 from pipeline.runs.run import MeasuredHere, Records, release_run

@@ -19,8 +19,7 @@ from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 import pipeline.model.draw
 from auditor.program import audit
 from geography.build import spine_from_table
-from geography.bypass import NOT_MEASURED, last_levels
-from geography.spine import Spine
+from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
