@@ -1,33 +1,20 @@
-"""The command `spinewise`. Each group of commands is a module of `flows.commands`, imported when it is needed."""
+"""The command `spinewise`. The module of a command is imported when it is asked for, those of all for the help."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
+import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from features.registry import installed_features
-from flows.commands import (
-    compare,
-    deploy,
-    doctor,
-    key,
-    ledger,
-    run,
-    sign,
-    validate,
-    verify,
-    worker,
-)
-from flows.commands.queries import command as query
-from flows.commands.queries import update
 from geography.errors import InputError, SpinewiseError
 from pipeline.execution.faults import (
     STATUS,
@@ -69,66 +56,21 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Operate": ("deploy", "worker", "doctor"),
     "More": ("ask", "update", "series"),
 }
-
-
-class _Group(TyperGroup):
-    """The commands, listed under headings."""
-
-    def format_commands(self, context: Any, formatter: Any) -> None:
-        """Write the list of commands, as help shows it."""
-        shown = {
-            name: command
-            for name in self.list_commands(context)
-            if (command := self.get_command(context, name)) is not None and not command.hidden
-        }
-        longest = max(map(len, shown))
-        named = {name for group in GROUPS.values() for name in group}
-        for heading, group in GROUPS.items():
-            rest = [name for name in shown if name not in named] if heading == "More" else []
-            rows = [
-                (name.ljust(longest), shown[name].get_short_help_str(formatter.width - longest - 6))
-                for name in (*group, *rest)
-                if name in shown
-            ]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
-
-
-app = typer.Typer(
-    name="spinewise",
-    cls=_Group,
-    help=_HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-_CORE = {
-    "run": run,
-    "validate": validate,
-    "query": query,
-    "update": update,
-    "compare": compare,
-    "verify": verify,
-    "deploy": deploy,
-    "worker": worker,
-    "doctor": doctor,
-    "key": key,
-    "sign": sign,
-    "ledger": ledger,
+#: The commands of the core, and their modules in `flows.commands`.
+_CORE: Final = {
+    "run": "run",
+    "validate": "validate",
+    "query": "query",
+    "update": "update",
+    "compare": "compare",
+    "verify": "verify",
+    "deploy": "deploy",
+    "worker": "deploy",
+    "doctor": "doctor",
+    "key": "key",
+    "sign": "key",
+    "ledger": "ledger",
 }
-
-
-def _add_commands() -> None:
-    """Add the commands of the core, and those of the features that are installed."""
-    modules = _CORE | {
-        name: import_module(module) for feature in installed_features() for name, module in feature.commands.items()
-    }
-    for module in modules.values():
-        module.add_to(app)
 
 
 class _Command(TyperCommand):
@@ -180,8 +122,68 @@ def _check_files_of(group: typer.Typer) -> None:
             _check_files_of(inner.typer_instance)
 
 
-_add_commands()
-_check_files_of(app)
+class _Commands(Mapping[str, Any]):
+    """The commands by name, those of features that are installed too; each is made when it is asked for."""
+
+    def __init__(self) -> None:
+        features = {name: module for one in installed_features() for name, module in one.commands.items()}
+        self._modules = {name: f"flows.commands.{module}" for name, module in _CORE.items()} | features
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            own = typer.Typer(rich_markup_mode=None)
+            import_module(self._modules[name]).add_to(own)
+            _check_files_of(own)
+            self._made[name] = typer.main.get_group(own).commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+class _Group(TyperGroup):
+    """The commands, listed under headings."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        commands: Any = _Commands()  # of which typer only reads
+        self.commands = commands
+
+    def format_commands(self, context: Any, formatter: Any) -> None:
+        """Write the list of commands, as help shows it."""
+        shown = {
+            name: command
+            for name in self.list_commands(context)
+            if (command := self.get_command(context, name)) is not None and not command.hidden
+        }
+        longest = max(map(len, shown))
+        named = {name for group in GROUPS.values() for name in group}
+        for heading, group in GROUPS.items():
+            rest = [name for name in shown if name not in named] if heading == "More" else []
+            rows = [
+                (name.ljust(longest), shown[name].get_short_help_str(formatter.width - longest - 6))
+                for name in (*group, *rest)
+                if name in shown
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+
+app = typer.Typer(
+    name="spinewise",
+    cls=_Group,
+    help=_HELP,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from packaging.requirements import Requirement
@@ -29,6 +29,47 @@ from pipeline.execution.settings import (
     unknown_variables,
     user_file,
 )
+from pipeline.publishing.provenance import accepted_inputs
+from pipeline.publishing.public_inputs import BOUNDS
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import load_spec
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.dataset import DatasetState
+    from pipeline.privacy.ledger.disclosures import Exact
+
+
+def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict[str, list[Exact]]:
+    """Dataset -> what a run of the spec would publish of it exactly, though the ledger does not allow it.
+
+    Args:
+        spec: names its datasets; its public inputs are read, its records are not.
+        datasets: of the ledger.
+
+    Raises:
+        InputError: a public input cannot be read, or does not fit.
+    """
+    from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
+    from pipeline.privacy.ledger.disclosures import undeclared
+
+    stated = load_spec(spec)
+    public = open_listed(stated, stated.universes())
+    asked: dict[str, list[Exact]] = {}
+    for universe in public.universes:
+        exact = exact_disclosures(universe, public.spine, public.inputs.of(BOUNDS)[universe.name])
+        exact += inputs_from_records(universe, public.spine, accepted_inputs(public.spec))
+        asked.setdefault(universe.dataset, []).extend(exact)
+    found: dict[str, list[Exact]] = {}
+    for name, exacts in asked.items():
+        if name not in datasets:
+            continue
+        state = datasets[name]
+        new = [exact for exact in sorted(exacts) if exact not in state.disclosed]
+        refused = new if state.closed else undeclared(state.allowed, state.disclosed, new)
+        if refused:
+            found[name] = refused
+    return found
+
 
 State = Literal["well", "note", "wrong"]
 
@@ -242,7 +283,6 @@ def _output(out: Path) -> Iterator[Examined]:
 
 def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
     """The ledger, if the spec needs one or there is one, is sound and has the spec's datasets."""
-    from flows.checks.exact_numbers import undeclared_numbers
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.refusals import UndeclaredError
     from pipeline.spec.release_spec import load_spec

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 
 set_up_prefect()
 
@@ -21,10 +21,9 @@ from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from features.registry import part_of  # noqa: E402
-from flows.orchestration.allowed import check_allowed  # noqa: E402
-from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
+from flows.orchestration.deployed import check_allowed  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
-from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failure, perform_as_task, progress_of_run  # noqa: E402  # noqa: E402
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.repeat import Repeating  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402

@@ -77,7 +77,7 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
     "files of the program and of the system": (
         "pipeline/execution/settings.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
         "pipeline/spec/preset.py", "features/example/example.py",
-        "flows/orchestration/environment.py",
+        "flows/orchestration/server.py",
     ),
 }  # fmt: skip
 

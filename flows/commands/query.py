@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.queries.options import Form, QueryOptions, Show, check
-from flows.commands.queries.shown import show_counts, show_derived, show_frame
+from flows.commands.query_output import Form, QueryOptions, Show, check, show_counts, show_derived, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
