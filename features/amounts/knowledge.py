@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import scipy.sparse as sp
 
 from features.amounts.link import SumsOfCounts
-from pipeline.estimation.knowledge import IntervalRule, Knowledge, Released, sparse_answers
+from pipeline.estimation.constraints import IntervalRule, Knowledge, Released, sparse_answers
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, read_table

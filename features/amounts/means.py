@@ -33,7 +33,7 @@ from pipeline.model.link import links_of_kind
 from pipeline.model.schema import AmountAttribute, ChosenEnd
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 from pipeline.publishing.files import product_files
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table

@@ -23,7 +23,7 @@ from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.labels import Labels
 from pipeline.model.link import LinkedTable, tables_of
 from pipeline.model.texts.message import marked
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import open_parquet, parquet_sink, read_header, reading, rows_per_group, strings, texts

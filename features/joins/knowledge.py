@@ -25,7 +25,7 @@ from features.joins.mathematics.composition import (
     joined_queries,
 )
 from geography.spine import Level
-from pipeline.estimation.knowledge import Knowledge, Released, Results
+from pipeline.estimation.constraints import Knowledge, Released, Results
 from pipeline.estimation.measurement_files import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays

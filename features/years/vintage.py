@@ -29,8 +29,7 @@ from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table
 from pipeline.pages.data import Chunks, areas_of_level, rows_of_table
-from pipeline.pages.facts import Words
-from pipeline.pages.templates import asset, render, script_json
+from pipeline.pages.templates import Words, asset, render, script_json
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import file_name
 from pipeline.release.software import software

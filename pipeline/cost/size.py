@@ -21,8 +21,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
+from postprocess.downward.batch import batch_bytes
 from postprocess.downward.subtrees import cut_level
-from postprocess.downward.tasks import batch_bytes
 from postprocess.families.active_set import STACK_NUMBERS
 from postprocess.families.family import ALONE, STACK_BYTES, is_large, matrix_numbers
 from postprocess.families.few_sums import MOST_SUMS, is_projected

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.estimation.subtree_answers import KeptAnswers, Rows
 from pipeline.model.draw import everywhere
 from pipeline.model.universe import Table, Universe

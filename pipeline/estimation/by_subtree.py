@@ -13,7 +13,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from pipeline.estimation.knowledge import Results
+from pipeline.estimation.constraints import Results
 from pipeline.estimation.measurement_files import MeasurementSource, PartTask, SourceFiles
 from pipeline.estimation.problem import measurement_files, with_values
 from pipeline.estimation.whole_spine import (

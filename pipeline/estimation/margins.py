@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.estimation.around_estimates import AroundEstimates
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.estimation.problem import stored_in_leaves
 from pipeline.estimation.subtree_answers import LinearParts
 from pipeline.execution.batches import run_kept
@@ -40,6 +40,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray
+from postprocess.downward.batch import members_expected
 from postprocess.downward.intervals import Intervals, ReportedIntervals
 from postprocess.downward.simulated_margins import ENOUGH, ErrorCounts, PublishedTable, SizedErrors, n_owners
 from postprocess.downward.simulation import (
@@ -56,7 +57,6 @@ from postprocess.downward.simulation import (
     work_of,
 )
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
-from postprocess.downward.tasks import members_expected
 from postprocess.linear.downward import (
     AnswerVariances,
     Asked,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline.estimation.knowledge import Results
+from pipeline.estimation.constraints import Results
 from pipeline.estimation.measurement_files import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import Workers, foreign_arrays

@@ -26,8 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Level
-from pipeline.estimation.constraints import Known
-from pipeline.estimation.knowledge import Results
+from pipeline.estimation.constraints import Known, Results
 from pipeline.estimation.measurement_files import SourceFiles
 from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
@@ -38,10 +37,9 @@ from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
-from postprocess.downward.batch import Pass, SolverReport, passes_of
+from postprocess.downward.batch import LevelTask, Pass, SolverReport, passes_of
 from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.subtrees import Cut, joined_blocks
-from postprocess.downward.tasks import LevelTask
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, basis_of, upward_pass
 from postprocess.problem import Problem

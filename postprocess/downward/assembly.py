@@ -20,7 +20,7 @@ from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
-    from postprocess.downward.tasks import LevelTask
+    from postprocess.downward.batch import LevelTask
 
 #: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
 LEAST_IN_BLOCKS = 1 << 25

@@ -29,15 +29,16 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, memb
 from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
 from postprocess.downward.batch import (
     Entries,
+    LevelTask,
     Pass,
     SolverReport,
     assert_kept,
+    level_tasks,
     limits_kept,
     passes_of,
     possible_groups,
     stored_row,
 )
-from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
 from postprocess.families.rounding import round_family, round_together, swapped, tie_breaks

@@ -23,8 +23,16 @@ import scipy.sparse as sp
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.batch import UNBOUNDED, Batch, Entries, SolverReport, assert_kept, stored_row, with_free
-from postprocess.downward.tasks import PassTerms
+from postprocess.downward.batch import (
+    UNBOUNDED,
+    Batch,
+    Entries,
+    PassTerms,
+    SolverReport,
+    assert_kept,
+    stored_row,
+    with_free,
+)
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions

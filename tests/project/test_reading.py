@@ -18,7 +18,7 @@ PACKAGES: Final = ("geography", "postprocess", "pipeline", "features", "flows", 
 #: module -> how often it names `unchecked` beyond its import, and why.
 UNCHECKED: Final[dict[str, tuple[int, str]]] = {
     "pipeline/execution/job.py": (1, "a run reads what it has just written itself; no manifest lists it yet"),
-    "pipeline/pages/facts.py": (1, "the report is written by the run that has written what it shows"),
+    "pipeline/pages/templates.py": (1, "the report is written by the run that has written what it shows"),
     "pipeline/release/layout.py": (2, "files of restricted/, which no manifest lists"),
     "pipeline/questions/manifest.py": (1, "the manifest of an answer, with whose hashes the others are compared"),
     "pipeline/questions/released/combined.py": (1, "combined.json, which states the hash of combined.csv"),

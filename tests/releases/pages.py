@@ -48,7 +48,7 @@ def report_in(root: Path, language: str, texts: Texts | None = None, **changes: 
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
     written, page = (part_of("report", module) for module in ("written", "page"))
-    with patch("pipeline.pages.facts.texts_in", lambda _: texts or texts_in(language)):
+    with patch("pipeline.pages.templates.texts_in", lambda _: texts or texts_in(language)):
         return cast("str", page.report_page(written.report_sources(job)))
 
 

@@ -25,7 +25,7 @@ from pipeline.execution.batches import Batches
 from pipeline.execution.steps import Silent, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
-from postprocess.downward import tasks as level_task
+from postprocess.downward import batch as level_task
 
 
 class StoppedError(Exception):

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from releases.command import PROJECT, feature_module
 from releases.made_case import made_case
 
-import postprocess.downward.tasks
+import postprocess.downward.batch
 from features.registry import is_installed
 from pipeline.execution.batches import Batches
 from pipeline.execution.cluster import Portable, _arrays_in
@@ -239,7 +239,7 @@ def test_each_kind_could_be_done_elsewhere(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of a release is computed again, whole and cut: the same bytes, of tasks that share nothing with any other."""
-    monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)  # several tasks of each level
+    monkeypatch.setattr(postprocess.downward.batch, "BATCH_CELLS", 60)  # several tasks of each level
     kept_as_arrays(monkeypatch)
     seen: set[str] = set()
     for case, name in RELEASES.items():

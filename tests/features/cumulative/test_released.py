@@ -25,7 +25,7 @@ from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table

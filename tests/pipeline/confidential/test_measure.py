@@ -38,7 +38,7 @@ from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Texts
-from pipeline.pages.facts import Called
+from pipeline.pages.templates import Called
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.select import Select
