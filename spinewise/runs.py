@@ -11,7 +11,6 @@ from pathlib import Path
 from pipeline.confidential.custody import KeySource, configured_source, key_of_settings
 from pipeline.confidential.signing import signing_key
 from pipeline.execution.settings import load_settings
-from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
@@ -74,8 +73,9 @@ def run(  # noqa: PLR0913 - options, by keyword
     resolved = with_areas(stated, areas)
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
-    count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, period=period)
+    request = Request(
+        Path(resolved.source), settings.out, folder, settings.processes, key, i_know=i_know, period=period
+    )
     checked = check_stated(request, resolved, tables)
     signer = signing_key(settings)
     if ledger is not None:
@@ -126,10 +126,9 @@ def rerun(
     if source == KeySource() and not run_directory.key.exists():
         source = key_of_settings(settings)
     bar = progress_for(shown=progress)
-    count = settings.workers or default_workers()
     try:
         with rerun_process(run_directory, source) as measured:
-            comparison = rerun_release(run_directory, universes, measured, count, bar, retrying(settings))
+            comparison = rerun_release(run_directory, universes, measured, settings.processes, bar, retrying(settings))
     finally:
         bar.close()
     return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
@@ -160,9 +159,8 @@ def estimate(
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(as_spec(spec), areas)
     bar = progress_for(shown=progress)
-    count = settings.workers or default_workers()
     try:
-        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, count, bar)
+        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, settings.processes, bar)
     finally:
         bar.close()
     return _opened(root)

@@ -80,9 +80,8 @@ def fitness(
     if compare:
         from features.fitness.other_estimator import estimated_otherwise
         from pipeline.execution.settings import load_settings
-        from pipeline.execution.workers import default_workers
 
-        processes = load_settings(workers=workers).workers or default_workers()
+        processes = load_settings(workers=workers).processes
         others = estimated_otherwise(opened.run, processes, output.progress())
     write_fitness(releases, tuple(threshold or ()), levels, others)
     typer.echo(str(opened.run.fitness_page))

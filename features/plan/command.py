@@ -106,7 +106,7 @@ def plan(
         spinewise plan examples/us2000_housing.toml --like releases/us2000-housing
     """
     from features.plan.release_plan import plan_release
-    from pipeline.execution.workers import default_workers
+    from pipeline.execution.settings import default_workers
 
     output = Output.of(context, json=json)
     if spine:

@@ -379,11 +379,10 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is valid, its files can be read, and its run fits into memory."""
     from pipeline.cost.memory import check_memory, fitting
-    from pipeline.execution.workers import default_workers
     from pipeline.inputs.geography import read_spine
     from pipeline.runs.request import Request, check_request
 
-    workers = settings.workers or default_workers()
+    workers = settings.processes
     checked = check_request(Request(spec, settings.out, None, workers))
     for universe in checked.universes:
         path = universe.require_input().file

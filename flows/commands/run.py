@@ -127,7 +127,6 @@ def run(
     from pipeline.confidential.custody import configured_source, given_source
     from pipeline.confidential.signing import signing_key
     from pipeline.execution.console import remarks_of_end
-    from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest
     from pipeline.runs.finished import added_up
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
@@ -135,9 +134,8 @@ def run(
 
     source = configured_source(spec, settings) if key is None else given_source(key)
     signer = signing_key(settings, sign_key)
-    count = settings.workers or default_workers()
     way = Engine(scheduler, scratch)
-    request = Request(spec, settings.out, data, count, source, way, i_know, period)
+    request = Request(spec, settings.out, data, settings.processes, source, way, i_know, period)
     checked = check_request(request)  # before an engine is started
     stated = context.get_parameter_source("ledger")
     asked_for = stated is not None and stated.name == "COMMANDLINE"
@@ -166,7 +164,6 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     """Compute a release from other software's measurements; the options of records and keys are refused."""
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.runs.from_measurements import estimate_release
 
     allowed = ("spec", "out", "workers", "measurements", "json")
@@ -180,8 +177,7 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     settings = load_settings(out=given["out"], workers=given["workers"])
     progress = output.progress()
     try:
-        count = settings.workers or default_workers()
-        root = estimate_release(measurements, given["spec"], settings.out, count, progress)
+        root = estimate_release(measurements, given["spec"], settings.out, settings.processes, progress)
     finally:
         progress.close()
     output.result(str(root), {"release": root.name, "directory": str(root)})

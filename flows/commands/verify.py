@@ -110,7 +110,6 @@ def verify(
     spare_pandas()
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.runs.verify import FORM_ALONE, verify_release
@@ -129,9 +128,7 @@ def verify(
     progress = output.progress()
     try:
         problems = [] if signer is None else signature_problems(run, signer)
-        problems = problems or verify_release(
-            run, load_settings(workers=workers).workers or default_workers(), progress, central
-        )
+        problems = problems or verify_release(run, load_settings(workers=workers).processes, progress, central)
     finally:
         progress.close()
     text, remarks = f"{release}: verified; all of it follows from its measurements", []

@@ -27,9 +27,8 @@ from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failur
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.repeat import Repeating  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
-from pipeline.execution.settings import load_settings  # noqa: E402
+from pipeline.execution.settings import default_workers, load_settings  # noqa: E402
 from pipeline.execution.steps import Silent  # noqa: E402
-from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
 from pipeline.runs.rerun import (  # noqa: E402
     Rerun,

@@ -65,7 +65,6 @@ from pipeline.execution.steps import (  # noqa: E402
     Step,
     shown_time,
 )
-from pipeline.execution.workers import default_workers  # noqa: E402
 from pipeline.release.layout import RunDirectory  # noqa: E402
 from pipeline.release.manifest import read_manifest  # noqa: E402
 from pipeline.release.privacy_statement import privacy_statement  # noqa: E402
@@ -155,7 +154,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         spec=spec,
         out=settings.out,
         data=data,
-        workers=default_workers() if settings.workers is None else settings.workers,
+        workers=settings.processes,
         key=key,
         engine=Engine(scheduler, scratch),
         i_know=i_know,

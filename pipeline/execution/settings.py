@@ -70,6 +70,11 @@ NEEDS_TRUST: Final = (
 )
 
 
+def default_workers() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Settings(BaseSettings):
     """What can be set once instead of with each command."""
 
@@ -109,6 +114,11 @@ class Settings(BaseSettings):
     on_failure_webhook: str | None = Field(
         None, description="URL notified, by POST, when a deployed run has failed for good"
     )
+
+    @property
+    def processes(self) -> int:
+        """The setting `workers`, else one for each core."""
+        return self.workers or default_workers()
 
     @classmethod
     def settings_customise_sources(

@@ -147,11 +147,6 @@ def foreign_arrays(name: str) -> WorkerError:
     )
 
 
-def default_workers() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Workers:
     """Runs tasks in `count` processes, or in this one where `count` is 1 or there is little to do.
 
