@@ -63,7 +63,7 @@ from features.questions.answering import answered
 from features.questions.request import QuestionRequest, check_question
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import RecordHolder
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
@@ -77,7 +77,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.statistics import NORMAL_QUANTILE
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "wages.toml"

@@ -41,7 +41,7 @@ from features.joins.keys import stated_joins
 from features.joins.link import residents_of
 from features.joins.mathematics.composition import Composition, joined_bounds
 from geography.sums import roll_up
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.records.tabulate import tabulate
@@ -51,7 +51,7 @@ from pipeline.release.tables import ReleasedTable, read_table
 from pipeline.runs.request import Request, check_stated
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.statistics import Counted, average_sizes
 
 Floats = NDArray[np.float64]

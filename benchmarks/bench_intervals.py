@@ -33,7 +33,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.tables import read_table
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: Lower ends of the classes of counts.
 SIZES = np.array([0, 1, 5, 10, 100, 1000])

@@ -47,7 +47,7 @@ from features.local.survey import survey_of
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release

@@ -128,9 +128,9 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
-    from pipeline.estimation.computed import Computed
+    from pipeline.estimation.whole_spine import Computed
     from pipeline.execution.job import Job
-    from pipeline.execution.progress import Silent
+    from pipeline.execution.steps import Silent
     from pipeline.execution.workers import Workers
     from pipeline.inputs.geography import read_spine
     from pipeline.runs.request import Request, check_request

@@ -63,7 +63,7 @@ form = "microdata"
 geocode = "block"
 """
 FLOW = """
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 set_up_prefect()
 from prefect import flow
 @flow

@@ -33,7 +33,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.tables import read_table
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 DATA = PROJECT.parent / "shared" / "data" / "wide_1940_like.parquet"
 EXAMPLE = PROJECT / "examples" / "wide_1940.toml"

@@ -95,7 +95,7 @@ def main() -> None:
     from pipeline.execution.threads import limit_threads
 
     limit_threads()
-    from pipeline.execution.progress import Silent
+    from pipeline.execution.steps import Silent
     from pipeline.runs.request import Request, check_request
     from pipeline.runs.run import run_release
 

@@ -1,36 +1,31 @@
-"""The command `spinewise`. Each group of commands is a module of `flows.commands`, imported when it is needed."""
+"""The command `spinewise`. The module of a command is imported when it is asked for, those of all for the help."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
+import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from features.registry import installed_features
-from flows.commands import (
-    compare,
-    deploy,
-    doctor,
-    key,
-    ledger,
-    run,
-    sign,
-    validate,
-    verify,
-    worker,
-)
-from flows.commands.queries import command as query
-from flows.commands.queries import update
 from geography.errors import InputError, SpinewiseError
-from pipeline.execution.interrupts import STATUS, end_on_interrupt, interruption_of, say_stopped, tell_nothing_more
-from pipeline.execution.machine_faults import fault_of, flush_output, open_standard_streams
+from pipeline.execution.faults import (
+    STATUS,
+    end_on_interrupt,
+    fault_of,
+    flush_output,
+    interruption_of,
+    open_standard_streams,
+    say_stopped,
+    tell_nothing_more,
+)
 from pipeline.execution.options import Output
 from pipeline.execution.threads import limit_threads
 
@@ -61,10 +56,102 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Operate": ("deploy", "worker", "doctor"),
     "More": ("ask", "update", "series"),
 }
+#: The commands of the core, and their modules in `flows.commands`.
+_CORE: Final = {
+    "run": "run",
+    "validate": "validate",
+    "query": "query",
+    "update": "update",
+    "compare": "compare",
+    "verify": "verify",
+    "deploy": "deploy",
+    "worker": "deploy",
+    "doctor": "doctor",
+    "key": "key",
+    "sign": "key",
+    "ledger": "ledger",
+}
+
+
+class _Command(TyperCommand):
+    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read.
+
+    Where one of several arguments is missing, the message says which are needed, and what stands for the others; of an
+    option of the program or of a group it says where that stands.
+    """
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Parse the words of the command line; typer.BadParameter or InputError where they do not fit."""
+        own = {option for one in self.params for option in one.opts}
+        above = context.parent
+        while above is not None:
+            options = {option for one in above.command.params for option in one.opts} - own
+            if before := [word for word in args if word.partition("=")[0] in options]:
+                raise InputError(f"{before[0]} stands before the command: {above.command_path} {before[0]} ...")
+            above = above.parent
+        try:
+            return super().parse_args(context, args)
+        except typer.BadParameter as error:
+            needed = [one for one in self.params if isinstance(one, TyperArgument) and one.required]
+            if error.message or error.param not in needed or len(needed) < 2:
+                raise
+            given = {str(one.metavar or one.name): context.params.get(one.name or "") for one in needed}
+            taken = [f"{value} was taken as {name}" for name, value in given.items() if value is not None]
+            error.message = "; ".join([f"Needed are {' and '.join(given)}, in this order", *taken])
+            raise
+
+    def invoke(self, context: Any) -> Any:
+        """Refuse paths that are neither regular files nor folders; then run the command."""
+        from pipeline.storage.paths import check_not_special
+
+        for parameter in self.params:
+            given = context.params.get(parameter.name or "")
+            for path in given if isinstance(given, list | tuple) else [given]:
+                if isinstance(path, Path):
+                    option = parameter.opts[-1]
+                    check_not_special(path, f"{option} " if option.startswith("-") else "")
+        return super().invoke(context)
+
+
+def _check_files_of(group: typer.Typer) -> None:
+    """Have every command of a group, and of the groups in it, look at the files that it is given."""
+    for command in group.registered_commands:
+        command.cls = _Command
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _check_files_of(inner.typer_instance)
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, those of features that are installed too; each is made when it is asked for."""
+
+    def __init__(self) -> None:
+        features = {name: module for one in installed_features() for name, module in one.commands.items()}
+        self._modules = {name: f"flows.commands.{module}" for name, module in _CORE.items()} | features
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            own = typer.Typer(rich_markup_mode=None)
+            import_module(self._modules[name]).add_to(own)
+            _check_files_of(own)
+            self._made[name] = typer.main.get_group(own).commands[name]
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
 
 
 class _Group(TyperGroup):
     """The commands, listed under headings."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        commands: Any = _Commands()  # of which typer only reads
+        self.commands = commands
 
     def format_commands(self, context: Any, formatter: Any) -> None:
         """Write the list of commands, as help shows it."""
@@ -97,83 +184,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_CORE = {
-    "run": run,
-    "validate": validate,
-    "query": query,
-    "update": update,
-    "compare": compare,
-    "verify": verify,
-    "deploy": deploy,
-    "worker": worker,
-    "doctor": doctor,
-    "key": key,
-    "sign": sign,
-    "ledger": ledger,
-}
-
-
-def _add_commands() -> None:
-    """Add the commands of the core, and those of the features that are installed."""
-    modules = _CORE | {
-        name: import_module(module) for feature in installed_features() for name, module in feature.commands.items()
-    }
-    for module in modules.values():
-        module.add_to(app)
-
-
-class _Command(TyperCommand):
-    """A command whose files are looked at before anything is done: no pipe is waited for, and no device read.
-
-    Where one of several arguments is missing, the message says which are needed, and what stands for the others; of an
-    option of the program or of a group it says where that stands.
-    """
-
-    def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Parse the words of the command line; typer.BadParameter or InputError where they do not fit."""
-        own = {option for one in self.params for option in one.opts}
-        above = context.parent
-        while above is not None:
-            options = {option for one in above.command.params for option in one.opts} - own
-            if before := [word for word in args if word.partition("=")[0] in options]:
-                raise InputError(f"{before[0]} stands before the command: {above.command_path} {before[0]} ...")
-            above = above.parent
-        try:
-            return super().parse_args(context, args)
-        except typer.BadParameter as error:
-            needed = [one for one in self.params if isinstance(one, TyperArgument) and one.required]
-            if error.message or error.param not in needed or len(needed) < 2:
-                raise
-            given = {str(one.metavar or one.name): context.params.get(one.name or "") for one in needed}
-            taken = [f"{value} was taken as {name}" for name, value in given.items() if value is not None]
-            error.message = "; ".join([f"Needed are {' and '.join(given)}, in this order", *taken])
-            raise
-
-    def invoke(self, context: Any) -> Any:
-        """Refuse paths that are neither regular files nor folders; then run the command."""
-        from pipeline.storage.small_files import check_not_special
-
-        for parameter in self.params:
-            given = context.params.get(parameter.name or "")
-            for path in given if isinstance(given, list | tuple) else [given]:
-                if isinstance(path, Path):
-                    option = parameter.opts[-1]
-                    check_not_special(path, f"{option} " if option.startswith("-") else "")
-        return super().invoke(context)
-
-
-def _check_files_of(group: typer.Typer) -> None:
-    """Have every command of a group, and of the groups in it, look at the files that it is given."""
-    for command in group.registered_commands:
-        command.cls = _Command
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            _check_files_of(inner.typer_instance)
-
-
-_add_commands()
-_check_files_of(app)
 
 
 def _show_version(wanted: bool) -> None:

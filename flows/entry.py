@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from pipeline.execution.machine_faults import fault_of, limit_below_libraries
+from pipeline.execution.faults import fault_of, limit_below_libraries
 from pipeline.execution.threads import spare_garbage_collection
 
 

@@ -16,8 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from geography.codes import (
+from geography.errors import SpineError
+from geography.spine import (
     SHOWN,
+    LeftOut,
+    Level,
+    Spine,
     check_lengths,
     check_level_names,
     counted,
@@ -26,8 +30,6 @@ from geography.codes import (
     text_array,
     text_column,
 )
-from geography.errors import SpineError
-from geography.spine import LeftOut, Level, Spine
 
 
 def spine_within(spine: Spine, areas: Mapping[str, Sequence[str]]) -> Spine:

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.codes import check_nul, first_few
 from geography.errors import SpineError
-from geography.spine import Level, Spine
+from geography.spine import Level, Spine, check_nul, first_few
 
 
 @dataclass(frozen=True, eq=False)

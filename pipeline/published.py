@@ -21,7 +21,7 @@ from pipeline.release.published_files import PublishedFiles
 from pipeline.release.spine import read_public_names, read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.slots import installed_slots
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 
 @dataclass(frozen=True, eq=False)

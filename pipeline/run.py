@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.job import Job
-from pipeline.execution.perform import Checkpoints, perform_steps
+from pipeline.execution.batches import Batches
+from pipeline.execution.job import Checkpoints, Job, perform_steps
 from pipeline.execution.steps import Perform, Step, perform_here
 from pipeline.plan import plan_of
 from pipeline.publishing.manifest import manifest_of

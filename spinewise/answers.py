@@ -11,14 +11,13 @@ import pandas as pd
 
 from pipeline.errors import InputError
 from pipeline.execution.settings import load_settings
-from pipeline.execution.workers import default_workers
 from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer, unchanged_answer_file
 from pipeline.questions.released.combined import Combination, unchanged_combined
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.combining import combine_answer, is_combined
+from pipeline.runs.answers import combine_answer, is_combined
 from pipeline.runs.updates import update_release
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from spinewise.progress import progress_for
 
 
@@ -100,7 +99,7 @@ def update(
     answers = [one.directory if isinstance(one, Answer) else Path(one).expanduser() for one in with_]
     bar = progress_for(shown=progress)
     try:
-        count = load_settings(workers=workers).workers or default_workers()
+        count = load_settings(workers=workers).processes
         corrections = None if texts is None else Path(texts).expanduser()
         made = update_release(directory, answers, Path(out).expanduser(), count, bar, texts=corrections)
     finally:

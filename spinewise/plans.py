@@ -9,7 +9,6 @@ from pathlib import Path
 
 from features.plan.python import ReleasePlan  # type: ignore[import-not-found, unused-ignore]
 from pipeline.execution.settings import load_settings
-from pipeline.execution.workers import default_workers
 from spinewise.specs import Spec, as_spec, with_areas
 
 __all__ = ["ReleasePlan", "plan"]
@@ -33,5 +32,5 @@ def plan(
     Raises:
         InputError: something in the spec or its public files is wrong.
     """
-    count = load_settings(workers=workers).workers or default_workers()
+    count = load_settings(workers=workers).processes
     return ReleasePlan(with_areas(as_spec(spec), areas), count, None if like is None else Path(like))

@@ -8,8 +8,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from pipeline.execution.progress import FOUND, CountedWork, Progress, Silent, shown_time
-from pipeline.execution.steps import Step
+from pipeline.execution.steps import FOUND, CountedWork, Progress, Silent, Step, shown_time
 
 #: Seconds between two redraws during one step.
 _PAUSE = 0.2

@@ -10,14 +10,12 @@ from pathlib import Path
 
 from pipeline.confidential.custody import KeySource, configured_source, key_of_settings, signing_key
 from pipeline.execution.settings import load_settings
-from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.from_measurements import estimate_release
-from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_ledger_is_used, check_stated
-from pipeline.runs.rerun import rerun_process, rerun_release
+from pipeline.runs.rerun import rerun_process, rerun_release, universes_to_rerun
 from pipeline.runs.run_here import retrying, run_here
 from pipeline.signatures.statement import sign_release
 from spinewise.frames import folder_of, records_of
@@ -74,8 +72,9 @@ def run(  # noqa: PLR0913 - options, by keyword
     resolved = with_areas(stated, areas)
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
-    count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, period=period)
+    request = Request(
+        Path(resolved.source), settings.out, folder, settings.processes, key, i_know=i_know, period=period
+    )
     checked = check_stated(request, resolved, tables)
     signer = signing_key(settings)
     if ledger is not None:
@@ -126,10 +125,9 @@ def rerun(
     if source == KeySource() and not run_directory.key.exists():
         source = key_of_settings(settings)
     bar = progress_for(shown=progress)
-    count = settings.workers or default_workers()
     try:
         with rerun_process(run_directory, source) as measured:
-            comparison = rerun_release(run_directory, universes, measured, count, bar, retrying(settings))
+            comparison = rerun_release(run_directory, universes, measured, settings.processes, bar, retrying(settings))
     finally:
         bar.close()
     return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
@@ -160,9 +158,8 @@ def estimate(
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(as_spec(spec), areas)
     bar = progress_for(shown=progress)
-    count = settings.workers or default_workers()
     try:
-        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, count, bar)
+        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, settings.processes, bar)
     finally:
         bar.close()
     return _opened(root)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.execution.settings import load_settings
-from pipeline.execution.workers import default_workers
 from pipeline.published import release_at
 from pipeline.reading.release import Release
 from pipeline.release.manifest import read_manifest
@@ -97,7 +96,7 @@ def verify(
         InputError: there is no finished release, or no public key.
     """
     run = release_at(release.directory if isinstance(release, Release) else Path(release).expanduser())
-    count = load_settings(workers=workers).workers or default_workers()
+    count = load_settings(workers=workers).processes
     key = None if signed_by is None else PublicKey.read(Path(signed_by).expanduser())
     bar = progress_for(shown=progress)
     try:

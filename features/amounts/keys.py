@@ -30,7 +30,7 @@ from pipeline.spec.update import ChosenSection
 
 if TYPE_CHECKING:
     from pipeline.metadata.products import Product
-    from pipeline.pages.facts import ReleaseFacts
+    from pipeline.pages.templates import ReleaseFacts
 
 #: As `pipeline.release.layout` has them.
 _MANIFEST, _ANSWER = "answer.json", "answer.csv"

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 import scipy.sparse as sp
 
 from features.amounts.link import SumsOfCounts
-from pipeline.estimation.knowledge import IntervalRule, Knowledge
-from pipeline.estimation.released import Released, sparse_answers
+from pipeline.estimation.constraints import IntervalRule, Knowledge, Released, sparse_answers
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table
 from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.downward.origin import Clipped
+from postprocess.downward.level import Clipped
 from postprocess.marginal import detail_of
 from postprocess.problem import GroupBounds, Problem
 

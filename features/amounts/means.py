@@ -31,13 +31,13 @@ from pipeline.model.link import links_of_kind
 from pipeline.model.schema import AmountAttribute
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 from pipeline.publishing.files import product_files
 from pipeline.release.form import REAL, TEXT, WHOLE, Form, open_form
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, interval_columns, read_table
 from pipeline.storage.files import texts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import Averages, Counted, average_sizes
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from features.amounts.link import Errors
-    from pipeline.estimation.knowledge import Knowledge
+    from pipeline.estimation.constraints import Knowledge
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
     from pipeline.model.texts.catalogue import Texts

@@ -83,7 +83,6 @@ def audit(
     from pipeline.errors import InputError
     from pipeline.execution.console import error_console
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.release.layout import RunDirectory
@@ -103,7 +102,7 @@ def audit(
         elif errors.is_terminal and not output.quiet:
             errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
 
-    processes = load_settings(workers=workers).workers or default_workers()
+    processes = load_settings(workers=workers).processes
     if release is None:
         folder = Path("audit") if out is None else out
         found = audit_installed(quick=quick, seed=seed, workers=processes, report=tell)

@@ -16,15 +16,15 @@ from features.audit.exact_noise import normal_scores, overlap_p_value, spread_p_
 from features.audit.findings import ALPHA, Audit, Finding, FindingReporter, certain, collected, installed_versions
 from pipeline.confidential.custody import KeySource, key_of_answer, key_of_release
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
 from pipeline.release.status import MADE_ELSEWHERE
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import FloatArray
 

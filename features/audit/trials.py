@@ -30,9 +30,8 @@ from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import true_histogram
 from pipeline.confidential.process import RecordHolder
 from pipeline.estimation.whole_spine import Estimation
-from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Silent
+from pipeline.execution.job import Job, perform_steps
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
@@ -46,7 +45,7 @@ from pipeline.release.run_directory import make_run_folders
 from pipeline.runs.open_public import open_listed
 from pipeline.runs.request import CheckedRequest, Request, check_request
 from pipeline.runs.run import Records
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from postprocess.arrays import FloatArray, IntArray
 
 _STEP = 1e-3  # of privacy losses, rounded up

@@ -26,7 +26,7 @@ from features.audit.finished import GROUP, independent_findings
 from features.audit.trials import scratch
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, SpinewiseError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger

@@ -16,14 +16,14 @@ from typing import Any, Final
 import numpy as np
 
 from features.cumulative.cumulated import Cumulated, cumulated_in
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Step
 from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, axes_of
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 from pipeline.publishing.files import product_files
 from pipeline.publishing.tables import MarginSource
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, read_table_parts, write_table

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline.model.query import Query
     from pipeline.model.schema import Schema
     from pipeline.model.universe import Universe
-    from pipeline.pages.facts import ReleaseFacts
+    from pipeline.pages.templates import ReleaseFacts
     from pipeline.publishing.tables import MarginSource
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec

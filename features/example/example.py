@@ -23,7 +23,7 @@ from features.example.population import SCHEMA, names_csv, populate
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from postprocess.arrays import FloatArray, IntArray
 
 AGES = ("0-17", "18-34", "35-64", "65+")

@@ -14,7 +14,7 @@ from features.exports.words import ABOUT_COLUMNS, LABEL_COLUMNS, about_rows, lab
 from pipeline.errors import InputError
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from pipeline.storage.plain_tables import without_nan
 
 

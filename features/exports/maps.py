@@ -19,7 +19,7 @@ from pipeline.inputs.polygons import read_public_areas
 from pipeline.metadata.contents import Column, DataFile
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from pipeline.storage.plain_tables import with_titles, without_nan
 
 #: Longitude and latitude in degrees, as polygons of a release are.

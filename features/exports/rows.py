@@ -17,8 +17,8 @@ from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 from pipeline.release.tables import read_table_parts
+from pipeline.storage.paths import Readable
 from pipeline.storage.plain_tables import plain_parts
-from pipeline.storage.readable import Readable
 
 
 def required(layout: str, package: str, *packages: str) -> Any:

@@ -59,7 +59,7 @@ def fitness(
     from features.fitness.confidential import write_fitness
     from pipeline.errors import InputError
     from pipeline.reading.reader import open_reader
-    from pipeline.storage.page_files import check_page_file
+    from pipeline.storage.files import check_page_file
 
     if compare and not truth:
         raise InputError("--compare: other ways protect true counts, and it requires --truth")
@@ -80,9 +80,8 @@ def fitness(
     if compare:
         from features.fitness.other_estimator import estimated_otherwise
         from pipeline.execution.settings import load_settings
-        from pipeline.execution.workers import default_workers
 
-        processes = load_settings(workers=workers).workers or default_workers()
+        processes = load_settings(workers=workers).processes
         others = estimated_otherwise(opened.run, processes, output.progress())
     write_fitness(releases, tuple(threshold or ()), levels, others)
     typer.echo(str(opened.run.fitness_page))
@@ -99,7 +98,7 @@ def _public(
     from features.fitness.from_public import public_tables, public_thresholds
     from pipeline.errors import InputError
     from pipeline.model.texts.catalogue import texts_in
-    from pipeline.storage.page_files import write_page_file
+    from pipeline.storage.files import write_page_file
 
     own, by_name = releases[0], {release.universe.name: release for release in releases}
     tables = tuple(table for release in releases for table in public_tables(release, by_name[release.counted]))

@@ -11,11 +11,10 @@ from rich.table import Table
 from scipy.special import ndtr
 
 from features.fitness.table import TableFitness
-from pipeline.execution.tables import output_console, table_of
+from pipeline.execution.console import output_console, table_of
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import Message, message
-from pipeline.pages.templates import render
-from pipeline.pages.words import Called
+from pipeline.pages.templates import Called, render
 from pipeline.release.area_sizes import ALL, SIZE_LABELS, SIZES, size_labels
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.differences import ErrorMeasures

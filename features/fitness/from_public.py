@@ -11,10 +11,10 @@ from features.fitness.fitness import Threshold, threshold
 from features.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
-from pipeline.pages.words import Called
+from pipeline.pages.templates import Called
+from pipeline.reading.margins import answer_weights, together
 from pipeline.reading.reader import Reader
 from pipeline.reading.release import Release
-from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import read_table_parts
 from postprocess.arrays import IntArray
 from postprocess.largest_group import POINTS

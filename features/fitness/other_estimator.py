@@ -8,10 +8,9 @@ from typing import Final
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
-from pipeline.execution.progress import Progress
+from pipeline.execution.batches import Batches
+from pipeline.execution.job import Job, perform_steps
+from pipeline.execution.steps import Progress
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.message import Message, message
 from pipeline.published import open_finished
@@ -21,7 +20,7 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.durable import make_folder
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import temporary_folder
 
 #: (name of an estimator, what it is) -> universe -> histograms `(n_geounits, n_cells)` of each level.
 Estimates = Mapping[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.model.labels import Labels
 from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.words import Called
+from pipeline.pages.templates import Called
 from pipeline.release.area_sizes import ALL, SIZE_LABELS, size_classes
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.differences import ErrorMeasures, ErrorSums

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from features.imports.folder import Imported, import_folder, unused
 from features.imports.toml_text import assigned, commented, filled, key, listed, quoted, shares, table_inline
 from geography.build import spine_from_prefixes, spine_from_table
-from geography.codes import counted, text_column
-from geography.spine import Spine
+from geography.spine import Spine, counted, text_column
 from pipeline.errors import InputError, SpineError
 from pipeline.inputs.public_file import text_columns
 from pipeline.records.columns import MISSING, OUTSIDE, CountReader, LeafReader, text_array

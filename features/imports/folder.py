@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.storage.files import new_folder
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 
 
 @dataclass(frozen=True)

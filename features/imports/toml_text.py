@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

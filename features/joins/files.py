@@ -20,12 +20,12 @@ from pipeline.metadata.contents import Column, Contents, DataFile, ProductFile, 
 from pipeline.metadata.products import Description, Product, ReleaseScope
 from pipeline.model.link import tables_of
 from pipeline.model.texts.message import marked
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 from pipeline.release.form import REAL, TEXT, WHOLE, Form, open_form
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import INTERVAL_SUFFIXES, decimals_of, interval_columns
 from pipeline.storage.files import texts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 from postprocess.statistics import Averages, quantile_of
 

@@ -6,7 +6,7 @@ Of the households of a geounit two numbers are followed, how many there are and 
     F = Q - Q (S - S F_parent S) Q    with S = (sum of Q over the children of the parent)^-1;  F = Q at the top
 
 V is the upward covariance of both numbers without the persons, and s picks the members. This is the recursion of
-`postprocess.linear.expected` for these two numbers; it is exact for children that are measured alike.
+`postprocess.linear.covariances` for these two numbers; it is exact for children that are measured alike.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from features.joins.mathematics.composition import LEAST_VARIANCE
 from features.joins.section import JoinSection
 from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
-from pipeline.reading.sums import answer_weights
+from pipeline.reading.margins import answer_weights
 from postprocess.arrays import BoolArray, FloatArray, Weights
-from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.weighted import SumBlocks, moments, of_level
+from postprocess.linear.covariances import LevelCovariances, SumBlocks, moments, of_level
 
 
 def joined_rows(

@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from features.joins.knowledge import BoundedByHouseholds, ExpectedMembers
+    from pipeline.estimation.constraints import Results
     from pipeline.estimation.expectation import Expectation
-    from pipeline.estimation.knowledge import Results
     from pipeline.execution.job import Job
     from pipeline.execution.steps import Step
     from pipeline.metadata.products import Product
-    from pipeline.pages.facts import ReleaseFacts
+    from pipeline.pages.templates import ReleaseFacts
     from pipeline.published import PublishedRelease
     from pipeline.reading.reader import Reader
     from pipeline.spec.release_spec import ReleaseSpec

@@ -25,13 +25,12 @@ from features.joins.mathematics.composition import (
     joined_queries,
 )
 from geography.spine import Level
-from pipeline.estimation.knowledge import Knowledge, Results
-from pipeline.estimation.part import PartTask
-from pipeline.estimation.released import Released
+from pipeline.estimation.constraints import Knowledge, Released, Results
+from pipeline.estimation.measurement_files import PartTask
 from pipeline.execution.job import Job
 from pipeline.execution.workers import foreign_arrays
 from postprocess.arrays import Arrays
-from postprocess.bounds.set_bounds import UNBOUNDED
+from postprocess.bounds.declare import UNBOUNDED
 from postprocess.errors import InfeasibleError
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from features.local.survey import Survey
-from geography.codes import first_few
-from geography.spine import Spine
+from geography.spine import Spine, first_few
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.inputs.public_input import InputScope, PublicInput, sha256_of_numbers
 from pipeline.metadata.contents import Contents, ProductFile
@@ -27,7 +26,7 @@ from pipeline.release.published_files import PublishedFiles
 from pipeline.release.receipts import charging
 from pipeline.release.status import EXAMPLE
 from pipeline.storage.files import json_sha256, sha256_file, write_json
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 from postprocess.arrays import IntArray
 
 #: Noisy counts of a central release by level, and which release that is; nothing without one.

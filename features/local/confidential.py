@@ -24,8 +24,7 @@ from features.local.collect.mechanism import Mechanism
 from features.local.collect.reports import CHARACTER, COHORT, FAULTS, LENGTH, VALUE, Reports
 from features.local.collected import Collected
 from features.local.survey import survey_of
-from geography.codes import counted
-from geography.spine import Spine
+from geography.spine import Spine, counted
 from pipeline.confidential.parts import ConfidentialPart, Inspection
 from pipeline.errors import RecordsError
 from pipeline.execution.job import Job

@@ -16,8 +16,8 @@ from features.marginals.division import NOT_WITH, BudgetParts, note_untried_of_c
 from features.marginals.section import Bins, MarginalsSection
 from features.marginals.tree import invariants_within, tree_of, universe_names
 from features.marginals.zeros import are_carried
-from geography.codes import counted
 from geography.errors import InputError
+from geography.spine import counted
 from pipeline.model.query import terms_of
 from pipeline.spec.fields import Misfit
 from pipeline.spec.problems import Problems, dotted

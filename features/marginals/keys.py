@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from features.marginals.tree import Cliques
     from geography.spine import Spine
     from pipeline.model.universe import Universe
-    from pipeline.pages.facts import ReleaseFacts
+    from pipeline.pages.templates import ReleaseFacts
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.problems import Problems
     from pipeline.spec.release_spec import ReleaseSpec

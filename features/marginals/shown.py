@@ -11,7 +11,7 @@ from typing import Final
 from features.marginals.cliques import Clique, JunctionTree, brought
 from features.marginals.section import MarginalsSection
 from features.marginals.tree import Cliques
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 
 #: Pairs of which the clique that they would need is listed; of 32 attributes all of them.
 MOST_LISTED: Final = 496

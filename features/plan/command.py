@@ -107,7 +107,7 @@ def plan(
         spinewise plan examples/us2000_housing.toml --like releases/us2000-housing
     """
     from features.plan.release_plan import plan_release
-    from pipeline.execution.workers import default_workers
+    from pipeline.execution.settings import default_workers
 
     output = Output.of(context, json=json)
     if spine:
@@ -136,7 +136,7 @@ def _show_spine(spec: Path, write: Path | None) -> None:
     """Print the areas that the release will have, and write them to a file where that is asked for."""
     from features.plan.spine_report import describe_spine
     from pipeline.errors import InputError
-    from pipeline.execution.tables import output_console
+    from pipeline.execution.console import output_console
     from pipeline.spec.release_spec import load_spec
     from pipeline.storage.plain_tables import write_csv, write_plain_parquet
 
@@ -213,7 +213,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 
 def _print(planned: Plan, divided: UniversePlan, best: Best | None, *, details: bool) -> None:
     from features.plan.show import CalledInPlan, show_asked, show_best, show_changes, show_plan, show_summary
-    from pipeline.execution.tables import output_console
+    from pipeline.execution.console import output_console
 
     console = output_console(_PLAIN_WIDTH)
     if details:

@@ -27,7 +27,7 @@ from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation, Place
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.linear.expected import LevelCovariances, error_by_final, gradient
+from postprocess.linear.covariances import LevelCovariances, error_by_final, gradient
 
 #: Share of the whole budget that every measured query keeps by default.
 LEAST_SHARE = 0.001

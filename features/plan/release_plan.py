@@ -23,8 +23,7 @@ from pipeline.cost.limits import check_plan_size
 from pipeline.cost.memory import Fitting, fitting
 from pipeline.errors import InputError
 from pipeline.estimation.expectation import Expectation, ExpectedRow, GivenBy
-from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.settings import load_settings
+from pipeline.execution.settings import load_settings, memory_for_a_run
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.link import Link

@@ -12,7 +12,7 @@ from features.plan.kinds import RECORDS, SHARE_ERROR, LocalRow, names_of_shares,
 from features.plan.release_plan import REMARK, Plan, UniversePlan, error_text, levels_line
 from features.plan.sizes import UNKNOWN
 from pipeline.cost.memory import Fitting, Memory, counted_workers, gigabytes
-from pipeline.execution.tables import table_of
+from pipeline.execution.console import table_of
 from pipeline.model.exact import exact_text
 from pipeline.model.labels import Labels, beside
 from pipeline.model.query import Query

@@ -14,7 +14,7 @@ from pipeline.model.exact import exact_text
 from pipeline.model.universe import Table
 from pipeline.reading.reader import Reader, open_reader
 from pipeline.release.area_sizes import SIZES, size_classes
-from postprocess.linear.expected import LevelCovariances, answer_variances
+from postprocess.linear.covariances import LevelCovariances, answer_variances
 from postprocess.statistics import MEAN_ABSOLUTE
 
 #: What is said where no earlier release is named.

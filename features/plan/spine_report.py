@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from rich.table import Table
 
-from geography.bypass import only_children
 from geography.off_spine import OffSpineAreas, off_spine_distances
-from geography.spine import Spine
-from pipeline.execution.tables import table_of
+from geography.spine import Spine, only_children
+from pipeline.execution.console import table_of
 from pipeline.inputs.geography import read_listed_spine, read_off_spine, read_spine
 from pipeline.model.draw import by_level
 from pipeline.spec.release_spec import ReleaseSpec

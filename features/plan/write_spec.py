@@ -14,7 +14,7 @@ from pipeline.errors import InputError
 from pipeline.model.exact import exact_text
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.page_files import write_page_file
+from pipeline.storage.files import write_page_file
 
 
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:

@@ -28,10 +28,9 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import make_run_folders, open_run
 from pipeline.release.software import software
-from pipeline.runs.questions.combining import combine_answer, is_combined
-from pipeline.storage.files import sha256_file, write_bytes, write_json
-from pipeline.storage.readable import unchecked
-from pipeline.storage.temporary import temporary_folder
+from pipeline.runs.answers import combine_answer, is_combined
+from pipeline.storage.files import sha256_file, temporary_folder, write_bytes, write_json
+from pipeline.storage.paths import unchecked
 
 #: In restricted/: where a rerun finds the spec and the records.
 ASKED = "asked.json"

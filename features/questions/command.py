@@ -71,7 +71,7 @@ def ask(
 
         spinewise ask release.toml "count by county where age >= 65" --rho 1/200 --explain
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     if ledger is not None:
@@ -84,7 +84,7 @@ def ask(
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.combining import combine_answer
+    from pipeline.runs.answers import combine_answer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import drop_stale_signature, is_signed, require_signer, sign_release
     from pipeline.spec.release_spec import load_spec

@@ -20,12 +20,10 @@ from geography.spine import Level
 from pipeline.inputs.polygons import Area, flattening, read_public_areas
 from pipeline.model.link import tables_of
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.areas import areas_of_level, lines_of_areas, rows_of_table
-from pipeline.pages.chunks import LARGEST, Chunks, Write
-from pipeline.pages.encoding import packed_numbers
+from pipeline.pages.data import LARGEST, Chunks, Write, areas_of_level, lines_of_areas, packed_numbers, rows_of_table
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import read_table
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 #: Numbers of one table and level beyond which the report leaves it to the table's own file.

@@ -1,9 +1,9 @@
 """What the page needs of covariances to compare areas and to add them up: small factors for each class of areas.
 
 Covariances follow from the spec and the areas, not from any count. Those of all pairs of areas are far too many for a
-page, but each is a sum of few products of factors of its two areas (`postprocess.linear.pairs`), and alike areas share
-theirs. `moments.js` multiplies them. They are worked out table by table and level by level, where margins are published
-(see `features/report/workers.py`); that is the memory that the report takes.
+page, but each is a sum of few products of factors of its two areas (`postprocess.linear.covariances`), and alike areas
+share theirs. `moments.js` multiplies them. They are worked out table by table and level by level, where margins are
+published (see `features/report/workers.py`); that is the memory that the report takes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.cost.size import alike_matrices, basis_of_spec
 from pipeline.model.universe import Universe
-from pipeline.pages.chunks import Chunks
-from pipeline.pages.encoding import packed_numbers
+from pipeline.pages.data import Chunks, packed_numbers
 from pipeline.release.long_tables import is_long
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.pairs import rows_of
+from postprocess.linear.covariances import rows_of
 
 #: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
 MOST_HELD = 4_000_000_000
@@ -93,7 +92,7 @@ _NOTHING, _NOTHING_SHARED = 1e-9, 1e-8
 
 @dataclass(frozen=True, eq=False)
 class TableMoments:
-    """The factors of one table at one level, as `postprocess.linear.pairs.PairFactors` has them.
+    """The factors of one table at one level, as `postprocess.linear.covariances.PairFactors` has them.
 
     Attributes:
         classes: `(n,)` class of each geounit.

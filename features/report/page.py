@@ -19,7 +19,7 @@ from pipeline.model.mixed import MixedNoise
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
-from pipeline.pages.chunks import Write, nowhere
+from pipeline.pages.data import Write, nowhere
 from pipeline.pages.templates import page_template, render, script_json
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds, promise
 from pipeline.privacy.budget import NoiseSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.pages.facts import ReleaseFacts
+from pipeline.pages.templates import ReleaseFacts
 
 if TYPE_CHECKING:
     from features.report.workers import ReportNumbers

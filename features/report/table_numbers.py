@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pipeline.pages.chunks import LARGEST
-from pipeline.pages.encoding import packed_numbers
+from pipeline.pages.data import LARGEST, packed_numbers
 from pipeline.release.area_sizes import TENFOLD
 from pipeline.release.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.statistics import quantile_class
 

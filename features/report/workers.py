@@ -28,13 +28,11 @@ from geography.spine import Spine
 from pipeline.estimation.expectation import Expectation
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
-from pipeline.reading.sums import answer_weights, together
+from pipeline.reading.margins import answer_weights, together
 from pipeline.release.long_tables import is_long
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import Weights
-from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.pairs import pair_factors
-from postprocess.linear.weighted import moments, of_level
+from postprocess.linear.covariances import LevelCovariances, moments, of_level, pair_factors
 from postprocess.marginal import Marginal
 from postprocess.statistics import half_widths, median_weights, reach_at_once
 

@@ -24,7 +24,7 @@ from pipeline.release.layout import RunDirectory, UniverseDirectory, file_name
 from pipeline.release.published_files import PublishedFiles
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray
 from postprocess.shares.shared import Shared
 

@@ -20,7 +20,7 @@ from features.shares.public_share import PublicShare, shares_of
 from pipeline.estimation.expectation import Expectation
 from pipeline.reading.reader import Reader, open_reader
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.covariances import LevelCovariances
 from postprocess.linear.information import BLIND
 from postprocess.shares.expectation import shared_variances
 from postprocess.shares.shared import Shared

@@ -17,11 +17,11 @@ from pipeline.spec.slots import FeatureKeys
 
 if TYPE_CHECKING:
     from features.shares.files import SharesInput
+    from pipeline.estimation.constraints import Knowledge, Results
     from pipeline.estimation.expectation import Expectation
-    from pipeline.estimation.knowledge import Knowledge, Results
     from pipeline.execution.job import Job
     from pipeline.metadata.products import Product
-    from pipeline.pages.facts import ReleaseFacts
+    from pipeline.pages.templates import ReleaseFacts
 
 
 class SharedByNumbers(Shares):

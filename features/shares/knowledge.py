@@ -10,7 +10,7 @@ import numpy as np
 
 from features.shares.files import stated_shares
 from features.shares.public_share import PublicShare
-from pipeline.estimation.knowledge import IntervalRule, Knowledge, Results
+from pipeline.estimation.constraints import IntervalRule, Knowledge, Results
 from pipeline.estimation.subtree_answers import Answers, subtree_answers
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes

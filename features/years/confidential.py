@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from features.years.chain import PREDECESSORS, InSeries, base_of, predecessors, section_of
 from features.years.design import known
-from geography.codes import counted
 from geography.errors import InputError
-from geography.spine import Spine
+from geography.spine import Spine, counted
 from pipeline.confidential.measure import Carried, measure_level
 from pipeline.confidential.parts import TrueRecords
 from pipeline.errors import ReleaseError

@@ -29,10 +29,8 @@ from pipeline.errors import ChangedFileError, ReleaseError
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table
-from pipeline.pages.areas import areas_of_level, rows_of_table
-from pipeline.pages.chunks import Chunks
-from pipeline.pages.templates import asset, render, script_json
-from pipeline.pages.words import Words
+from pipeline.pages.data import Chunks, areas_of_level, rows_of_table
+from pipeline.pages.templates import Words, asset, render, script_json
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import file_name
 from pipeline.release.software import software
@@ -41,11 +39,11 @@ from pipeline.storage.files import (
     open_parquet,
     read_row_groups,
     sha256_file,
+    temporary_folder,
     write_bytes,
     write_parquet,
 )
-from pipeline.storage.readable import Readable
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 
 #: Name of the page in the folder of a revision.

@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from packaging.requirements import Requirement
@@ -20,15 +20,56 @@ from packaging.specifiers import SpecifierSet
 
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
-from pipeline.execution.memory import memory_for_a_run
 from pipeline.execution.settings import (
     CONFIG_VARIABLE,
     Settings,
     load_settings,
+    memory_for_a_run,
     project_file,
     unknown_variables,
     user_file,
 )
+from pipeline.publishing.provenance import accepted_inputs
+from pipeline.publishing.public_inputs import BOUNDS
+from pipeline.runs.open_public import open_listed
+from pipeline.spec.release_spec import load_spec
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.dataset import DatasetState
+    from pipeline.privacy.ledger.events import Exact
+
+
+def undeclared_numbers(spec: Path, datasets: Mapping[str, DatasetState]) -> dict[str, list[Exact]]:
+    """Dataset -> what a run of the spec would publish of it exactly, though the ledger does not allow it.
+
+    Args:
+        spec: names its datasets; its public inputs are read, its records are not.
+        datasets: of the ledger.
+
+    Raises:
+        InputError: a public input cannot be read, or does not fit.
+    """
+    from pipeline.confidential.disclosures import exact_disclosures, inputs_from_records
+    from pipeline.privacy.ledger.events import undeclared
+
+    stated = load_spec(spec)
+    public = open_listed(stated, stated.universes())
+    asked: dict[str, list[Exact]] = {}
+    for universe in public.universes:
+        exact = exact_disclosures(universe, public.spine, public.inputs.of(BOUNDS)[universe.name])
+        exact += inputs_from_records(universe, public.spine, accepted_inputs(public.spec))
+        asked.setdefault(universe.dataset, []).extend(exact)
+    found: dict[str, list[Exact]] = {}
+    for name, exacts in asked.items():
+        if name not in datasets:
+            continue
+        state = datasets[name]
+        new = [exact for exact in sorted(exacts) if exact not in state.disclosed]
+        refused = new if state.closed else undeclared(state.allowed, state.disclosed, new)
+        if refused:
+            found[name] = refused
+    return found
+
 
 State = Literal["well", "note", "wrong"]
 
@@ -242,7 +283,7 @@ def _output(out: Path) -> Iterator[Examined]:
 
 def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
     """The ledger, if the spec needs one or there is one, is sound and has the spec's datasets."""
-    from flows.checks.exact_numbers import undeclared_numbers
+    from flows.checks.doctor import undeclared_numbers
     from pipeline.privacy.ledger.ledger import Ledger, UndeclaredError
     from pipeline.spec.release_spec import load_spec
 
@@ -338,11 +379,10 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is valid, its files can be read, and its run fits into memory."""
     from pipeline.cost.memory import check_memory, fitting
-    from pipeline.execution.workers import default_workers
     from pipeline.inputs.geography import read_spine
     from pipeline.runs.request import Request, check_request
 
-    workers = settings.workers or default_workers()
+    workers = settings.processes
     checked = check_request(Request(spec, settings.out, None, workers))
     for universe in checked.universes:
         path = universe.require_input().file

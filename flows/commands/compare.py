@@ -56,7 +56,7 @@ def compare(
     from pipeline.reading.compare import compare as compare_releases
     from pipeline.reading.compare import comparison_html
     from pipeline.reading.reader import open_reader
-    from pipeline.storage.page_files import check_page_file, write_page_file
+    from pipeline.storage.files import check_page_file, write_page_file
 
     if html is not None:
         check_page_file("--html", html)
@@ -81,7 +81,7 @@ def compare(
 def _show(comparison: Comparison) -> None:
     from rich.table import Table
 
-    from pipeline.execution.tables import output_console
+    from pipeline.execution.console import output_console
 
     console = output_console()
     console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
@@ -113,7 +113,7 @@ def _show(comparison: Comparison) -> None:
 
 def _differences(comparison: Comparison, *, narrow: bool) -> Table:
     """A row for each table and level; in a `narrow` terminal a table has a line of its own, and no digit is cut off."""
-    from pipeline.execution.tables import table_of
+    from pipeline.execution.console import table_of
 
     shown = table_of(("table and level",) if narrow else ("table", "level"))
     for title in (
@@ -146,7 +146,7 @@ def _differences(comparison: Comparison, *, narrow: bool) -> Table:
 
 
 def _show_areas(comparison: Comparison, areas: Sequence[AreaChanges]) -> None:
-    from pipeline.execution.tables import output_console, table_of
+    from pipeline.execution.console import output_console, table_of
 
     console = output_console()
     for area in areas:

@@ -1,4 +1,4 @@
-"""`spinewise deploy`: the release of a spec, or the audit, as a deployment on a Prefect server."""
+"""`spinewise deploy`: a release, or the audit, as a deployment on a Prefect server; `spinewise worker` executes it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pipeline.execution.options import DataOption, PeriodOption, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command("deploy", short_help="Deploy a release or the audit on a Prefect server.")(deploy)
+    app.command("worker", short_help="Execute what is scheduled on a Prefect server.")(worker)
 
 
 def deploy(
@@ -113,7 +114,7 @@ def deploy(
         timeout=settings.timeout,
     )
     if spec is not None:
-        from flows.orchestration.arrivals import Arrivals, unreleased
+        from flows.orchestration.deployed import Arrivals, unreleased
         from flows.orchestration.deployments import queue_of
         from flows.orchestration.release_flow import release as flow
         from pipeline.runs.request import Request, check_request
@@ -172,3 +173,29 @@ def _folders(spec: Path, data: Path | None, key_file: Path | None) -> tuple[str,
 def _paths(**given: Path | None) -> dict[str, object]:
     """Paths as every machine of the pool sees them."""
     return {name: None if path is None else str(path.resolve()) for name, path in given.items()}
+
+
+def worker(
+    work_pool: Annotated[str | None, typer.Option(help="Work pool; created if needed. [default: spinewise]")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="The most runs at a time; by default one of each dataset.")
+    ] = None,
+) -> None:
+    """Execute what is scheduled on the Prefect server that PREFECT_API_URL names, until SIGTERM or Ctrl-C.
+
+    Each run has a process of its own. At SIGTERM or Ctrl-C no further run is taken, runs are stopped, and the worker
+    ends within a minute; another worker, or this one once it is started again, resumes them. A second signal ends it
+    at once.
+
+    Example:
+
+        spinewise worker
+    """
+    from flows.orchestration.probe import check_server
+    from pipeline.execution.settings import load_settings
+
+    settings = load_settings(work_pool=work_pool)
+    check_server()
+    from flows.orchestration.worker import work
+
+    work(settings.work_pool, limit)

@@ -1,4 +1,4 @@
-"""`spinewise key ...`: create a key, show its commitment, destroy it; create a key to sign with."""
+"""`spinewise key ...`: create a key, show its commitment, destroy it; create one to sign with, and `spinewise sign`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from pipeline.execution.options import ReleaseArgument, SignKeyOption
 
 _HELP = """The master key of a release: create one, show its commitment, destroy it; and keys to sign releases with.
 
@@ -24,14 +26,11 @@ keys = typer.Typer(
     rich_markup_mode=None,
 )
 
-ReleaseArgument = Annotated[
-    Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
-]
-
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     app.add_typer(keys)
+    app.command("sign", short_help="Sign a finished release.")(sign)
 
 
 @keys.command("new")
@@ -130,3 +129,26 @@ def destroy(
         typer.confirm(f"Destroy the key of {release}, after which it cannot be rerun?", abort=True)
     commitment = destroy_key(run)
     typer.echo(f"{release}: the key with the commitment {commitment} is destroyed")
+
+
+def sign(
+    release: ReleaseArgument,
+    sign_key: SignKeyOption = None,
+) -> None:
+    """Sign a finished release or an answer: writes public/manifest.sig or answer.sig, and changes no other file.
+
+    The signature covers the manifest's hash, and with it every public file. Of the release only public/ is read.
+
+    Example:
+
+        spinewise sign releases/little-state --sign-key file:/secure/agency.sign
+    """
+    from pipeline.confidential.custody import required_signing_key
+    from pipeline.execution.settings import load_settings
+    from pipeline.published import publication_at
+    from pipeline.signatures.statement import sign_release, signature_of
+
+    run = publication_at(release)
+    key = required_signing_key(load_settings(), sign_key)
+    sign_release(run, key)
+    typer.echo(f"{signature_of(run)}: signed by {key.name}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pipeline.confidential.process import RecordHolder
-    from pipeline.execution.progress import Progress
+    from pipeline.execution.steps import Progress
     from pipeline.runs.request import CheckedRequest
 
 
@@ -101,7 +101,7 @@ def run(
 
         spinewise run examples/rhode_island.toml --measurements measurements --out estimated
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     output = Output.of(context, json=json)
@@ -111,7 +111,7 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.orchestration.server import temporary_server
-    from pipeline.execution.interrupts import stopping_loses_nothing
+    from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.periods import at_period
@@ -126,17 +126,15 @@ def run(
         context.with_resource(temporary_server())
     from pipeline.confidential.custody import configured_source, given_source, signing_key
     from pipeline.execution.console import remarks_of_end
-    from pipeline.execution.workers import default_workers
     from pipeline.release.manifest import read_manifest
-    from pipeline.runs.added_up import added_up
+    from pipeline.runs.finished import added_up
     from pipeline.runs.request import Engine, Request, check_ledger_is_used, check_request
     from pipeline.signatures.statement import sign_release
 
     source = configured_source(spec, settings) if key is None else given_source(key)
     signer = signing_key(settings, sign_key)
-    count = settings.workers or default_workers()
     way = Engine(scheduler, scratch)
-    request = Request(spec, settings.out, data, count, source, way, i_know, period)
+    request = Request(spec, settings.out, data, settings.processes, source, way, i_know, period)
     checked = check_request(request)  # before an engine is started
     stated = context.get_parameter_source("ledger")
     asked_for = stated is not None and stated.name == "COMMANDLINE"
@@ -165,7 +163,6 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     """Compute a release from other software's measurements; the options of records and keys are refused."""
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.runs.from_measurements import estimate_release
 
     allowed = ("spec", "out", "workers", "measurements", "json")
@@ -179,8 +176,7 @@ def _run_from_measurements(context: typer.Context, measurements: Path, output: O
     settings = load_settings(out=given["out"], workers=given["workers"])
     progress = output.progress()
     try:
-        count = settings.workers or default_workers()
-        root = estimate_release(measurements, given["spec"], settings.out, count, progress)
+        root = estimate_release(measurements, given["spec"], settings.out, settings.processes, progress)
     finally:
         progress.close()
     output.result(str(root), {"release": root.name, "directory": str(root)})
@@ -194,7 +190,7 @@ def _run_with_prefect(
 ) -> None:
     """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
     from pipeline.runs.finished import is_finished
-    from pipeline.runs.measured import measuring_process
+    from pipeline.runs.run_here import measuring_process
 
     with measuring_process(checked) as measured:  # before the engine is imported and asked for anything
         if is_finished(checked, measured):
@@ -208,8 +204,7 @@ def _run_flow(checked: CheckedRequest, timeout: float | None, progress: Progress
     """Run the flow in this process."""
     from flows.orchestration.release_flow import measured_of_run, release
     from flows.orchestration.tasks import is_time_up, progress_of_run
-    from pipeline.execution.interrupts import tell_nothing_more
-    from pipeline.execution.retries import timed_out
+    from pipeline.execution.faults import tell_nothing_more, timed_out
 
     request = checked.request
     tokens = progress_of_run.set(progress), measured_of_run.set(measured)

@@ -105,12 +105,11 @@ def verify(
         _refuse({"--central": central, "--release": combined_with}, "--constraints")
         _check_constraints(release, output, signed_by)
         return
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from pipeline.errors import InputError
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.runs.verify import FORM_ALONE, verify_release
@@ -129,9 +128,7 @@ def verify(
     progress = output.progress()
     try:
         problems = [] if signer is None else signature_problems(run, signer)
-        problems = problems or verify_release(
-            run, load_settings(workers=workers).workers or default_workers(), progress, central
-        )
+        problems = problems or verify_release(run, load_settings(workers=workers).processes, progress, central)
     finally:
         progress.close()
     text, remarks = f"{release}: verified; all of it follows from its measurements", []
@@ -171,8 +168,7 @@ def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | N
     from pipeline.published import release_at
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.combining import is_combined, release_of
-    from pipeline.runs.questions.public_files import form_alone, verify_answer
+    from pipeline.runs.answers import form_alone, is_combined, release_of, verify_answer
     from pipeline.signatures.signing_keys import PublicKey
     from pipeline.signatures.statement import is_signed, require_signer, signature_problems
 
@@ -253,7 +249,7 @@ class _Records:
 
 def _recompute(context: typer.Context, release: Path, given: _Records, output: Output) -> None:
     """Print whether the records and the key give the same public files; exit status 1 where they do not."""
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from flows.orchestration.server import temporary_server
@@ -261,8 +257,7 @@ def _recompute(context: typer.Context, release: Path, given: _Records, output: O
     from pipeline.execution.settings import load_settings
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
-    from pipeline.runs.record_sources import universes_to_rerun
-    from pipeline.runs.rerun import rerun_process
+    from pipeline.runs.rerun import rerun_process, universes_to_rerun
 
     if is_answer(release):
         _rerun_answer(release, given, output)
@@ -314,7 +309,7 @@ def _rerun_answer(answer: Path, given: _Records, output: Output) -> None:
     from features.registry import part_of
     from pipeline.errors import InputError
     from pipeline.release.layout import RunDirectory
-    from pipeline.runs.questions.combining import is_combined, release_of
+    from pipeline.runs.answers import is_combined, release_of
 
     run = RunDirectory(answer)
     source, combined_with = _key_of(run, given.source), given.combined_with

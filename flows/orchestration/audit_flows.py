@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 
 set_up_prefect()
 
@@ -21,19 +21,21 @@ from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from features.registry import part_of  # noqa: E402
-from flows.orchestration.allowed import check_allowed  # noqa: E402
-from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
+from flows.orchestration.deployed import check_allowed  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
-from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failure, perform_as_task, progress_of_run  # noqa: E402  # noqa: E402
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.process import RecordHolder  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
-from pipeline.execution.progress import Silent  # noqa: E402
-from pipeline.execution.settings import load_settings  # noqa: E402
-from pipeline.execution.workers import default_workers  # noqa: E402
+from pipeline.execution.settings import default_workers, load_settings  # noqa: E402
+from pipeline.execution.steps import Silent  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
-from pipeline.runs.record_sources import universes_to_rerun  # noqa: E402
-from pipeline.runs.rerun import Rerun, rerun_process, rerun_release  # noqa: E402
+from pipeline.runs.rerun import (  # noqa: E402
+    Rerun,
+    rerun_process,
+    rerun_release,
+    universes_to_rerun,
+)
 
 #: The process that holds the master key, where it was started before the flow began.
 repeating: ContextVar[RecordHolder | None] = ContextVar("repeating", default=None)

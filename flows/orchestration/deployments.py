@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 
 set_up_prefect()
 
@@ -26,7 +26,7 @@ from prefect.deployments.runner import RunnerDeployment  # noqa: E402
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError  # noqa: E402
 from prefect.types.entrypoint import EntrypointType  # noqa: E402
 
-from flows.orchestration.allowed import DEPLOYED, deployed_folders  # noqa: E402
+from flows.orchestration.deployed import DEPLOYED, deployed_folders  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 
 #: The tag of every run of ours.

@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 from typing import Final
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 
 set_up_prefect()
 

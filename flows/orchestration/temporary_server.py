@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-#: Settings of the server; the client's stand in `flows.orchestration.environment`.
+#: Settings of the server; the client's stand in `flows.orchestration.server`.
 _SETTINGS: Final = {
     "PREFECT_SERVER_DATABASE_MIGRATE_ON_START": "false",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",

@@ -13,7 +13,7 @@ import threading
 from contextlib import suppress
 from typing import Final
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")  # what a worker does is seen; runs have theirs of the work pool
 set_up_prefect()

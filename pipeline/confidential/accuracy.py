@@ -22,8 +22,7 @@ from pipeline.execution.job import Job
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
-from pipeline.pages.templates import render
-from pipeline.pages.words import Called
+from pipeline.pages.templates import Called, render
 from pipeline.release.area_sizes import TENFOLD, size_labels
 from pipeline.release.spine import read_public_names
 from pipeline.release.tables import ReleasedTable, read_table_parts, small_parts

@@ -108,7 +108,7 @@ def has_charge(ledger: Ledger, charge: Charge) -> bool:
 
 
 def _earlier(job: Job, dataset: str) -> Fraction:
-    """What a dataset was charged in this run before, by what its spec was decided from (`pipeline.runs.decided`)."""
+    """What a dataset was charged in this run before, by what its spec was decided from (`pipeline.runs.run`)."""
     found = (one.earlier.cost for one in job.universes if one.dataset == dataset and one.earlier is not None)
     return sum(found, Fraction(0))
 

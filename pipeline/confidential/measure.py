@@ -23,8 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.codes import counted
-from geography.spine import Level
+from geography.spine import Level, counted
 from geography.sums import roll_up
 from pipeline.errors import RecordsError
 from pipeline.estimation.constraints import (

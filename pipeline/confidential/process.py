@@ -38,10 +38,10 @@ from pipeline.confidential.parts import RecordQuestion, answering
 from pipeline.confidential.refusals import described, restored
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
 from pipeline.errors import InputError, RecordsError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.interrupts import without_interrupts
+from pipeline.execution.batches import Batches
+from pipeline.execution.faults import without_interrupts
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begin_worker
 from pipeline.model.memory_table import MemoryTable

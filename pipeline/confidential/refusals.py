@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pipeline.errors import RefusedError, SpinewiseError
-from pipeline.execution.machine_faults import NO_MEMORY, limit_of
+from pipeline.execution.faults import NO_MEMORY, limit_of
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 

@@ -18,7 +18,7 @@ from typing import Final
 from geography.spine import Spine
 from pipeline.cost.size import basis_of_spec, possible_cells
 from pipeline.errors import InputError
-from pipeline.estimation.by_sums import MOST_CELLS_AT_ONCE, is_by_sums
+from pipeline.estimation.whole_spine import MOST_CELLS_AT_ONCE, is_by_sums
 from pipeline.model.draw import by_level, everywhere
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec

@@ -27,11 +27,11 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.cost.size import WIDE_RECORDS, Size, basis_of_spec
 from pipeline.errors import InputError
-from pipeline.estimation.by_sums import is_by_sums
+from pipeline.estimation.whole_spine import is_by_sums
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
-from postprocess.downward.samples import GROUP_CELLS, LEAST_RUNS, most_visits
 from postprocess.downward.simulated_margins import counting_bytes
+from postprocess.downward.simulation import GROUP_CELLS, LEAST_RUNS, most_visits
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_level, cut_of, held_bytes, tops_bytes
 from postprocess.linear.draws import draw_bytes
 

@@ -15,20 +15,20 @@ import numpy as np
 
 from geography.spine import Spine
 from pipeline.estimation.around_estimates import is_compared, is_long
-from pipeline.estimation.by_sums import is_by_sums
+from pipeline.estimation.whole_spine import is_by_sums
 from pipeline.model.draw import by_level, everywhere
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.long_tables import is_long as is_sparse
 from postprocess.algebra import Basis
+from postprocess.downward.batch import batch_bytes
 from postprocess.downward.subtrees import cut_level
-from postprocess.downward.tasks import batch_bytes
 from postprocess.families.active_set import STACK_NUMBERS
+from postprocess.families.family import ALONE, STACK_BYTES, is_large, matrix_numbers
+from postprocess.families.few_sums import MOST_SUMS, is_projected
 from postprocess.families.large import family_bytes
-from postprocess.families.projected import MOST_SUMS, is_projected
-from postprocess.families.stack import ALONE, STACK_BYTES, is_large, matrix_numbers
 from postprocess.families.wide import SQUARE_BYTES, WIDE
-from postprocess.linear.child_groups import ChildGroups
+from postprocess.linear.upward import ChildGroups
 from postprocess.marginal import refines
 from postprocess.sums.space import Space, narrow_from
 

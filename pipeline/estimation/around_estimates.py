@@ -12,7 +12,7 @@ Which numbers have such intervals follows from the spec, or from the release:
 
 - all that are sums of more than `MOST` answers of every query that is measured (`is_long`);
 - else, of tables of wide schemas, or where no query of few answers is measured (`is_compared`), those that are not
-  small, if the large ones of the level are moved (`postprocess.downward.compared`). The small numbers of such a table
+  small, if the large ones of the level are moved (`postprocess.downward.moved`). The small numbers of such a table
   keep the intervals of simulated runs, which zeros make short; but if they are moved, too, these allow for it
   (`SmallNumbers`). If they are not, those of simulated runs are right, and hold no more than they should by what all
   cells of the table show together, where those that are about as frequent are too few.
@@ -30,13 +30,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.estimation.subtree_answers import KeptAnswers, Rows
 from pipeline.model.draw import everywhere
 from pipeline.model.universe import Table, Universe
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
-from postprocess.downward.compared import LEAST_COMPARED, Ends, SmallNumbers, Squares
-from postprocess.downward.moved import Distances, MovedErrors, taken
+from postprocess.downward.moved import LEAST_COMPARED, Distances, Ends, MovedErrors, SmallNumbers, Squares, taken
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, is_large
 from postprocess.marginal import Marginal, MarginalKey, answers_within, refines
 from postprocess.problem import MeasuredAnswers

@@ -13,22 +13,22 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from pipeline.estimation.by_sums import SumsEstimation, is_by_sums
-from pipeline.estimation.computed import Computed
-from pipeline.estimation.knowledge import Results
-from pipeline.estimation.measurement_files import MeasurementSource, SourceFiles
-from pipeline.estimation.packing import (
+from pipeline.estimation.constraints import Results
+from pipeline.estimation.measurement_files import MeasurementSource, PartTask, SourceFiles
+from pipeline.estimation.problem import measurement_files, with_values
+from pipeline.estimation.whole_spine import (
+    Computed,
+    Estimation,
+    SumsEstimation,
     below_arrays,
     below_result,
+    is_by_sums,
     packed_level,
     packed_top,
     top_result,
     unpacked_level,
     unpacked_top,
 )
-from pipeline.estimation.part import PartTask
-from pipeline.estimation.problem import measurement_files, with_values
-from pipeline.estimation.whole_spine import Estimation
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.execution.threads import give_memory_back
@@ -36,8 +36,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import Arrays, BoolArray
-from postprocess.downward.passes import Pass
-from postprocess.downward.report import SolverReport
+from postprocess.downward.batch import Pass, SolverReport
 from postprocess.downward.subtrees import (
     HELD,
     MOST_CELLS,

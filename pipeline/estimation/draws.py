@@ -17,9 +17,8 @@ from scipy.special import ndtri
 
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
-from pipeline.estimation.computed import Computed
-from pipeline.estimation.part import PartTask
-from pipeline.estimation.whole_spine import Estimation
+from pipeline.estimation.measurement_files import PartTask
+from pipeline.estimation.whole_spine import Computed, Estimation
 from pipeline.execution.batches import run_kept
 from pipeline.execution.workers import foreign_arrays
 from pipeline.model.public_key import public_key

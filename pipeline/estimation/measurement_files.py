@@ -1,19 +1,34 @@
-"""Measurement files as the post-processing reads them: whole, or the rows of one part of the spine."""
+"""Measurement files as the post-processing reads them: whole, or the rows of one part of the spine.
+
+Noisy answers that are drawn only where the released parent is positive, as the estimation of a level reads them.
+
+One part of a spine that is cut into subtrees, as it is sent to a worker with the work on it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from geography.spine import Spine
 from pipeline.errors import ReleaseError
+from pipeline.model.draw import by_level
 from pipeline.model.source import ToCounts
-from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
-from pipeline.storage.readable import Readable
-from postprocess.arrays import FloatArray, wide_enough
+from pipeline.model.universe import Universe
+from pipeline.release.measurements import MeasurementFile, MeasurementHeader, header_of, open_measurement, read_positive
+from pipeline.release.published_files import UniverseFiles
+from pipeline.storage.paths import Readable
+from postprocess.algebra import Basis
+from postprocess.arrays import Arrays, FloatArray, wide_enough
+from postprocess.downward.subtrees import in_64_bits
 from postprocess.marginal import Marginal
-from postprocess.problem import MeasuredAnswers
+from postprocess.positive import PositiveAnswers, PositivePlaces
+from postprocess.problem import MeasuredAnswers, Problem
 
 _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
@@ -110,3 +125,122 @@ def read_compact(
         same = same and np.array_equal(part.geocodes, geocodes[rows])
         first = rows.stop
     return values, variances, same
+
+
+@dataclass(frozen=True, eq=False)
+class PositiveSource:
+    """The file of one query's noisy answers at one level.
+
+    Attributes:
+        path: under public/.
+        header: what it should be according to the spec.
+        marginal: the query.
+        level: number of the level.
+    """
+
+    path: Readable
+    header: MeasurementHeader
+    marginal: Marginal
+    level: int
+
+    def without_values(self) -> PositiveAnswers:
+        """The query with its variance, for use where the values are not needed."""
+        return PositiveAnswers(self.marginal, sp.csr_array((0, self.marginal.size)), self.header.variance)
+
+    def read(self, spine: Spine, released: sp.csr_array) -> PositiveAnswers:
+        """The answers, which must be just those that are positive in the released level above.
+
+        Args:
+            spine: the geography.
+            released: histograms `(n_parents, n_cells)` of the level above.
+
+        Raises:
+            ReleaseError: the file is missing, damaged, or has others.
+        """
+        level = spine.levels[self.level]
+        due = PositivePlaces.of(released, self.marginal).below(level.parents)
+        most = int(np.diff(due.starts).max(initial=0))
+        values = read_positive(self.path, self.header, level.geocodes, most)
+        self.check_places(spine, values, due)
+        return PositiveAnswers(self.marginal, values, self.header.variance)
+
+    def check_places(self, spine: Spine, found: sp.csr_array, due: PositivePlaces) -> None:
+        """Raises ReleaseError where other answers were drawn than are due."""
+        if np.array_equal(found.indptr, due.starts) and np.array_equal(found.indices, due.answers):
+            return
+        level = spine.levels[self.level]
+        other = next(
+            row
+            for row in range(len(level))
+            if not np.array_equal(
+                found.indices[found.indptr[row] : found.indptr[row + 1]],
+                due.answers[due.starts[row] : due.starts[row + 1]],
+            )
+        )
+        raise ReleaseError(
+            f"{self.path} does not have just the answers that are positive in the released level "
+            f"{spine.level_names[self.level - 1]!r}: first in {level.geocodes[other]}"
+        )
+
+
+def positive_sources(folder: UniverseFiles, universe: Universe, spine: Spine) -> tuple[tuple[PositiveSource, ...], ...]:
+    """The files of a universe, per level; empty where it has none."""
+    if not universe.strategy.where_positive:
+        return ()
+    levels = by_level((draw for draw in universe.draws(spine) if draw.where_positive), spine.level_names)
+    return tuple(
+        tuple(
+            PositiveSource(
+                folder.readable(folder.positive(draw.level, draw.query.name)),
+                header_of(draw),
+                universe.source.measured(draw.query),
+                number,
+            )
+            for draw in level
+        )
+        for number, level in enumerate(levels)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PartTask(ABC):
+    """Work on one part of the spine.
+
+    Attributes:
+        number: of the part.
+        part: its problem, with the values of those measurements that have no file here.
+        files: of the measurements, per level from the cut down; None where all values are packed.
+        basis: of the whole release.
+    """
+
+    number: int
+    part: Problem
+    files: SourceFiles | None
+    basis: Basis
+
+    def problem(self) -> Problem:
+        """The part's problem with the values of its measurements; ReleaseError where a file is damaged."""
+        stated = in_64_bits(self.part)
+        return stated if self.files is None else replace(stated, measured=self._read(self.files))
+
+    def packed(self) -> PartTask:
+        """The task with all values, so that it can be done where the release's files are not available."""
+        return replace(self, part=self.problem(), files=None)
+
+    @abstractmethod
+    def arrays_of(self, result: Any) -> Arrays:
+        """The result of the task as arrays, on the machine that worked on it."""
+
+    @abstractmethod
+    def result_of(self, arrays: Arrays) -> Any:
+        """The result again; WorkerError where the arrays are not those of this part."""
+
+    def _read(self, files: SourceFiles) -> tuple[tuple[MeasuredAnswers, ...], ...]:
+        levels = zip(self.part.spine.levels, self.part.measured, files, strict=True)
+        return tuple(
+            tuple(
+                known if file is None else file.read(level.geocodes, self.part.first_row(i))
+                for known, file in zip(queries, of_level, strict=True)
+            )
+            for i, (level, queries, of_level) in enumerate(levels)
+        )

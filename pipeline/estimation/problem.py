@@ -18,8 +18,7 @@ from pipeline.estimation.constraints import (
     distinguished_by_inputs,
     facility_bounds,
 )
-from pipeline.estimation.measurement_files import MeasurementSource
-from pipeline.estimation.positive import positive_sources
+from pipeline.estimation.measurement_files import MeasurementSource, positive_sources
 from pipeline.model.draw import Draw, by_level, everywhere, kinds_of
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe

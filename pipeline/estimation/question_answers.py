@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeline.errors import InputError
-from pipeline.estimation.computed import Computed
+from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.published import PublishedRelease
 from pipeline.questions.released.cells import SumsOfCells

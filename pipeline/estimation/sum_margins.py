@@ -18,11 +18,9 @@ from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups, HalfWidths
 from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
-from postprocess.downward.compared import Squares
+from postprocess.downward.moved import Squares
 from postprocess.downward.simulated_margins import is_large
-from postprocess.linear.areas import fixed_in_area
-from postprocess.linear.expected import LevelCovariances
-from postprocess.linear.weighted import moments, of_leaves, of_level
+from postprocess.linear.covariances import LevelCovariances, fixed_in_area, moments, of_leaves, of_level
 from postprocess.marginal import Marginal
 from postprocess.statistics import Moments, half_widths
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import scipy.sparse as sp
 
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
 from pipeline.model.universe import Table, Universe

@@ -13,8 +13,8 @@ import numpy as np
 from geography.spine import Spine
 from pipeline.estimation.by_subtree import ComputedBySubtree
 from pipeline.estimation.constraints import published_facilities
-from pipeline.estimation.linear_parts import LinearParts
 from pipeline.estimation.problem import invariants_of, measurements_in, sizes_in, unmeasured_problem
+from pipeline.estimation.subtree_answers import LinearParts
 from pipeline.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table, Universe
 from pipeline.release.estimates import write_estimates

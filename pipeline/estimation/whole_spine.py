@@ -1,32 +1,297 @@
-"""From the public problem to whole-number histograms, level by level."""
+"""From the public problem to whole-number histograms, level by level; of a wide schema on the sums that it measures.
+
+The intermediate results of one universe's estimation.
+
+Results of batches as named arrays, and back: as a resumed run finds them, or as they come from another machine.
+
+The names, types and shapes of what another machine sends are checked before use.
+
+The estimation of a schema of more than a million cells: on the few sums that its lower levels measure.
+
+Only the levels at which the detail is measured have arrays over cells, one of a geounit at a time; see
+`postprocess.sums`. What such a schema has to be, and what is not published of it, says `pipeline.cost.limits`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from functools import cached_property, partial
 from typing import Self
+from weakref import proxy
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from geography.spine import Level
-from pipeline.estimation.computed import Computed
-from pipeline.estimation.constraints import Known
-from pipeline.estimation.knowledge import Results
-from pipeline.estimation.packing import packed_level, unpacked_level
-from pipeline.estimation.problem import with_positive
+from pipeline.estimation.constraints import Known, Results
+from pipeline.estimation.measurement_files import SourceFiles
+from pipeline.estimation.problem import stated_problem, with_positive, with_values
 from pipeline.execution.batches import run_kept
 from pipeline.execution.job import Job
 from pipeline.execution.steps import Notes, Step
+from pipeline.execution.workers import foreign_arrays
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis
-from postprocess.downward.level import downward_level
-from postprocess.downward.passes import Pass
-from postprocess.downward.report import SolverReport
-from postprocess.downward.subtrees import Cut
-from postprocess.downward.tasks import LevelTask
-from postprocess.linear.upward import LevelEstimate
+from postprocess.arrays import Arrays, BoolArray
+from postprocess.downward.batch import LevelTask, Pass, SolverReport, passes_of
+from postprocess.downward.level import checked_parents, downward_level
+from postprocess.downward.subtrees import Cut, joined_blocks
+from postprocess.linear.information import Information
+from postprocess.linear.upward import ChildrenSum, LevelEstimate, basis_of, upward_pass
 from postprocess.problem import Problem
+from postprocess.sums.downward import downward_sums
+from postprocess.sums.upward import KnownSums
+
+
+class Computed:
+    """The intermediate results of one universe's estimation, each computed at first use.
+
+    Args:
+        job: the run.
+        universe: that is estimated.
+        results: gives the intermediate results of another universe, by its name; by default computed at once.
+        full: by the full estimator, whichever the spec names.
+    """
+
+    def __init__(
+        self, job: Job, universe: Universe, results: Callable[[str], Results] | None = None, *, full: bool = False
+    ) -> None:
+        self.job = job
+        self.universe = universe
+        self.full = full
+        self._results = results or partial(_computed_at_once, job)
+
+    @cached_property
+    def known(self) -> Known:
+        """What is known of the universe besides its measurements."""
+        # A proxy, so that what is computed is freed at once, and not when cycles are collected.
+        return Known.of(self.job, self.universe, proxy(self), self._results)
+
+    @cached_property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
+        stated = stated_problem(self.job, self.universe, self.known)
+        return replace(stated, estimator="full") if self.full else stated
+
+    @cached_property
+    def problem(self) -> Problem:
+        """Read from public/; ReleaseError where a file is not what the spec says."""
+        return with_values(self.stated, self.job, self.universe)
+
+    @cached_property
+    def basis(self) -> Basis:
+        """The basis of the stated problem."""
+        return basis_of(self.stated)
+
+    @cached_property
+    def upward(self) -> list[LevelEstimate]:
+        """The upward pass of the whole spine, top level first."""
+        return upward_pass(self.problem, self.basis)
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes of every level, the detail last."""
+        return passes_of(self.stated)
+
+    @cached_property
+    def checked(self) -> list[BoolArray]:
+        """Per level, which parents' children are solved again."""
+        return checked_parents(self.job.spine, self.stated.seed)
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
+        return self.problem, self.upward
+
+    def forget(self) -> None:
+        """Free the values of the measurements and what follows from them; they are computed again where needed."""
+        for name in ("problem", "upward"):
+            self.__dict__.pop(name, None)
+
+    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+        """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
+        return []
+
+
+def _computed_at_once(job: Job, universe: str) -> Results:
+    return Computed(job, next(one for one in job.universes if one.name == universe))
+
+
+_INFORMATION = ("precision", "known", "unmeasured", "covariance")
+_CHILDREN = ("mean", "precision", "term")
+#: Of the longest report of a solver, in bytes.
+_LONGEST_REPORT = 10_000
+
+
+def packed_level(result: tuple[sp.csr_array, SolverReport]) -> Arrays:
+    """The whole-number histograms of a batch of families, and what the solvers did."""
+    counts, report = result
+    return {**packed_csr("counts", counts), "report": _text(asdict(report))}
+
+
+def unpacked_level(arrays: Arrays) -> tuple[sp.csr_array, SolverReport]:
+    """What `packed_level` packed."""
+    return unpacked_csr("counts", arrays), SolverReport(**json.loads(arrays["report"].tobytes()))
+
+
+def packed_top(estimate: LevelEstimate) -> Arrays:
+    """The estimate of a part's geounits at the cut."""
+    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
+    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
+    if estimate.fixed is not None:
+        arrays["fixed"] = estimate.fixed
+    if estimate.children is not None:
+        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
+    return arrays
+
+
+def unpacked_top(arrays: Arrays) -> LevelEstimate:
+    """What `packed_top` packed."""
+    children = None
+    if "children_mean" in arrays:
+        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
+    return LevelEstimate(
+        classes=arrays["classes"],
+        own=arrays["own"],
+        info=Information(*(joined_blocks([arrays[f"info_{name}"]]) for name in _INFORMATION)),
+        fixed=arrays.get("fixed"),
+        children=children,
+    )
+
+
+def packed_csr(name: str, matrix: sp.csr_array) -> dict[str, np.ndarray]:
+    """A sparse matrix as arrays whose names begin with `name`."""
+    parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": np.array(matrix.shape)}
+    return {f"{name}.{part}": values for part, values in parts.items()}
+
+
+def unpacked_csr(name: str, arrays: Arrays) -> sp.csr_array:
+    """What `packed_csr` packed."""
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    rows, columns = arrays[f"{name}.shape"].tolist()
+    return sp.csr_array((data, indices, indptr), shape=(rows, columns))
+
+
+def _text(content: object) -> np.ndarray:
+    return np.frombuffer(json.dumps(content, sort_keys=True).encode(), dtype=np.uint8)
+
+
+def top_result(arrays: Arrays, part: Problem, basis: Basis) -> LevelEstimate:
+    """What `packed_top` packed on another machine.
+
+    Raises:
+        WorkerError: an array is missing, too many, or has another type or shape than the part's estimate has.
+    """
+    n, n_cells = len(part.spine.levels[0]), int(np.prod(part.shape))
+    blocks = (basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric)
+    classes = _take(arrays, "classes", np.int64, (n,)).astype(np.int64)
+    n_classes = int(classes.max(initial=-1)) + 1
+    _require(bool((classes >= 0).all()) and n_classes <= n, "classes")
+    names = {"classes", "own"}
+    _take(arrays, "own", np.float64, blocks)
+    for name in ("precision", "known", "unmeasured", "covariance"):
+        _take(arrays, f"info_{name}", np.float64, (n_classes, *blocks))
+        names.add(f"info_{name}")
+    if "fixed" in arrays:
+        _take(arrays, "fixed", np.float64, (n, n_cells))
+        names.add("fixed")
+    if "children_mean" in arrays:
+        _take(arrays, "children_mean", np.float64, (n, n_cells))
+        _take(arrays, "children_term", np.float64, (n, n_cells))
+        _take(arrays, "children_precision", np.float64, (n_classes, *blocks))
+        names |= {"children_mean", "children_term", "children_precision"}
+    _require(set(arrays) == names, next(iter(sorted(set(arrays) ^ names)), ""))
+    return unpacked_top(arrays)
+
+
+def below_arrays(levels: Sequence[tuple[sp.csr_array, SolverReport]]) -> Arrays:
+    """Histograms and reports of the levels below the cut, as arrays."""
+    return {f"{i}.{name}": array for i, level in enumerate(levels) for name, array in packed_level(level).items()}
+
+
+def below_result(arrays: Arrays, part: Problem) -> list[tuple[sp.csr_array, SolverReport]]:
+    """What `below_arrays` made.
+
+    Raises:
+        WorkerError: an array is missing, too many, or is not that of non-negative whole numbers of the part's cells.
+    """
+    n_cells = int(np.prod(part.shape))
+    levels = part.spine.levels[1:]
+    expected = {
+        f"{i}.{name}"
+        for i in range(len(levels))
+        for name in ("counts.data", "counts.indices", "counts.indptr", "counts.shape", "report")
+    }
+    _require(set(arrays) == expected, next(iter(sorted(set(arrays) ^ expected)), ""))
+    results = []
+    for i, level in enumerate(levels):
+        own = {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
+        _check_counts(own, len(level), n_cells)
+        _check_report(own["report"])
+        results.append(unpacked_level(own))
+    return results
+
+
+def _check_counts(arrays: Mapping[str, NDArray[np.generic]], n: int, n_cells: int) -> None:
+    shape = arrays["counts.shape"]
+    _require(shape.dtype.kind == "i" and shape.tolist() == [n, n_cells], "counts.shape")
+    data, indices, starts = (arrays[f"counts.{name}"] for name in ("data", "indices", "indptr"))
+    for name, array in (("data", data), ("indices", indices), ("indptr", starts)):
+        _require(array.dtype.kind == "i" and array.ndim == 1, f"counts.{name}")
+    _require(data.dtype == np.int64 and bool((np.asarray(data) >= 0).all()), "counts.data")
+    rows = np.asarray(starts, dtype=np.int64)
+    whole = len(rows) == n + 1 and rows[0] == 0 and rows[-1] == len(data) == len(indices)
+    _require(bool(whole and (np.diff(rows) >= 0).all()), "counts.indptr")
+    cells = np.asarray(indices, dtype=np.int64)
+    _require(bool(((cells >= 0) & (cells < n_cells)).all()), "counts.indices")
+
+
+def _check_report(array: NDArray[np.generic]) -> None:
+    _require(array.dtype == np.uint8 and array.ndim == 1 and array.size <= _LONGEST_REPORT, "report")
+    try:
+        content = json.loads(array.tobytes())
+    except ValueError:
+        content = None
+    numbers: dict[str, Callable[[object], bool]] = {
+        "families": _is_whole,
+        "iterations": _is_whole,
+        "checked": _is_whole,
+        "primal": _is_number,
+        "dual": _is_number,
+        "largest_difference": _is_number,
+        "by_solver": _is_counted,
+    }
+    right = isinstance(content, dict) and content.keys() == {field.name for field in fields(SolverReport)}
+    _require(right and all(numbers[name](value) for name, value in content.items()), "report")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def _is_counted(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_whole(count) and name.isprintable() for name, count in value.items())
+
+
+def _take(arrays: Arrays, name: str, kind: type[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """The array, after its type and shape and that all of it is finite were checked."""
+    array = arrays.get(name)
+    right = array is not None and array.dtype == kind and array.shape == shape
+    _require(bool(right and np.isfinite(array).all()), name)  # type: ignore[arg-type]
+    assert array is not None
+    return array
+
+
+def _require(right: bool, name: str) -> None:
+    if not right:
+        raise foreign_arrays(name)
 
 
 def batch_name(task: LevelTask) -> str:
@@ -193,3 +458,52 @@ class Estimation:
 
     def _nothing_computed(self, *, full: bool = False) -> Computed:
         return Computed(self.job, self.universe, self._results, full=full)
+
+
+#: Possible cells above which a universe is estimated on sums.
+MOST_CELLS_AT_ONCE = 1_000_000
+
+
+def is_by_sums(universe: Universe) -> bool:
+    """Whether a universe has too many cells for numbers of each of them in each geounit."""
+    if universe.schema.n_cells <= MOST_CELLS_AT_ONCE:
+        return False
+    return universe.schema.n_cells - int(np.count_nonzero(universe.structural_zeros)) > MOST_CELLS_AT_ONCE
+
+
+class ComputedOnSums(Computed):
+    """The intermediate results; those over cells are not asked for."""
+
+    @cached_property
+    def known_sums(self) -> KnownSums:
+        """What the measurements say of every level."""
+        return KnownSums(self.problem)
+
+
+class SumsEstimation(Estimation):
+    """The estimation of such a universe; see `Estimation`."""
+
+    _computed: ComputedOnSums
+
+    def combine(self) -> None:
+        """The upward pass, as a step of its own."""
+        _ = self._computed.known_sums.levels
+        self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
+
+    def estimate_level(self, level: int) -> Notes:
+        """See `Estimation.estimate_level`."""
+        above = self.released(level - 1) if level else None
+        problem = with_positive(self.problem, self.job, self.universe, level, above)
+        counts, report = downward_sums(
+            self._computed.known_sums,
+            level,
+            above,
+            self._computed.checked[level],
+            self._runner(level),
+            problem.positive_of(level),
+        )
+        self._write(self.job.spine.levels[level], counts)
+        return report.public() | self.known.notes(level)
+
+    def _nothing_computed(self, *, full: bool = False) -> ComputedOnSums:
+        return ComputedOnSums(self.job, self.universe, self._results, full=full)

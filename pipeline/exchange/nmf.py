@@ -23,15 +23,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from geography.codes import first_few
+from geography.spine import first_few
 from pipeline.errors import InputError, MemoryShortError, ReleaseError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
 from pipeline.storage.files import texts
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.local_name import local_name
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable, local_name
 from postprocess.arrays import FloatArray, IntArray
 
 _SCHEMA: Final = pa.schema(

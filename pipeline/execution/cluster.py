@@ -18,9 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from geography.errors import InputError
-from pipeline.execution.batch_store import arrays_of_bytes, bytes_of_arrays
-from pipeline.execution.immutable import immutable
-from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, in_order
+from pipeline.execution.batches import arrays_of_bytes, bytes_of_arrays
+from pipeline.execution.workers import AHEAD, WorkerError, Workers, apart, begun, immutable, in_order
 from pipeline.missing import install_command
 from pipeline.release.software import software
 from postprocess.arrays import Arrays

@@ -1,4 +1,4 @@
-"""What a person sees on the screen: a progress bar, or plain lines where there is no terminal. Everything on stderr."""
+"""What a person sees: a progress bar, or plain lines where there is no terminal, on stderr; results in tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from rich.text import Text
 
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
-from pipeline.execution.memory import shown_memory
-from pipeline.execution.progress import FOUND, CountedWork, shown_time
-from pipeline.execution.steps import Step
+from pipeline.execution.settings import shown_memory
+from pipeline.execution.steps import FOUND, CountedWork, Step, shown_time
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.status import status
@@ -190,3 +189,21 @@ def remarks_of_end(run: RunDirectory) -> list[str]:
     if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):
         remarks.append("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
     return remarks
+
+
+def output_console(width: int = 140) -> Console:
+    """The console on stdout, where text is shown as it is; at least so many columns where it is no terminal."""
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    return console
+
+
+def table_of(texts: Iterable[str], numbers: Iterable[str] = ()) -> Table:
+    """A table without lines whose columns are texts, each on one line, and then numbers, to the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in texts:
+        table.add_column(title, no_wrap=True)
+    for title in numbers:
+        table.add_column(title, justify="right")
+    return table

@@ -1,17 +1,28 @@
-"""What the stages of one run have in common."""
+"""What the stages of one run have in common; its steps performed in order, and the log of that, restricted/run.log.
+
+A step is not performed where an interrupted run has left its files whole. They are checked by their hashes before they
+are used: what was truncated, flipped, or is of another run, of other records or of other versions of the software, is
+computed again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from geography.spine import Spine
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.progress import Progress
-from pipeline.execution.steps import Notes
+from pipeline.execution.batches import Batches, fingerprint_of
+from pipeline.execution.settings import peak_memory, peak_of_children
+from pipeline.execution.steps import Notes, Perform, Progress, Step, perform_here
+from pipeline.execution.threads import give_memory_back
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import OpenedInputs
 from pipeline.model.link import Link
@@ -21,7 +32,8 @@ from pipeline.release.published_files import UniverseFiles
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.files import json_sha256, make_restricted, sha256_file, write_json
+from pipeline.storage.paths import Readable, unchecked
 
 T = TypeVar("T")
 
@@ -90,3 +102,119 @@ class Job:
         """The files of a universe, which can be read."""
         folder = self.run.universe(universe.name)
         return UniverseFiles(folder.public, folder.restricted, self.readable)
+
+
+class Checkpoints:
+    """The hashes of the files that finished steps wrote, and what the steps noted.
+
+    They count only for the same run on the same records with the same versions of everything that decides on a
+    published number: otherwise every step is performed again.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._path = run.main.checkpoints / "steps.json"
+        self._about = fingerprint_of(run)
+        self._batches = Batches(run)
+        self._steps: dict[str, dict[str, Any]] = {}
+        self._whole: dict[Path, bool] = {}
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            content = json.loads(self._path.read_bytes())
+            if content["about"] == self._about and content["sha256"] == json_sha256(content["steps"]):
+                self._steps = dict(content["steps"])
+        self._hashes = {name: sha256 for step in self._steps.values() for name, sha256 in step["files"].items()}
+        make_restricted(run.main.checkpoints)
+
+    def notes_of(self, step: Step) -> Notes | None:
+        """What the step noted when it was performed; None if it has to be performed."""
+        recorded = self._steps.get(step.name, {}).get("files", {})
+        needed = {*step.written(), *step.prepares, *(self._run.public / name for name in recorded)}
+        if not needed or not all(self._is_whole(path) for path in needed):
+            return None
+        if step.files and step.name not in self._steps:
+            return None
+        return dict(self._steps.get(step.name, {}).get("notes", {}))
+
+    def record(self, step: Step, notes: Notes) -> None:
+        """Note that the step's files are whole."""
+        if not step.files:
+            return
+        hashes = {str(path.relative_to(self._run.public)): sha256_file(path) for path in step.written()}
+        self._steps[step.name] = {"files": hashes, "notes": dict(notes)}
+        self._hashes.update(hashes)
+        self._whole.update(dict.fromkeys(step.written(), True))
+        content = {"about": self._about, "steps": self._steps, "sha256": json_sha256(self._steps)}
+        write_json(self._path, content, self._run.staging, private=True)
+        self._batches.forget(step.name)
+
+    def _is_whole(self, path: Path) -> bool:
+        if path not in self._whole:
+            expected = self._hashes.get(str(path.relative_to(self._run.public)))
+            self._whole[path] = expected is not None and path.is_file() and sha256_file(path) == expected
+        return self._whole[path]
+
+
+def perform_steps(
+    job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
+) -> None:
+    """Perform the steps in order, but for those whose files an interrupted run has left whole.
+
+    What they note is in `Job.notes` afterwards, by the steps' names.
+    """
+    for step in steps:
+        job.progress.start(step)
+        before = checkpoints.notes_of(step) if checkpoints is not None else None
+        if before is None:
+            notes = perform(step) or {}
+            if checkpoints is not None:
+                checkpoints.record(step, notes)
+        else:
+            notes = before
+        job.progress.finish(step, skipped=before is not None)
+        give_memory_back()
+        if notes:
+            job.notes.update(cast("dict[str, Notes]", notes) if step.several else {step.name: notes})
+
+
+class RunLog(Progress):
+    """Lines with a time, appended to a file that only its owner can read.
+
+    A line that cannot be written is left out: a full disk is reported by what the run needs to write.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._began = 0.0
+
+    @classmethod
+    @contextmanager
+    def open(cls, run: RunDirectory) -> Iterator[RunLog]:
+        """The log of `run`, whose directory is held."""
+        descriptor = os.open(run.log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        log = cls(descriptor)
+        try:
+            log.write("run begins")
+            yield log
+            log.write("run ends")
+        except BaseException as error:
+            log.write(f"run stops: {type(error).__name__}")
+            raise
+        finally:
+            os.close(descriptor)
+
+    def write(self, text: str) -> None:
+        """Append a line, with the time."""
+        line = f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n"
+        with suppress(OSError):
+            os.write(self._descriptor, line.encode())
+
+    def start(self, step: Step) -> None:  # noqa: ARG002 - steps follow each other
+        """A step begins."""
+        self._began = time.monotonic()
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+        took = "done before" if skipped else f"{time.monotonic() - self._began:.2f} s"
+        children = peak_of_children()
+        others = f", of the largest other process that has ended {children / 1e6:.0f} MB" if children else ""
+        self.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB{others}")

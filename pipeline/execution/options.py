@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.execution.progress import Progress
+    from pipeline.execution.steps import Progress
 
 SpecArgument = Annotated[
     Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)
@@ -110,7 +110,7 @@ class Output:
     def progress(self) -> Progress:
         """Shows the progress of the command, as the options request."""
         from pipeline.execution.console import Lines, error_console, make_progress
-        from pipeline.execution.progress import Silent
+        from pipeline.execution.steps import Silent
 
         if self.quiet:
             return Silent()

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from pydantic import Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
@@ -26,7 +30,7 @@ from pydantic_settings import (
 )
 
 from pipeline.errors import InputError
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 PREFIX: Final = "SPINEWISE_"
 #: Names the project's file.
@@ -64,6 +68,11 @@ NEEDS_TRUST: Final = (
     "allowed_outputs",
     "trust",
 )
+
+
+def default_workers() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Settings(BaseSettings):
@@ -105,6 +114,11 @@ class Settings(BaseSettings):
     on_failure_webhook: str | None = Field(
         None, description="URL notified, by POST, when a deployed run has failed for good"
     )
+
+    @property
+    def processes(self) -> int:
+        """The setting `workers`, else one for each core."""
+        return self.workers or default_workers()
 
     @classmethod
     def settings_customise_sources(
@@ -311,3 +325,50 @@ def unknown_variables() -> list[str]:
     """Variables that look like settings and are none: most likely a slip."""
     known = {PREFIX + name.upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
     return sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
+
+
+#: Unit of the operating system's figure for memory, in bytes.
+_UNIT = 1 if sys.platform == "darwin" else 1024
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
+
+
+def peak_of_children() -> int:
+    """The most memory that any one process has had that this one started and that has ended, in bytes; 0 for none."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _UNIT
+
+
+def memory_now() -> int:
+    """The memory of this process and all that it has started, in bytes; pages that they share are counted in each."""
+    total, own = 0, psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):  # it has just ended
+            total += process.memory_info().rss
+    return total
+
+
+def shown_memory() -> str:
+    """ "512 MB"."""
+    return f"{memory_now() / 1e6:,.0f} MB"
+
+
+def memory_for_a_run(settings: Settings) -> int:
+    """Memory that a run may take, in bytes: the setting, else all that is free."""
+    return available_memory() if settings.memory is None else int(settings.memory * 1e9)
+
+
+def available_memory() -> int:
+    """Memory that this process can have, in bytes: of the machine, and within the limit of its control group."""
+    free = int(psutil.virtual_memory().available)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            free = min(free, int(Path(limit).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):  # no such limit
+            continue
+    return free

@@ -20,7 +20,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -32,12 +33,46 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
 from typing import Final, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+
 from geography.errors import InputError, SpinewiseError
-from pipeline.execution.immutable import immutable
-from pipeline.execution.interrupts import without_interrupts
-from pipeline.execution.light_arrow import spare_pandas
-from pipeline.execution.threads import give_memory_back, limit_threads, spare_garbage_collection
+from pipeline.execution.faults import without_interrupts
+from pipeline.execution.threads import give_memory_back, limit_threads, spare_garbage_collection, spare_pandas
 from postprocess.families.progress import ArrayStore, Listener, kept_in, listen, listening
+
+Value = TypeVar("Value")
+
+#: Types without arrays in them, of which tasks have many.
+_ATOMS = frozenset({str, bytes, int, float, bool, type(None)})
+
+
+def immutable(value: Value) -> Value:
+    """The same value, none of whose arrays can be written to from now on, wherever in it they are.
+
+    What an array is a view of is closed, too. Containers and frozen dataclasses are looked into, and so is all that
+    other objects have as attributes: sparse arrays, and what an object remembers of earlier calls.
+    """
+    waiting: list[object] = [value]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, np.ndarray):
+            array: object = one
+            while isinstance(array, np.ndarray):
+                array.flags.writeable = False
+                array = array.base
+        elif isinstance(one, tuple | list | AbstractSet):
+            if not _ATOMS.issuperset(map(type, one)):
+                waiting.extend(one)
+        elif isinstance(one, Mapping):
+            waiting.extend(one.values())
+        elif not isinstance(one, type):
+            waiting.extend(getattr(one, "__dict__", {}).values())
+    return value
+
 
 _VARIABLE: Final = "PYTHONSAFEPATH"
 #: By which a process knows that the variable is ours, and not for the commands that it runs.
@@ -110,11 +145,6 @@ def foreign_arrays(name: str) -> WorkerError:
         f"a worker of the cluster sent arrays that are not those of its part ({name}); nothing of them was used: "
         "see who can reach the cluster, and run the same again"
     )
-
-
-def default_workers() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:

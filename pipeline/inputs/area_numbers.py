@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from geography.codes import first_few
-from geography.spine import Spine
+from geography.spine import Spine, first_few
 from pipeline.errors import InputError, RecordsError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import MemoryTable

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table, spine_within
-from geography.codes import first_few
 from geography.off_spine import OffSpineAreas, regroup
-from geography.spine import Spine
+from geography.spine import Spine, first_few
 from pipeline.errors import InputError, SpineError
 from pipeline.inputs.public_file import text_columns
 from pipeline.records.columns import text_array

@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geography.codes import counted, first_few
-from geography.spine import Spine
+from geography.spine import Spine, counted, first_few
 from pipeline.errors import InputError, SpineError
 from pipeline.inputs.public_file import text_columns
 from pipeline.model.area_names import AreaNames, LevelNames

@@ -24,8 +24,7 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.missing import install_command
 from pipeline.storage.files import write_bytes
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.local_name import is_file, local_name
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable, is_file, local_name
 from postprocess.arrays import FloatArray
 
 #: Steps of the grid across the longer side of a map.

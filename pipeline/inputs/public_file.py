@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from geography.codes import text_column
+from geography.spine import text_column
 from pipeline.errors import InputError, RecordsError
 from pipeline.model.memory_table import Source
 from pipeline.model.text_format import PLAIN, TextFormat

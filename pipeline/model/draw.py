@@ -14,8 +14,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from geography.bypass import NOT_MEASURED, last_levels
-from geography.spine import Spine
+from geography.spine import NOT_MEASURED, Spine, last_levels
 from pipeline.model.mixed import MixedNoise
 from pipeline.model.query import Query
 from pipeline.model.strategy import AddedAnswer, Strategy

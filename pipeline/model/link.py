@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # Nouns of rooms above, which cannot be imported here; whoever asks has their types.
 Job: TypeAlias = Any  #: of `pipeline.execution.job`
 Step: TypeAlias = Any  #: of `pipeline.execution.steps`
-Knowledge: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
-Results: TypeAlias = Any  #: of `pipeline.estimation.knowledge`
+Knowledge: TypeAlias = Any  #: of `pipeline.estimation.constraints`
+Results: TypeAlias = Any  #: of `pipeline.estimation.constraints`
 PublishedRelease: TypeAlias = Any  #: of `pipeline.published`
 Reader: TypeAlias = Any  #: of `pipeline.reading.reader`
 

@@ -47,7 +47,7 @@ VARIANCE = marked("Variance of the noise on each")
 
 
 class CountErrors(ABC):
-    """How errors depend on the counts themselves, see `postprocess.downward.reported_errors.OwnErrors`; in persons."""
+    """How errors depend on the counts themselves, in persons; see `simulated_margins.OwnErrors` of postprocess."""
 
     @abstractmethod
     def __call__(

@@ -51,7 +51,7 @@ class PublicFact:
         return ()
 
     def knowledge(self, job: Any, universe: Universe, results: Any) -> Any | None:  # noqa: ARG002
-        """What estimation knows by it, a `pipeline.estimation.knowledge.Knowledge`; None for nothing.
+        """What estimation knows by it, a `pipeline.estimation.constraints.Knowledge`; None for nothing.
 
         Args:
             job: the run.

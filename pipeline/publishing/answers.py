@@ -23,7 +23,7 @@ from pipeline.release.measurements import MeasurementWriter, header_of
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.spec.wording.corrections import text_changes
 from pipeline.storage.files import write_bytes
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 
 def used_answers(

@@ -16,8 +16,7 @@ from pipeline.estimation.draws import Draws
 from pipeline.estimation.margins import Margins
 from pipeline.estimation.together import OneOfThem, SharedEstimation
 from pipeline.estimation.unbiased import Unbiased
-from pipeline.execution.job import Job
-from pipeline.execution.perform import perform_steps
+from pipeline.execution.job import Job, perform_steps
 from pipeline.execution.steps import Step
 from pipeline.metadata.datapackage import data_package
 from pipeline.metadata.facts import release_facts

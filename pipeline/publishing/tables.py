@@ -8,7 +8,7 @@ from typing import Protocol
 import scipy.sparse as sp
 
 from geography.spine import Level
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.execution.job import Job
 from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata

@@ -24,7 +24,7 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Digest, Positive, Stated, StatedName, read_stated
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 
 #: Files under public/ of an answer.
 MANIFEST, MEASUREMENTS, ANSWER = ANSWER_FILES

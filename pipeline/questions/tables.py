@@ -23,7 +23,7 @@ from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import MeasuredPart
 from pipeline.questions.windows import interval
 from pipeline.release.layout import ANSWER_FILES
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 from postprocess.statistics import COVERAGE, Moments, ratio_interval
 

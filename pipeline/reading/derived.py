@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.reading.margins import ends_column
+from pipeline.reading.margins import answer_weights, ends_column, together
 from pipeline.reading.reader import Reader
-from pipeline.reading.sums import answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.statistics import (

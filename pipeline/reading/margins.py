@@ -21,6 +21,21 @@ from pipeline.release.published_files import UniverseFiles
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Weights
 from postprocess.statistics import Moments
 
+
+def answer_weights(groups: Sequence[IntArray], answers: IntArray) -> tuple[FloatArray, ...]:
+    """Zeros and ones that pick some answers, by their numbers, out of those that groups of values make."""
+    sizes = tuple(int(group.max()) + 1 for group in groups)
+    codes = np.unravel_index(answers, sizes)
+    return tuple(
+        (code[:, None] == group[None, :]).astype(np.float64) for code, group in zip(codes, groups, strict=True)
+    )
+
+
+def together(allowed: Sequence[BoolArray], k: int) -> tuple[FloatArray, ...]:
+    """Ones for all that is counted, k times."""
+    return tuple(np.repeat(mask[None, :].astype(np.float64), k, axis=0) for mask in allowed)
+
+
 #: Imported when a margin of a sum is asked for, so that reading a table needs no solver.
 _PROVIDER = ("pipeline.estimation.sum_margins", "LinearVariances")
 

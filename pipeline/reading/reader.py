@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from geography.codes import counted, first_few
-from geography.spine import Spine
+from geography.spine import Spine, counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.area_names import AreaNames, folded
 from pipeline.model.labels import Labels

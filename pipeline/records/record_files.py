@@ -27,7 +27,7 @@ from pipeline.errors import MemoryShortError, RecordsError
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.problems import list_allowed, quote
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 from postprocess.arrays import BoolArray
 
 #: Bytes that are read at a time, and so the longest line.

@@ -13,7 +13,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.stated import Stated, read_stated
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.storage.files import canonical_json
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray
 from postprocess.differences import DifferenceSums, largest, outside
 

@@ -20,7 +20,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Table
 from pipeline.release.form import REAL, TEXT, Form, FormWriter, Values, open_form
 from pipeline.storage.files import texts
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

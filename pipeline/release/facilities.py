@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Bound
 from pipeline.release.form import TEXT, WHOLE, Form, open_form
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 

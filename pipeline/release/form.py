@@ -33,7 +33,7 @@ from pipeline.storage.files import (
     texts,
 )
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 TEXT, WHOLE, REAL = pa.string(), pa.int64(), pa.float64()

@@ -22,7 +22,7 @@ from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.release.form import LABEL, WHOLE, Form, Values, label_numbers, open_form, value_numbers
 from pipeline.storage.files import VALUES_PER_ROW_GROUP, strings
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import IntArray
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pipeline.errors import InputError
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 
 _SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
 #: Public files of an answer to a question: its manifest, the numbers as they were drawn, and with intervals.

@@ -34,7 +34,7 @@ from pipeline.model.selection import Selection
 from pipeline.privacy.budget import Mechanism
 from pipeline.release.form import REAL, TEXT, WHOLE, Form, FormFile, FormWriter, Values, list_of, lists, open_form
 from pipeline.storage.files import VALUES_PER_ROW_GROUP
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pipeline.release.stated import Digest, Stated, StatedName, read_stated
 from pipeline.release.status import Status
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 InputSource = Literal["public", "records"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.manifest import Manifest, check_public_file
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 
 @dataclass(frozen=True)

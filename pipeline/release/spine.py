@@ -19,7 +19,7 @@ from pipeline.errors import ReleaseError, SpineError
 from pipeline.model.area_names import LevelNames
 from pipeline.release.form import TEXT, Form, open_form
 from pipeline.storage.files import open_parquet, read_header, reading, strings, write_parquet
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 #: Column of the names whose language is not stated.
 NAME = "name"

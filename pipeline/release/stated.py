@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import ReleaseError
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 
 __all__ = ["Digest", "Exact", "One", "Positive", "Stated", "StatedName", "read_stated"]
 

@@ -46,7 +46,7 @@ from pipeline.release.long_tables import (
     long_rows,
 )
 from pipeline.storage.files import rows_per_group
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

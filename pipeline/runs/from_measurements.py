@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
+from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.model.draw import by_level
 from pipeline.model.universe import Universe

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from geography.spine import Spine
-from pipeline.estimation.determined import published_tables
-from pipeline.execution.batch_store import Batches
+from pipeline.estimation.expectation import published_tables
+from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress
+from pipeline.execution.steps import Progress
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.public_input import InputScope, OpenedInputs

@@ -22,9 +22,9 @@ from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
-from pipeline.runs.questions.public_files import statement_problems
+from pipeline.runs.answers import statement_problems
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels, long_terms
-from pipeline.runs.questions.public_files import answer_problems
+from pipeline.runs.answers import answer_problems
 from pipeline.spec.input_section import read_expectation
 from pipeline.spec.periods import at_period
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.local_name import is_file
+from pipeline.storage.paths import is_file
 
 
 def check_chosen(spec: ReleaseSpec, release: Universe) -> None:

@@ -16,13 +16,10 @@ from pipeline.confidential.process import RecordHolder
 from pipeline.confidential.steps import MEASURE_POSITIVE
 from pipeline.cost.memory import Fitting, check_memory, fitting
 from pipeline.errors import InputError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.job import Job
-from pipeline.execution.memory import memory_for_a_run
-from pipeline.execution.progress import Listeners, Progress, listener_of
-from pipeline.execution.run_log import RunLog
-from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Perform, Step, perform_here
+from pipeline.execution.batches import Batches
+from pipeline.execution.job import Job, RunLog
+from pipeline.execution.settings import load_settings, memory_for_a_run
+from pipeline.execution.steps import Listeners, Perform, Progress, Step, listener_of, perform_here
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import INVARIANTS, MEASUREMENTS, POSITIVE, REPORTS
 from pipeline.model.universe import Universe
@@ -30,17 +27,49 @@ from pipeline.publishing.files import input_files, output_files, product_files
 from pipeline.publishing.promises import prepare_statements
 from pipeline.publishing.provenance import status_of
 from pipeline.publishing.public_inputs import public_input_files, write_public_inputs
+from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement
 from pipeline.release.receipts import Receipt
-from pipeline.release.run_directory import open_run
+from pipeline.release.run_directory import open_run, record_decided
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.decided import decided
-from pipeline.runs.finished import ingredients_of, note_finished
-from pipeline.runs.kept_inputs import inputs_to_keep
-from pipeline.runs.measured import holder_here
-from pipeline.runs.open_public import open_listed
-from pipeline.runs.request import CheckedRequest
+from pipeline.runs.finished import ingredients_of, inputs_to_keep, note_finished
+from pipeline.runs.open_public import PublicSide, open_listed
+from pipeline.runs.request import CheckedRequest, universe_checks
 from pipeline.storage.files import write_json
+
+
+def decided(
+    checked: CheckedRequest, measured: RecordHolder, run: RunDirectory, public: PublicSide
+) -> tuple[CheckedRequest, PublicSide]:
+    """The request with what its spec leaves open, and its public side; the same where that is nothing.
+
+    Args:
+        checked: what to run.
+        measured: where the records are seen.
+        run: its directory, held.
+        public: of the spec as it is.
+
+    Raises:
+        BudgetRefusedError: the dataset has not enough left; nothing was drawn.
+        InputError: the records, the key or the ledger are others than before.
+    """
+    for part in checked.spec.of_features:
+        question = part.undecided(checked.spec, checked.universes, public.spine, run)
+        if question is None:
+            continue
+        spec = part.decided(checked.spec, measured.question(question))
+        files = {universe.name: universe.require_input().file for universe in checked.universes}
+        universes = tuple(
+            replace(one, input=replace(one.require_input(), file=files.get(one.name, files[""])))
+            for one in spec.universes()
+        )
+        for universe in universes:
+            for check in universe_checks(spec, universe):
+                check()
+        checked, public = replace(checked, spec=spec, universes=universes), open_listed(spec, universes)
+        record_decided(run, public.identity())
+    return checked, public
+
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
@@ -162,6 +191,11 @@ class Records(Measuring):
     def finished(self) -> None:
         """Note from what the release is, so that the same request finds it."""
         note_finished(self.job.run, self.sealed)
+
+
+def holder_here(checked: CheckedRequest) -> RecordHolder:
+    """This process: for records that are in its memory already, and for audits of made-up records."""
+    return RecordHolder(checked.request.key, checked.spec.privacy.key)
 
 
 def run_release(

@@ -8,16 +8,37 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
-from pipeline.execution.interrupts import interruption_of
-from pipeline.execution.progress import Progress
-from pipeline.execution.retries import may_be_retried, retry_delays, timed_out
+from pipeline.confidential.process import MeasuringProcess
+from pipeline.execution.faults import interruption_of, may_be_retried, retry_delays, timed_out
 from pipeline.execution.settings import Settings
-from pipeline.execution.steps import Notes, Perform, Step
+from pipeline.execution.steps import Notes, Perform, Progress, Step
 from pipeline.runs.finished import is_finished
-from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import CheckedRequest
+
+
+@contextmanager
+def measuring_process(checked: CheckedRequest) -> Iterator[MeasuringProcess]:
+    """A process of its own for the block, to which tables in the memory of this one are sent.
+
+    The key is read at once, and the names of the records' columns are looked at, so that a mistake is found before
+    anything else begins; both there, since a look at the columns leaves records in memory. What the run itself needs is
+    imported here while the process imports what it needs.
+
+    Raises:
+        InputError: there is no key where the request says that it is, or the records lack a column.
+    """
+    with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
+        if not checked.run.finished.is_file():  # otherwise there may be nothing to do
+            import_module("pipeline.runs.run")
+            if checked.spec.postprocess.solver == "cvxpy":
+                import_module("cvxpy")
+        process.identity()
+        process.refuse_missing_columns(checked.universes)
+        yield process
+
 
 logger = logging.getLogger("spinewise.flows")
 

@@ -18,11 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.estimation.question_answers import PartByPartError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.interrupts import interruption_of
+from pipeline.execution.batches import Batches
+from pipeline.execution.faults import interruption_of, may_be_retried
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
-from pipeline.execution.retries import may_be_retried
+from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.metadata.products import REPLACED
 from pipeline.published import PublishedRelease, open_finished
@@ -36,8 +35,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import KeyStatement, Manifest, read_manifest, version_differences
 from pipeline.release.run_directory import open_run, recorded_identity
 from pipeline.run import DrawSource, ReleaseRun
-from pipeline.runs.questions.combining import put_together
-from pipeline.runs.questions.public_files import answer_problems
+from pipeline.runs.answers import answer_problems, put_together
 from pipeline.signatures.signing_keys import PublicKey
 from pipeline.signatures.statement import require_signer
 from pipeline.spec.release_spec import ReleaseSpec
@@ -45,7 +43,7 @@ from pipeline.spec.update import UpdateSection
 from pipeline.spec.wording.corrections import Corrections, corrected, read_corrections, split_texts
 from pipeline.storage.durable import make_folder
 from pipeline.storage.files import json_sha256, sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 def updated_spec(

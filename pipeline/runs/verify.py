@@ -15,9 +15,9 @@ from typing import Final
 from threadpoolctl import threadpool_limits
 
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Progress, listener_of
+from pipeline.execution.steps import Progress, listener_of
 from pipeline.execution.workers import Workers
 from pipeline.inputs.public_input import InputScope
 from pipeline.model.universe import Universe
@@ -37,8 +37,7 @@ from pipeline.run import DrawSource, ReleaseRun
 from pipeline.runs.receipts import exact_of
 from pipeline.runs.updates import update_problems
 from pipeline.storage.durable import make_folder
-from pipeline.storage.files import sha256_file
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import sha256_file, temporary_folder
 
 #: Fields of a manifest that no public file implies, so that their form is all that is compared; all but the last are
 #: compared by an audit with the key and the ledger.

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey, M
 
 from pipeline.errors import InputError
 from pipeline.privacy.keys import write_private
-from pipeline.storage.small_files import read_small
+from pipeline.storage.paths import read_small
 
 ED25519: Final = b"\x01"
 ML_DSA_65: Final = b"\xffspinewise ML-DSA-65\n"

@@ -27,7 +27,7 @@ from pydantic import (
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import check_encoding, check_separator
-from pipeline.storage.regular import NOT_REGULAR, is_special
+from pipeline.storage.paths import NOT_REGULAR, is_special
 
 K = TypeVar("K")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from pipeline.model.schema import Schema
 from pipeline.records.cells import expand_cells
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 #: What `columns` names of the form "reports".
 _OF_REPORTS = ("report", "cohort", "respondent")

@@ -34,7 +34,7 @@ from pipeline.spec.sections import (
 from pipeline.spec.slots import FeatureKeys, Slots, installed_slots, json_schema_of, keys_of
 from pipeline.spec.update import ChosenSection, UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.storage.paths import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")

@@ -15,22 +15,23 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import make_folder, sync_folder
 from pipeline.storage.guard import GuardedFile
-from pipeline.storage.local_name import local_name
-from pipeline.storage.readable import Readable
-from pipeline.storage.regular import check_regular
+from pipeline.storage.paths import Readable, check_regular, local_name
 
 logger = logging.getLogger(__name__)
 
@@ -344,3 +345,82 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise ReleaseError(write_problem(error, out)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+PREFIX: Final = "spinewise-"
+_LOCK: Final = ".lock"
+#: Seconds after which a folder without a lock was not just made.
+_YOUNG: Final = 60.0
+
+
+@contextmanager
+def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
+    """A folder with mode 0700 that is removed when the block ends; leftovers of dead processes are removed first.
+
+    Args:
+        purpose: what it is for, part of its name.
+        parent: an existing folder; by default the system's, which TMPDIR names.
+
+    Raises:
+        ReleaseError: it cannot be made.
+    """
+    place = Path(tempfile.gettempdir()) if parent is None else parent
+    remove_leftovers(place)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-", dir=place))
+    except OSError as error:
+        raise ReleaseError(write_problem(error, place / f"{PREFIX}{purpose}")) from error
+    lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):
+            lock.release()
+
+
+def remove_leftovers(place: Path) -> None:
+    """Remove this user's folders in `place` whose processes have ended; what cannot be removed is left."""
+    with suppress(OSError):
+        for folder in place.glob(f"{PREFIX}*-*"):
+            with suppress(OSError):
+                if _is_left(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(folder: Path) -> bool:
+    """Whether a folder is this user's own, was made by `temporary_folder`, and no process holds it."""
+    status = folder.lstat()
+    if not folder.is_dir() or folder.is_symlink() or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        return False
+    if not (folder / _LOCK).exists():
+        # Its process may be about to lock it; one of another program is never touched.
+        return time.time() - status.st_mtime > _YOUNG and not any(folder.iterdir())
+    lock = FileLock(folder / _LOCK, timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        return False
+    lock.release()
+    return True
+
+
+_ENDINGS = (".html", ".htm")
+
+
+def check_page_file(option: str, path: Path) -> None:
+    """InputError, before anything is computed, if no page is to be written to the path: it may name an input."""
+    if path.suffix not in _ENDINGS:
+        raise InputError(f"{option} {path}: found the ending {path.suffix!r}; the name of a page ends in .html")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {path.parent}")
+
+
+def write_page_file(option: str, path: Path, page: str) -> None:
+    """Write a page; InputError where that fails, and what stood there is as it was."""
+    try:
+        write_bytes(path, page.encode(), path.parent)
+    except (OSError, ReleaseError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{option} {path}: cannot be written ({why})") from None

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.errors import ReleaseError
-from pipeline.storage.local_name import local_name
-from pipeline.storage.regular import check_regular
+from pipeline.storage.paths import check_regular, local_name
 
 #: Bytes in which a page's header is looked for; statistics of long texts make some longer than the first.
 _READS: Final = (1 << 10, 1 << 20)

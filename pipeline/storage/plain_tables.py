@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import ReleaseError
 from pipeline.storage.files import open_parquet, read_row_groups, reading
-from pipeline.storage.local_name import local_name
-from pipeline.storage.readable import Readable
+from pipeline.storage.paths import Readable, local_name
 
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 

@@ -1,27 +1,413 @@
-"""Public facts as inequalities at every level of the spine: declared, then carried up and down the spine."""
+"""Public facts as inequalities at every level of the spine: declared, then carried up and down the spine.
+
+Bounds on every set of groups at once: the shape of what a subtree allows.
+
+For each of n geounits, `lower[:, S] <= x(S) <= upper[:, S]` for every set S of g groups, a set being the bits of its
+number. Where the bounds are tight and paramodular, the whole numbers x that keep them form a generalised polymatroid
+(Frank and Tardos 1988, "Generalized polymatroids and submodular flows"). Three of its properties are used: the sum of
+two is the one with the added bounds (also in whole numbers); bounding the sum over all groups, or one group, gives
+another; and two of them that intersect have whole numbers in common.
+
+What the children of a geounit allow together, as bounds on the geounit; see `propagation`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.algebra import chunks
-from postprocess.arrays import BoolArray, IntArray
-from postprocess.bounds.set_bounds import UNBOUNDED
-from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed
+from postprocess.arrays import BoolArray, IntArray, runs
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Constraints, GroupBounds
+
+#: Stands for no upper bound; four of them still fit in int64.
+UNBOUNDED = 1 << 52
+#: Numbers that are added up, or of the arrays that are held, at a time.
+_CHUNK = 1 << 22
+
+
+def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
+    """Sums of upper bounds over runs of rows that begin at `starts`; unbounded where any row is."""
+    out = np.empty((len(starts), *upper.shape[1:]), dtype=np.int64)
+    offsets = np.append(starts, len(upper))
+    # Some at a time, of a level that may have millions of rows.
+    for first, last in runs(offsets, max(1, _CHUNK // max(1, upper[:1].size))):
+        part, own = upper[offsets[first] : offsets[last]], starts[first:last] - starts[first]
+        # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
+        unbounded = np.add.reduceat(part.astype(np.float64), own, axis=0) >= UNBOUNDED
+        out[first:last] = np.where(unbounded, UNBOUNDED, np.add.reduceat(part, own, axis=0))
+    return out
+
+
+def sum_of_upper(upper: IntArray) -> IntArray:
+    """Sums `(n,)` of upper bounds over the columns, without a bound where one has none."""
+    return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
+
+
+def _added(upper: IntArray, more: IntArray) -> IntArray:
+    """The sum of two arrays of upper bounds, either of which may be `UNBOUNDED`."""
+    return np.where((upper >= UNBOUNDED) | (more >= UNBOUNDED), UNBOUNDED, upper + more)
+
+
+@dataclass(frozen=True, eq=False)
+class SetBounds:
+    """`lower` and `upper`, both `(n, 2 ** g)` int64 persons."""
+
+    lower: IntArray
+    upper: IntArray
+
+    @classmethod
+    def of_groups(cls, lower: IntArray, upper: IntArray) -> SetBounds:
+        """The bounds on sets that follow from those on single groups, `(n, g)`."""
+        n, g = lower.shape
+        low, high = np.zeros((n, 1 << g), dtype=np.int64), np.zeros((n, 1 << g), dtype=np.int64)
+        for group in range(g):
+            half = 1 << group
+            low[:, half : 2 * half] = low[:, :half] + lower[:, [group]]
+            high[:, half : 2 * half] = _added(high[:, :half], upper[:, [group]])
+        return cls(low, high)
+
+    @property
+    def _sets(self) -> IntArray:
+        return np.arange(self.lower.shape[1])
+
+    def with_block(self, block: int, lower: IntArray, upper: IntArray) -> SetBounds:
+        """With `lower <= x(block) <= upper`, both `(n,)`; nothing so far may tie the block to groups outside of it."""
+        outside, rest = self._sets & ~block, block & ~self._sets
+        high = np.where(
+            upper[:, None] >= UNBOUNDED,
+            UNBOUNDED,
+            _added(self.upper[:, outside], upper[:, None] - self.lower[:, rest]),
+        )
+        low = self.lower[:, outside] + lower[:, None] - self.upper[:, rest]
+        return SetBounds(np.maximum(self.lower, low), np.minimum(self.upper, high))
+
+    def with_group(self, group: int, lower: IntArray, upper: IntArray) -> SetBounds:
+        """With `lower <= x(group) <= upper` for one group, both `(n,)`."""
+        bit = 1 << group
+        inside = (self._sets & bit) > 0
+        without, joined = self._sets & ~bit, self._sets | bit
+        high_in = _added(self.upper[:, without], upper[:, None])
+        high_out = np.where(self.upper[:, joined] >= UNBOUNDED, UNBOUNDED, self.upper[:, joined] - lower[:, None])
+        low_in = self.lower[:, without] + lower[:, None]
+        low_out = self.lower[:, joined] - upper[:, None]
+        return SetBounds(
+            np.maximum(self.lower, np.where(inside, low_in, low_out)),
+            np.minimum(self.upper, np.where(inside, high_in, high_out)),
+        )
+
+    def added_up(self, starts: IntArray) -> SetBounds:
+        """Sums over runs of geounits that begin at `starts`."""
+        return SetBounds(np.add.reduceat(self.lower, starts, axis=0), bounded_sum(self.upper, starts))
+
+    def not_implied(self, stated: list[int]) -> list[tuple[int, BoolArray, BoolArray]]:
+        """The sets whose bounds do not follow from those of the `stated` sets and of the sets listed before.
+
+        Every single group must be stated. Returns the set, and where its lower and where its upper bound is needed,
+        both `(n,)`. A set's bound follows where it is the sum of the bounds of two sets that make it up, or where the
+        sum over all groups and the bounds of the others give it.
+        """
+        every = self.lower.shape[1] - 1
+        groups = every.bit_length()
+        known = set(stated)
+        needed = []
+        for subset in sorted(set(range(1, every + 1)) - known, key=lambda s: (s.bit_count(), not s & 1)):
+            low, high = self.lower[:, subset], self.upper[:, subset]
+            implied_low, implied_high = np.zeros_like(low), np.full_like(high, UNBOUNDED)
+            first = subset & -subset
+            part = (subset - 1) & subset
+            while part:
+                if part & first:
+                    implied_low = np.maximum(implied_low, self.lower[:, part] + self.lower[:, subset ^ part])
+                    implied_high = np.minimum(implied_high, _added(self.upper[:, part], self.upper[:, subset ^ part]))
+                part = (part - 1) & subset
+            if every in stated:
+                # Of the others, what is known so far: their own bounds, or else those of the single groups.
+                complement = every ^ subset
+                parts = (
+                    [complement]
+                    if complement in known
+                    else [1 << group for group in range(groups) if complement >> group & 1]
+                )
+                others_low = self.lower[:, parts].sum(axis=1)
+                others_high = sum_of_upper(self.upper[:, parts])
+                upper_of_all = self.upper[:, every]
+                left = np.where(upper_of_all >= UNBOUNDED, UNBOUNDED, upper_of_all - others_low)
+                implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)
+                implied_high = np.minimum(implied_high, left)
+            known.add(subset)
+            need_low, need_high = low > implied_low, high < implied_high
+            if need_low.any() or need_high.any():
+                needed.append((subset, need_low, need_high))
+        return needed
+
+
+#: Groups of the finest query up to which the bounds of all their sets are computed: 2^10 sets.
+MOST_GROUPS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """What one level's geounits allow their parents.
+
+    Attributes:
+        bounds: on the parents, of the queries that were bounded below.
+        on_sets: on the parents, of further sets of groups, where `bounds` do not imply them.
+        finest: the query on whose sets of answers `sets` has bounds; None where `bounds` are complete.
+        sets: of the parents; None as above.
+        gap: why the bounds may be incomplete; empty where they are complete.
+    """
+
+    bounds: tuple[GroupBounds, ...]
+    on_sets: tuple[GroupBounds, ...] = ()
+    finest: Marginal | None = None
+    sets: SetBounds | None = None
+    gap: str = ""
+
+
+def trivial(bound: GroupBounds) -> bool:
+    """Whether the bound restricts nothing."""
+    return not (bound.lower > 0).any() and not (bound.upper < UNBOUNDED).any()
+
+
+def merged(bounds: Iterable[GroupBounds]) -> list[GroupBounds]:
+    """Each query once: the largest lower and the smallest upper bound."""
+    by_query: dict[tuple[bytes, ...], GroupBounds] = {}
+    for bound in bounds:
+        before = by_query.setdefault(bound.marginal.grouping, bound)
+        if before is not bound:
+            name = " & ".join(dict.fromkeys([*before.name.split(" & "), *bound.name.split(" & ")]))
+            lower, upper = np.maximum(before.lower, bound.lower), np.minimum(before.upper, bound.upper)
+            by_query[bound.marginal.grouping] = GroupBounds(name, before.marginal, lower, upper)
+    return list(by_query.values())
+
+
+def nested(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds] | None:
+    """The bounds from the coarsest to the finest query; None where two queries cross."""
+    chain = sorted(bounds, key=lambda bound: len(np.unique(bound.marginal.cell_answer[possible])))
+    if all(refines(fine.marginal, coarse.marginal, possible) for coarse, fine in pairwise(chain)):
+        return chain
+    return None
+
+
+def _parts(fine: Marginal, coarse: Marginal, possible: BoolArray) -> list[IntArray]:
+    """The answers of `fine` in each answer of `coarse`, considering possible cells only."""
+    pairs = np.unique(np.stack([coarse.cell_answer[possible], fine.cell_answer[possible]]), axis=1)
+    return [pairs[1, pairs[0] == answer] for answer in range(coarse.size)]
+
+
+def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
+    """The bounds without those that another one, on a nested query, implies in every geounit."""
+    remaining = [bound for bound in bounds if not trivial(bound)]
+    for bound in sorted(remaining, key=lambda b: b.marginal.size):
+        rest = [b for b in remaining if b is not bound]
+        if any(implies(b, bound, possible) for b in rest):
+            remaining = rest
+    return remaining
+
+
+def implies(given: GroupBounds, implied: GroupBounds, possible: BoolArray) -> bool:
+    """Whether the bounds `given` imply those on a nested query, in every geounit."""
+    if refines(given.marginal, implied.marginal, possible):
+        for answer, part in enumerate(_parts(given.marginal, implied.marginal, possible)):
+            too_low = given.lower[:, part].sum(axis=1) < implied.lower[:, answer]
+            too_high = sum_of_upper(given.upper[:, part]) > implied.upper[:, answer]
+            if too_low.any() or too_high.any():
+                return False
+        return True
+    if refines(implied.marginal, given.marginal, possible) and not (implied.lower > 0).any():
+        parts = _parts(implied.marginal, given.marginal, possible)
+        return all(
+            (implied.upper[:, part] >= given.upper[:, [answer]]).all() for answer, part in enumerate(parts) if part.size
+        )
+    return False
+
+
+def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fact | None, possible: BoolArray) -> Fact:
+    """What the geounits of a level allow their parents, from their own bounds and those that their children imply."""
+    starts = spine.child_offsets(level - 1)[:-1]
+    listed = [bound for bound in merged([*own, *(below.bounds if below else ())]) if not trivial(bound)]
+    if below is not None and below.gap:
+        return _open(listed, starts, possible, below.gap)
+    if below is not None and below.sets is not None and below.finest is not None:
+        return _above_sets(own, listed, below.finest, below.sets, starts, possible)
+    chain = nested(needed(listed, possible), possible)
+    if chain is None:
+        names = " and ".join(f'"{bound.marginal.name}"' for bound in needed(listed, possible))
+        return _open(listed, starts, possible, f"the bounded queries {names} cross each other")
+    if len(chain) <= 1:
+        return Fact(tuple(_summed(bound, starts) for bound in listed))
+    finest = chain[-1].marginal
+    if finest.size > MOST_GROUPS:
+        reason = f'"{finest.name}" has {finest.size:,} groups and coarser queries are bounded too'
+        return _open(listed, starts, possible, reason)
+    sets = _sets_of_chain(chain, starts, possible)
+    return _stated(sets, chain, listed, starts, possible)
+
+
+def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: BoolArray) -> SetBounds:
+    """The bounds on all sets of the finest query's groups, summed over each parent; some parents at a time."""
+    finest = chain[-1]
+    exists = np.zeros(finest.marginal.size, dtype=bool)
+    exists[finest.marginal.cell_answer[possible]] = True
+    offsets = np.append(starts, len(finest.lower))
+    parts: list[SetBounds] = []
+    for first, last in runs(offsets, max(1, _CHUNK >> finest.marginal.size)):
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        sets = SetBounds.of_groups(finest.lower[rows], np.where(exists, finest.upper[rows], 0))
+        for bound in reversed(chain[:-1]):
+            for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
+                block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
+                sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
+        parts.append(sets.added_up(starts[first:last] - starts[first]))
+    return SetBounds(np.concatenate([s.lower for s in parts]), np.concatenate([s.upper for s in parts]))
+
+
+def _above_sets(
+    own: Sequence[GroupBounds],
+    listed: Sequence[GroupBounds],
+    finest: Marginal,
+    sets: SetBounds,
+    starts: IntArray,
+    possible: BoolArray,
+) -> Fact:
+    """The parents of a level whose subtrees have bounds on sets: its own bounds may be on single groups or the sum."""
+    fine: list[GroupBounds] = []
+    total: list[GroupBounds] = []
+    for bound in own:
+        if bound.marginal.grouping == finest.grouping:
+            fine.append(bound)
+        elif len(np.unique(bound.marginal.cell_answer[possible])) == 1:
+            total.append(bound)
+        elif not trivial(bound):
+            reason = f'"{bound.marginal.name}" is bounded above bounds on "{finest.name}" and coarser queries'
+            return _open(listed, starts, possible, reason)
+    for bound in fine:
+        for group in range(finest.size):
+            sets = sets.with_group(group, bound.lower[:, group], bound.upper[:, group])
+    for bound in total:
+        answer = int(bound.marginal.cell_answer[possible][0])
+        sets = sets.with_block(sets.lower.shape[1] - 1, bound.lower[:, answer], bound.upper[:, answer])
+    chain = [b for b in listed if refines(finest, b.marginal, possible)]
+    return _stated(sets.added_up(starts), chain, listed, starts, possible, finest)
+
+
+def _stated(
+    sets: SetBounds,
+    chain: Sequence[GroupBounds],
+    listed: Sequence[GroupBounds],
+    starts: IntArray,
+    possible: BoolArray,
+    finest: Marginal | None = None,
+) -> Fact:
+    """The sets' bounds as bounds on queries: those of the chain, and on single sets where these do not imply theirs."""
+    finest = chain[-1].marginal if finest is None else finest
+    stated: list[int] = [1 << group for group in range(finest.size)]
+    bounds = []
+    in_chain = {bound.marginal.grouping for bound in chain} | {finest.grouping}
+    for bound in listed:
+        summed = _summed(bound, starts)
+        if bound.marginal.grouping in in_chain:
+            lower, upper = summed.lower.copy(), summed.upper.copy()
+            for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
+                if part.size:
+                    number = int(np.bitwise_or.reduce(1 << part))
+                    stated.append(number)
+                    lower[:, answer] = np.maximum(lower[:, answer], sets.lower[:, number])
+                    upper[:, answer] = np.minimum(upper[:, answer], sets.upper[:, number])
+            summed = replace(summed, lower=lower, upper=upper)
+        bounds.append(summed)
+    if finest.grouping not in {bound.marginal.grouping for bound in listed}:
+        singles = [1 << group for group in range(finest.size)]
+        bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
+    gap = ""
+    on_sets = []
+    for number, need_low, need_high in sets.not_implied(stated):
+        members = np.array([group for group in range(finest.size) if number >> group & 1])
+        placed = query_of_set(finest, members)
+        if placed is None:
+            gap = f'a set of groups of "{finest.name}" is limited that no query can state'
+            continue
+        query, answer = placed
+        lower, upper = np.zeros((len(starts), query.size), np.int64), np.full((len(starts), query.size), UNBOUNDED)
+        lower[:, answer] = np.where(need_low, sets.lower[:, number], 0)
+        upper[:, answer] = np.where(need_high, sets.upper[:, number], UNBOUNDED)
+        on_sets.append(GroupBounds(query.name, query, lower, upper))
+    return Fact(tuple(bounds), tuple(merged(on_sets)), finest, sets, gap)
+
+
+def query_of_set(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | None:
+    """A query with the groups `members` as one answer, and that answer's number; None where it takes more than one."""
+    places = np.unravel_index(members, finest.sizes)
+    chosen = [np.unique(place) for place in places]
+    if int(np.prod([len(values) for values in chosen])) != len(members):
+        return None
+    groups, answer = [], 0
+    for group, values, size in zip(finest.groups, chosen, finest.sizes, strict=True):
+        inside = np.isin(group, values)
+        if len(values) == size:
+            groups.append(np.zeros_like(group))
+            continue
+        # The first value's side is group 0, so that a set and its complement give the same query.
+        groups.append((inside != inside[0]).astype(np.int64))
+        answer = answer * 2 + (0 if inside[0] else 1)
+    return Marginal(f"{finest.name} (set)", tuple(groups)), answer
+
+
+def _open(listed: Sequence[GroupBounds], starts: IntArray, possible: BoolArray, gap: str) -> Fact:
+    """Only sums of the bounds, tightened by what nested ones imply for each other."""
+    return Fact(tuple(_summed(bound, starts) for bound in _tightened(listed, possible)), gap=gap)
+
+
+def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+    lower = np.add.reduceat(bound.lower, starts, axis=0)
+    return GroupBounds(bound.name, bound.marginal, lower, bounded_sum(bound.upper, starts))
+
+
+def _tightened(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
+    """What nested bounds imply for each other, and all of them for the total and back; two rounds."""
+    tightened = [GroupBounds(b.name, b.marginal, b.lower.copy(), b.upper.copy()) for b in bounds]
+    if not tightened:
+        return tightened
+    total = Marginal("total", tuple(np.zeros_like(group) for group in tightened[0].marginal.groups))
+    if not any(bound.marginal.size == 1 for bound in tightened):
+        n = len(tightened[0].lower)
+        tightened.append(GroupBounds("total", total, np.zeros((n, 1), np.int64), np.full((n, 1), UNBOUNDED)))
+    for _ in range(2):
+        for coarse in sorted(tightened, key=lambda b: -b.marginal.size):
+            for fine in tightened:
+                if fine is not coarse and refines(fine.marginal, coarse.marginal, possible):
+                    _tighten(coarse, fine, possible)
+    return [bound for bound in tightened if not trivial(bound)]
+
+
+def _tighten(coarse: GroupBounds, fine: GroupBounds, possible: BoolArray) -> None:
+    """Tighten in place: the coarse answer is the sum of its parts, and each part is what the others leave."""
+    for answer, part in enumerate(_parts(fine.marginal, coarse.marginal, possible)):
+        if not part.size:
+            continue
+        low, high = fine.lower[:, part], fine.upper[:, part]
+        coarse.lower[:, answer] = np.maximum(coarse.lower[:, answer], low.sum(axis=1))
+        coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], sum_of_upper(high))
+        sum_low, sum_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
+        others_low = low.sum(axis=1, keepdims=True) - low
+        left = np.where(sum_high >= UNBOUNDED, UNBOUNDED, sum_high - others_low)
+        for column, group in enumerate(part):
+            others_high = sum_of_upper(np.delete(high, column, axis=1))
+            fine.lower[:, group] = np.maximum(fine.lower[:, group], sum_low[:, 0] - others_high)
+        fine.upper[:, part] = np.minimum(high, left)
+
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagation"]
 
 #: In the counts of facilities: the answer has no column, so it is not bounded.
 NO_COLUMN = -1
-#: Numbers of a level's bounds that are worked on at a time.
-_CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +529,7 @@ def propagation(
 
     - where from some level down only one query is bounded (sums of boxes are boxes), and
     - where in each geounit the bounded queries are nested (each refines the one before), the finest has at most
-      `subtree_bounds.MOST_GROUPS` answers, and the levels above these bound the finest or the total only. The
+      `MOST_GROUPS` answers, and the levels above these bound the finest or the total only. The
       histograms that a subtree allows then form a generalised polymatroid; sums of these are generalised polymatroids
       too, with bounds that add up on every set of groups (Frank and Tardos 1988). Bounds on sets that the queries
       themselves do not imply are added, named "<finest query> (set)".

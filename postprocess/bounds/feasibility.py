@@ -19,8 +19,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums
-from postprocess.bounds.set_bounds import UNBOUNDED, bounded_sum
-from postprocess.bounds.subtree_bounds import merged, trivial
+from postprocess.bounds.declare import UNBOUNDED, bounded_sum, merged, trivial
 from postprocess.errors import InfeasibleError
 from postprocess.marginal import join
 from postprocess.problem import Constraints, GroupBounds

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, distinct_places, group_sums
-from postprocess.downward.batch import UNBOUNDED, stored_row, with_free
-from postprocess.downward.passes import Pass
+from postprocess.downward.batch import UNBOUNDED, Pass, stored_row, with_free
 from postprocess.families.active_set import STACK_NUMBERS
-from postprocess.families.family import Family, GroupRange, Solution
-from postprocess.families.in_blocks import InBlocks
+from postprocess.families.family import ALONE, Family, GroupRange, Solution, padded
+from postprocess.families.few_sums import MOST_SUMS, is_projected
 from postprocess.families.precisions import Dense, Precisions
-from postprocess.families.projected import MOST_SUMS, is_projected
 from postprocess.families.rounding import GroupLevel
-from postprocess.families.stack import ALONE, padded
-from postprocess.families.wide import WIDE, AnswerLimits, WideArea, positive_cells
+from postprocess.families.wide import WIDE, AnswerLimits, InBlocks, WideArea, positive_cells
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
-    from postprocess.downward.tasks import LevelTask
+    from postprocess.downward.batch import LevelTask
 
 #: Numbers of dense precisions from which on they are left in blocks: a quarter of a gigabyte.
 LEAST_IN_BLOCKS = 1 << 25

@@ -1,20 +1,158 @@
-"""What the batches of parents of a level have in common, whichever form their precisions have; checks of solutions."""
+"""A batch of parents of one level, with everything needed to solve their children: what is sent to a worker.
+
+In passes coarse answers are solved, rounded and held fixed before the detail, which keeps positive biases small. What
+the solvers did, and how far solutions break a constraint, is reported for the manifest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.arrays import BoolArray, IntArray, Rows, group_sums, largest_of
+from postprocess.algebra import Basis, products
+from postprocess.arrays import BoolArray, FloatArray, IntArray, Rows, group_sums, largest_of
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution
+from postprocess.families.few_sums import FewSums, few_sums_of
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.families.wide import WIDE
+from postprocess.linear.information import (
+    BLIND,
+    RANK_TOLERANCE,
+    ROUNDING,
+    TINY,
+    full_rank,
+    inverse_off,
+    null_projector,
+    zero_masks,
+)
+from postprocess.linear.upward import LevelEstimate, estimated_answers
+from postprocess.marginal import Marginal, detail_of, join, refines
+from postprocess.members import Implied
+from postprocess.positive import PositiveAnswers
+from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
+from postprocess.shares.shared import Shared, blind_centres
+
+
+@dataclass(frozen=True)
+class SolverReport:
+    """What the solvers did, for the manifest; only public values. Reports are added with `+`."""
+
+    families: int = 0
+    by_solver: Mapping[str, int] = field(default_factory=dict)
+    iterations: int = 0
+    primal: float = 0.0
+    dual: float = 0.0
+    checked: int = 0
+    largest_difference: float = 0.0
+
+    @classmethod
+    def of(cls, solutions: Iterable[Solution]) -> SolverReport:
+        """The report of some families' solutions."""
+        every = tuple(solutions)
+        return cls(
+            families=sum(solution.families for solution in every),
+            by_solver=dict(sum((Counter({one.solver: one.families}) for one in every), Counter())),
+            iterations=sum(solution.iterations for solution in every),
+            primal=max([0.0, *(solution.primal for solution in every)]),
+            dual=max([0.0, *(solution.dual for solution in every)]),
+        )
+
+    def __add__(self, other: SolverReport) -> SolverReport:
+        return SolverReport(
+            families=self.families + other.families,
+            by_solver=dict(Counter(self.by_solver) + Counter(other.by_solver)),
+            iterations=self.iterations + other.iterations,
+            primal=max(self.primal, other.primal),
+            dual=max(self.dual, other.dual),
+            checked=self.checked + other.checked,
+            largest_difference=max(self.largest_difference, other.largest_difference),
+        )
+
+    def public(self) -> dict[str, object]:
+        """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""
+        return {
+            "families": self.families,
+            "by_solver": dict(sorted(self.by_solver.items())),
+            "primal_residual_at_most": _at_most(self.primal),
+            "dual_residual_at_most": _at_most(self.dual),
+            "solved_again_by_cvxpy": self.checked,
+            "largest_difference_at_most": _at_most(self.largest_difference),
+        }
+
+
+def _at_most(residual: float) -> float:
+    """The next power of ten, from 1e-6."""
+    return float(f"1e{max(-6, math.ceil(math.log10(max(residual, 1e-12))))}")
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One solve per parent.
+
+    Attributes:
+        cells: the partition that is solved: the held query joined with all queries that bounds are stated on;
+            in the last pass every cell.
+        hold: the query whose whole numbers are fixed afterwards; None in the last pass.
+        held: the query that the previous pass fixed; None in the first.
+        chain: nested queries that rounding keeps within one of the solution.
+        detail: whether this is the last pass, over all cells.
+    """
+
+    cells: Marginal
+    hold: Marginal | None
+    held: Marginal | None
+    chain: tuple[Marginal, ...]
+    detail: bool
+
+    @cached_property
+    def representative(self) -> IntArray:
+        """A cell of the schema in each cell of the pass, `(size,)`."""
+        _, first = np.unique(self.cells.cell_answer, return_index=True)
+        return first.astype(np.int64)
+
+    def group_of(self, coarse: Marginal) -> IntArray:
+        """The answer of a coarser query that each cell of the pass falls in, `(size,)`."""
+        return coarse.cell_answer[self.representative]
+
+
+def passes_of(problem: Problem) -> tuple[Pass, ...]:
+    """The declared passes, and the detail last; households that are joined have the query of the join first."""
+    limited: dict[tuple[bytes, ...], Marginal] = {}
+    for marginal in (*(bound.marginal for level in problem.constraints.bounds for bound in level), *problem.further):
+        limited[marginal.key] = marginal
+    further = {query.key for query in problem.further}
+    passes: list[Pass] = []
+    held: Marginal | None = None
+    for query in problem.passes:
+        cells = join([query, *limited.values()]) if limited else query
+        chain = (query,) if cells.size > query.size else ()
+        if query.key in further:
+            chain = (*(own for own in problem.rounding if own.size < query.size and refines(query, own)), *chain)
+        passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
+        held = query
+    passes.append(
+        Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
+    )
+    return tuple(passes)
+
+
+def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
+    """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
+    if solve.detail:
+        return possible_cells
+    return solve.cells.answer(possible_cells.astype(np.int64)) > 0
+
 
 #: Persons: a solution of the batched solver that differs from the second solver's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
@@ -143,3 +281,251 @@ def _nest(first: IntArray, second: IntArray) -> bool:
     sizes = int(first.max()) + 1, int(second.max()) + 1
     pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
     return pairs in sizes
+
+
+#: Children's cells in one batch; a whole family is never split.
+BATCH_CELLS = 7_000_000
+#: Operations in one batch, about a second's, and those per number of a family's matrices.
+BATCH_OPERATIONS, ITERATIONS = 2.0e10, 600.0
+#: Bytes per cell of the families of a batch: terms, answers, the solution and what it is compared with.
+BATCH_BYTES = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class PassTerms:
+    """The objective of one pass for the children of a batch.
+
+    Attributes:
+        precision: coarse passes `(n_classes, g, g)`; the detail: its blocks `(n_classes, n_blocks, a, a)`.
+        linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
+        table: of the detail the blocks' `pattern_table`; None of a wide schema.
+    """
+
+    precision: FloatArray
+    linear: FloatArray | None
+    table: FloatArray | None = None
+
+    def of(self, classes: IntArray, rows: slice) -> PassTerms:
+        """The terms of some children, whose classes are numbered in the order given."""
+        linear = None if self.linear is None else self.linear[rows]
+        table = None if self.table is None else self.table[classes]
+        return PassTerms(self.precision[classes], linear, table)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTask(Batch):
+    """A batch of a level whose estimates are of cells.
+
+    Attributes:
+        classes: `(n,)` class of each child in the `terms`.
+        measured: the children's own answers.
+        children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
+        prior_term: `(n, n_cells)` what unmeasured directions are pulled towards; None where everything was measured.
+        possible: `(n, a)` False where an asymmetric cell is impossible.
+        kinds: `(n,)` how precisely each child was measured, as in `Problem`.
+        implied: the persons that households are to have; None where nothing is measured of them.
+        shares: how public numbers share the parents' answers among the children; empty at the top.
+        positive: the children's noisy answers where their parents are positive, for the detail alone.
+    """
+
+    basis: Basis
+    passes: tuple[Pass, ...]
+    terms: tuple[PassTerms, ...]
+    classes: IntArray
+    measured: tuple[MeasuredAnswers, ...]
+    children_term: FloatArray | None
+    prior_term: FloatArray | None
+    possible: BoolArray
+    bounds: tuple[GroupBounds, ...]
+    kinds: NDArray[np.signedinteger] | None
+    implied: Implied | None
+    shares: tuple[Shared, ...]
+    positive: tuple[PositiveAnswers, ...]
+
+    @cached_property
+    def few_sums(self) -> FewSums | None:
+        """The precisions of the detail, of all classes, as weights on few sums of cells; None where they are not."""
+        terms = self.terms[-1]
+        return few_sums_of(self.basis, self.basis.patterns_of(terms.precision) if terms.table is None else terms.table)
+
+
+def _coarse_terms(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, current: Pass, share: FloatArray | None
+) -> PassTerms:
+    """Precision and linear term of a coarse pass: the best linear estimate of its answers."""
+    marginal = current.cells
+    centre = estimated_answers(problem, basis, level, estimate, marginal, np.arange(len(estimate.classes)))
+    covariance = basis.answer_covariances(estimate.info.covariance, marginal)
+    # Where all answers are known what is left of their covariance is rounding, beside the variance of one measurement.
+    most = np.abs(estimate.info.precision).max(axis=(1, 2, 3))
+    null = null_projector(covariance, size=np.where(most > 0, ROUNDING / RANK_TOLERANCE / np.maximum(most, TINY), TINY))
+    precision = inverse_off(covariance, null)
+    ridge = _typical(precision)[:, None, None]
+    if share is not None:
+        centre = centre + products(_of(estimate.info.blind, null), estimate.classes, share - centre)
+    precision = precision + ridge * null
+    return PassTerms(precision, products(precision, estimate.classes, centre))
+
+
+def _of(classes: BoolArray, blocks: FloatArray) -> FloatArray:
+    """The blocks of some classes `(n_classes,)`, zero in the others."""
+    return np.where(classes.reshape(-1, *(1,) * (blocks.ndim - 1)), blocks, 0.0)
+
+
+def _detail_terms(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, share: FloatArray | None
+) -> tuple[FloatArray, FloatArray | None]:
+    """Definite precisions of the classes and, where directions are unmeasured, what they are drawn to `(n, n_cells)`.
+
+    Each class by itself, so that no estimate depends on which other classes are worked on beside it.
+    """
+    blocks, blind = estimate.info.precision, estimate.info.blind
+    if positive := problem.positive_of(level):
+        # On the cells that are positive in the parent, which alone can have persons, this is what all answers add.
+        blocks = blocks + basis.precision([(answers.marginal, answers.variance) for answers in positive])
+    lacking = np.asarray(~full_rank(blocks).all(axis=1))
+    if not lacking.any():
+        return blocks, None
+    null = null_projector(blocks)
+    if any(any(~kept.all() for kept in one.marginal.answered) for one in problem.measured[level]):
+        # What part of a query leaves out, the known directions determine: a weight on these, which do not vary, makes
+        # the precision definite, and one on what is left out would draw it to zero.
+        null = np.where(blind[:, None, None, None], null, estimate.info.known)
+    null, ridge = _of(lacking, null), _typical(blocks)
+    blocks = blocks + ridge[:, None, None, None] * null
+    if share is None or not blind.any():
+        return blocks, None
+    drawn = basis.unfold(basis.apply(_of(blind, null), basis.fold(share), estimate.classes))
+    return blocks, ridge[estimate.classes][:, None] * drawn
+
+
+def _typical(precision: FloatArray) -> FloatArray:
+    """A precision for directions without one, `(n_classes,)`: the median of the class's others, or 1."""
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1).reshape(len(precision), -1)
+    ordered = np.sort(np.where(diagonal > 0, diagonal, np.inf), axis=1)
+    middle = np.maximum((diagonal > 0).sum(axis=1) - 1, 0) // 2
+    typical = ordered[np.arange(len(ordered)), middle]
+    return np.where(np.isfinite(typical), typical, 1.0)
+
+
+def members_expected(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array | None
+) -> Implied | None:
+    """The members that households of a level are to have, given the released level above; None where there are none.
+
+    Args:
+        problem, basis, level, parents: as in `level_tasks`.
+        estimate: of the level; only that of the second level of the spine counts.
+    """
+    if not problem.implied:
+        return None
+    implied = problem.implied[level]
+    if parents is None:
+        return implied.at_top()
+    noise = _least_noise(implied, basis, estimate) * (problem.first_level + level == 1)
+    return implied.below(parents, problem.implied[level - 1], problem.spine.levels[level].parents, noise)
+
+
+def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> FloatArray:
+    """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
+    covariance = basis.answer_covariances(estimate.info.covariance, implied.counted.households)
+    of_sums = np.einsum("ri,nij,rj->nr", implied.counted.least, covariance, implied.counted.least)
+    return np.asarray(of_sums.max(axis=0), dtype=np.float64)
+
+
+def _blind(basis: Basis, estimate: LevelEstimate, shared: Shared) -> BoolArray:
+    """Of which shared answers `(n, r)` nothing is measured."""
+    unmeasured = basis.answer_variances(estimate.info.unmeasured, shared.query)[:, shared.answers]
+    return unmeasured[estimate.classes] > BLIND
+
+
+def level_tasks(
+    problem: Problem,
+    basis: Basis,
+    level: int,
+    estimate: LevelEstimate,
+    parents: sp.csr_array | None,
+    passes: Sequence[Pass],
+    checked: BoolArray,
+    share: FloatArray | None,
+) -> Iterator[LevelTask]:
+    """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
+
+    Each is made when it is asked for: it has matrices of its own.
+
+    Args:
+        problem, basis, level, estimate, parents, passes, checked: as in `level.downward_level`.
+        share: `(n, n_cells)` what unmeasured directions are drawn to; None where there is nothing above.
+    """
+    spine = problem.spine
+    n = len(spine.levels[level].geocodes)
+    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
+    names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
+    upper_name = spine.level_names[max(level - 1, 0)]
+    shares = () if parents is None else problem.shares_of(level)
+    if share is not None and shares:
+        share = blind_centres(
+            [(one, _blind(basis, estimate, one)) for one in shares], share, spine.levels[level].parents
+        )
+    terms = [
+        _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
+        for current in passes[:-1]
+    ]
+    blocks, prior = _detail_terms(problem, basis, level, estimate, share)
+    terms.append(PassTerms(blocks, None, None if problem.n_cells > WIDE else basis.pattern_table(blocks)))
+    possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
+    implied = members_expected(problem, basis, level, estimate, parents)
+    starts = _batch_starts(offsets, problem.n_cells, parents)
+    for first, last in pairwise(starts):
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        classes, local = np.unique(estimate.classes[rows], return_inverse=True)
+        yield LevelTask(
+            level=problem.first_level + level,
+            level_name=spine.level_names[level],
+            parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
+            first_parent=first,
+            first_child=problem.first_row(level) + rows.start,
+            offsets=offsets[first : last + 1] - offsets[first],
+            parents=None if parents is None else parents[first:last],
+            basis=basis,
+            passes=tuple(passes),
+            terms=tuple(term.of(classes, rows) for term in terms),
+            classes=local,
+            measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
+            children_term=None if estimate.children is None else estimate.children.term[rows],
+            prior_term=None if prior is None else prior[rows],
+            possible=possible[rows],
+            bounds=tuple(bound.of_rows(rows) for bound in problem.bounds_of(level)),
+            checked=checked[first:last],
+            solver=problem.solver,
+            seed=problem.seed,
+            kinds=None if kinds is None else kinds[rows],
+            implied=None if implied is None else implied.of_rows(rows),
+            shares=tuple(one.of_rows(rows) for one in shares),
+            positive=tuple(answers.of_rows(rows) for answers in problem.positive_of(level)),
+        )
+
+
+def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:
+    """First parent of each batch, and the end; batches of whole families are limited in memory and operations."""
+    children = np.diff(offsets)
+    cells = np.full(len(children), n_cells) if parents is None else np.diff(parents.indptr)
+    memory = np.cumsum(children) * n_cells // BATCH_CELLS
+    cost = np.cumsum(children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)) // BATCH_OPERATIONS
+    new = (np.diff(memory) > 0) | (np.diff(cost) > 0)
+    return [0, *(int(i) + 1 for i in np.flatnonzero(new)), len(children)]
+
+
+def batch_bytes(geounits: int, most_children: int, n_cells: int, in_family: float) -> float:
+    """Bytes that a process holds for a batch, at most, besides the matrices of its families.
+
+    Args:
+        geounits: of the level that has most.
+        most_children: of a parent.
+        n_cells: of the schema.
+        in_family: cells of a family at most; fewer can make a batch larger.
+    """
+    k = np.arange(1, int(in_family) + 1, dtype=np.float64)
+    children = np.minimum(BATCH_CELLS / n_cells, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k)))
+    cells = float((np.minimum(geounits, children) * k).max(initial=0.0))
+    return BATCH_BYTES * max(cells, most_children * in_family)

@@ -1,29 +1,327 @@
-"""The downward pass: the children of every parent, whose whole numbers are fixed, are solved and then rounded."""
+"""The downward pass: the children of every parent, whose whole numbers are fixed, are solved and then rounded.
+
+Numbers that may be below 0: they are solved as what is above the least that their bounds allow.
+
+Sums of an amount from low to high, of which n are counted in a cell, are at least low x n there. Counted from that
+least, they are as counts are: not negative, and those of children add up to their parent's, since the counts n do.
+Nothing else has to know that some numbers are negative: a level is solved from its origin, which is then added again.
+
+Proportional completion: what no query determines of children, from their parent's table and their own estimates.
+
+Where a level and those below it measure fewer queries than the levels above, some directions of a child's histogram
+are unmeasured. The parent's histogram p says more about them than an even split: of all tables x_c >= 0 of the children
+with sum_c x_c = p and the child's own estimates as the sums that are determined, the completion is the one of maximum
+entropy, found by iterative proportional fitting (Deming and Stephan 1940; Ireland and Kullback 1968). Where the
+determined queries do not cross it is p in proportion to the child's share of each sum, in one step.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, IntArray, group_sums
+from postprocess.arrays import BoolArray, FloatArray, IntArray, group_sums, members, owners, runs
 from postprocess.downward.assembly import Member, Targets, areas_alike, member_of, targets_of, used_then
-from postprocess.downward.batch import Entries, assert_kept, limits_kept, stored_row
-from postprocess.downward.completion import completed
-from postprocess.downward.origin import above_origin, from_origin, origin_of
-from postprocess.downward.passes import Pass, passes_of, possible_groups
-from postprocess.downward.report import SolverReport
-from postprocess.downward.tasks import LevelTask, level_tasks
+from postprocess.downward.batch import (
+    Entries,
+    LevelTask,
+    Pass,
+    SolverReport,
+    assert_kept,
+    level_tasks,
+    limits_kept,
+    passes_of,
+    possible_groups,
+    stored_row,
+)
 from postprocess.families.active_set import solve_together
 from postprocess.families.family import Solution
 from postprocess.families.rounding import round_family, round_together, swapped, tie_breaks
 from postprocess.families.solve import solve_families
-from postprocess.linear.upward import LevelEstimate
-from postprocess.problem import Problem
+from postprocess.linear.information import FREE, zero_masks
+from postprocess.linear.upward import LevelEstimate, estimated_answers
+from postprocess.marginal import Marginal, refines
+from postprocess.problem import GroupBounds, MeasuredAnswers, Problem
+
+
+def origin_of(problem: Problem, level: int) -> IntArray | None:
+    """The least of each cell `(n, n_cells)` of a level; None where no cell can be below 0.
+
+    Only bounds of single cells are below 0.
+    """
+    bounds = problem.joined[level] if problem.joined else ()
+    return next((bound.lower for bound in bounds if (bound.lower < 0).any()), None)
+
+
+def from_origin(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array | None, origin: IntArray
+) -> tuple[Problem, LevelEstimate, sp.csr_array | None]:
+    """What a level is solved from, as numbers above its origin.
+
+    Args:
+        problem, basis, level, estimate, parents: as in `level.downward_level`.
+        origin: of the level.
+    """
+    measured, joined = list(problem.measured), list(problem.joined)
+    measured[level] = tuple(_above(query, origin) for query in measured[level])
+    joined[level] = tuple(
+        GroupBounds(bound.name, bound.marginal, bound.lower - origin, bound.upper - origin) for bound in joined[level]
+    )
+    if (children := estimate.children) is not None:
+        # Of a cut whose terms are drawn, they hold all that was measured, and no precision of children is kept.
+        precision = children.precision if len(children.precision) else estimate.info.precision
+        less = basis.unfold(basis.apply(precision, basis.fold(origin.astype(np.float64)), estimate.classes))
+        mean = children.mean - origin if len(children.mean) else children.mean
+        estimate = replace(estimate, children=replace(children, mean=mean, term=children.term - less))
+    if parents is not None:
+        above = np.zeros((parents.shape[0], origin.shape[1]), dtype=np.int64)
+        np.add.at(above, problem.spine.levels[level].parents, origin)
+        parents = above_origin(parents, above)
+    return replace(problem, measured=tuple(measured), joined=tuple(joined)), estimate, parents
+
+
+def _above(query: MeasuredAnswers, origin: IntArray) -> MeasuredAnswers:
+    return query if not len(query.values) else replace(query, values=query.values - query.marginal.answer(origin))
+
+
+def above_origin(counts: sp.csr_array, origin: IntArray) -> sp.csr_array:
+    """Histograms as numbers above their origin."""
+    out = sp.csr_array(counts - sp.csr_array(origin))
+    out.eliminate_zeros()
+    out.sort_indices()
+    return out
+
+
+def only_below(problem: Problem, level: int, solved: BoolArray) -> Problem:
+    """The problem with nothing below the geounits of the level above that are not solved, `(n_parents,)`."""
+    if not problem.joined:
+        return problem
+    joined, kept = list(problem.joined), solved[problem.spine.levels[level].parents][:, None]
+    joined[level] = tuple(
+        GroupBounds(bound.name, bound.marginal, bound.lower * kept, bound.upper * kept) for bound in joined[level]
+    )
+    return replace(problem, joined=tuple(joined))
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """The records that sums are of, `(n, size)`, and the ends of a record's amount, the lower one below 0.
+
+    Attributes:
+        counts, lows, highs: released numbers of records, with the ends of their intervals.
+        least, most: that a record adds.
+    """
+
+    counts: IntArray
+    lows: FloatArray
+    highs: FloatArray
+    least: int
+    most: int
+
+    @property
+    def origin(self) -> IntArray:
+        """The least that the sums can be."""
+        return self.least * self.counts
+
+    def widened(
+        self, sums: IntArray, ends: tuple[FloatArray, FloatArray], large: tuple[BoolArray, BoolArray]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ends of intervals with what a wrong number of records does to a sum.
+
+        A sum that is about the least of so many records was put there by their number, and errs with it: by
+        `least` for each record; likewise at the most. Simulated runs have the released number, so that this is not in
+        their errors, of which it is independent. Of the two ends of the clip the nearer one counts.
+
+        Args:
+            sums: `(n, size)` released.
+            ends: of their intervals, from the simulated runs.
+            large: which sums are so far above the least, and so far below the most, that these do not bind them.
+        """
+        nearer = sums - self.origin <= self.most * self.counts - sums
+        slope = np.where(nearer, np.where(large[0], 0, self.least), np.where(large[1], 0, self.most))
+        fewer, more = np.abs(slope) * (self.counts - self.lows), np.abs(slope) * (self.highs - self.counts)
+        below, above = np.where(slope < 0, more, fewer), np.where(slope < 0, fewer, more)
+        low = sums - np.ceil(np.hypot(sums - ends[0], below))
+        high = sums + np.ceil(np.hypot(ends[1] - sums, above))
+        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+#: Rounds of fitting, at most; estimates that contradict each other, since they were negative, never fit.
+MOST_ROUNDS = 100
+#: Persons: a family is fitted when a round changes no number of it by more.
+FITTED = 1e-6
+#: Numbers of children's tables that are fitted at a time.
+CHUNK_NUMBERS = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSums:
+    """Sums of one query that the tables are fitted to.
+
+    Attributes:
+        marginal: the query.
+        values: `(n, size)` of each child, not negative.
+        given: `(n,)` False where the query is not determined.
+    """
+
+    marginal: Marginal
+    values: FloatArray
+    given: BoolArray
+
+
+def completed(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, parents: sp.csr_array) -> FloatArray:
+    """The completion `(n, n_cells)` of the children of all parents of a level.
+
+    Args:
+        problem: whose `completed` are the queries that may be determined; with none, every child gets the same share.
+        basis: of the problem.
+        level: of the children.
+        estimate: of that level, from the upward pass.
+        parents: whole-number histograms of the level above.
+    """
+    offsets = problem.spine.child_offsets(level - 1)
+    possible = ~zero_masks(problem, basis, level)
+    sums = list(_determined_sums(problem, basis, level, estimate))
+    return fitted(parents, offsets, sums, possible, basis.cell_blocks[0])
+
+
+def determined(basis: Basis, unmeasured: FloatArray, queries: Sequence[Marginal]) -> BoolArray:
+    """Which queries are determined, and not by a finer one that is: `(n_classes, n_queries)`.
+
+    Args:
+        basis: in which the queries are stated.
+        unmeasured: of each class, as in `Information`.
+        queries: all different.
+    """
+    known = np.stack([basis.answer_variances(unmeasured, query).max(axis=1) < FREE for query in queries], axis=1)
+    # Of two that have the same groups the first one stays.
+    coarser = np.array(
+        [
+            [refines(fine, query) and (j < i or not refines(query, fine)) for j, fine in enumerate(queries)]
+            for i, query in enumerate(queries)
+        ]
+    )
+    return known & ~(known[:, None, :] & coarser[None, :, :]).any(axis=2)
+
+
+def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Iterator[FittedSums]:
+    """What the estimates of a level say of the queries that they determine."""
+    queries = list({query.key: query for query in problem.completed}.values())
+    if not queries:
+        return
+    needed = np.asarray(estimate.info.unmeasured.any(axis=(1, 2, 3)))
+    use = determined(basis, estimate.info.unmeasured, queries) & needed[:, None]
+    for number in np.flatnonzero(use.any(axis=0)):
+        query, given = queries[number], use[estimate.classes, number]
+        values = np.zeros((len(given), query.size))
+        rows = np.flatnonzero(given)
+        values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
+        yield FittedSums(query, _not_negative(values), given)
+
+
+def _not_negative(values: FloatArray) -> FloatArray:
+    """Sums without negative ones, scaled to the total that they had with them (or to 0)."""
+    total = np.maximum(values.sum(axis=1), 0.0)
+    positive = np.maximum(values, 0.0)
+    return positive * (total / np.maximum(positive.sum(axis=1), np.finfo(float).tiny))[:, None]
+
+
+def fitted(
+    parents: sp.csr_array, offsets: IntArray, sums: Sequence[FittedSums], possible: BoolArray, group: IntArray
+) -> FloatArray:
+    """Tables `(n, n_cells)` of children that add up to their parents' exactly, fitted to sums of their own.
+
+    Args:
+        parents: whole-number histograms `(n_parents, n_cells)`.
+        offsets: `(n_parents + 1,)` first child of each parent, and their number.
+        sums: of each child.
+        possible: `(n, a)` False where a child's cells are 0.
+        group: `(n_cells,)` the column of `possible` of each cell.
+    """
+    out = np.zeros((len(possible), len(group)))
+    numbers = np.diff(offsets) * np.diff(parents.indptr)
+    for first, last in runs(np.concatenate([[0], np.cumsum(numbers)]), CHUNK_NUMBERS):
+        tables = _Tables.of(parents[first:last], offsets[first : last + 1], possible, group)
+        x, since, rounds = tables.start, tables, 0
+        keep = np.ones(len(x), dtype=bool)
+        while True:
+            after = since.round(x, sums)
+            rounds += 1
+            moving = np.zeros(since.n_families, dtype=bool)
+            moving[since.family[np.abs(after - x) > FITTED]] = True
+            keep = moving[since.family]
+            if rounds == MOST_ROUNDS or not sums:
+                keep[:] = False
+            out[since.child[~keep], since.cell[~keep]] = after[~keep]
+            if not keep.any():
+                break
+            since, x = since.part(keep), after[keep]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """The tables of some families, number by number.
+
+    `child`, `cell` and `family` of each number; `slot`: which number of the parents it is a part of; `total`: that
+    number; `start`: an even share of it.
+    """
+
+    child: IntArray
+    cell: IntArray
+    family: IntArray
+    slot: IntArray
+    total: FloatArray
+    start: FloatArray
+    n_families: int
+    n_slots: int
+
+    @classmethod
+    def of(cls, parents: sp.csr_array, offsets: IntArray, possible: BoolArray, group: IntArray) -> _Tables:
+        of_child = owners(offsets)
+        slot, starts = members(parents.indptr.astype(np.int64), of_child)
+        child = owners(starts)
+        family, child = of_child[child], child + offsets[0]
+        cell = parents.indices[slot].astype(np.int64)
+        total = parents.data[slot].astype(np.float64)
+        open_ = possible[child, group[cell]].astype(np.float64)
+        among = np.bincount(slot, open_, minlength=len(parents.data))[slot]
+        even = np.where(among > 0, total * open_ / np.maximum(among, 1.0), 0.0)
+        return cls(child, cell, family, slot, total, even, len(offsets) - 1, len(parents.data))
+
+    def part(self, keep: BoolArray) -> _Tables:
+        """The numbers of some families."""
+        return _Tables(
+            self.child[keep],
+            self.cell[keep],
+            self.family[keep],
+            self.slot[keep],
+            self.total[keep],
+            self.start[keep],
+            self.n_families,
+            self.n_slots,
+        )
+
+    def round(self, x: FloatArray, sums: Sequence[FittedSums]) -> FloatArray:
+        """The tables after they are fitted to each of the sums once, and to the parents last."""
+        first = int(self.child[0]) if len(self.child) else 0
+        for query in sums:
+            key = (self.child - first) * query.marginal.size + query.marginal.cell_answer[self.cell]
+            found = np.bincount(key, x)[key]
+            wanted = query.values[self.child, query.marginal.cell_answer[self.cell]]
+            fit = query.given[self.child] & (found > 0)
+            x = np.where(fit, x * (wanted / np.where(fit, found, 1.0)), x)
+        found = np.bincount(self.slot, x, minlength=self.n_slots)[self.slot]
+        # What no child is left for is divided evenly again.
+        x = np.where(found > 0, x, self.start)
+        found = np.where(found > 0, found, self.total)
+        return np.where(found > 0, x * (self.total / np.maximum(found, np.finfo(float).tiny)), 0.0)
+
 
 #: Arguments of `member_of`: the parents' numbers, the possible cells and the held answers.
 Given = tuple[Targets, BoolArray, IntArray | None]

@@ -6,23 +6,112 @@ pair: the stand-in t and the simulated release r. They are counted in three ways
 - r - t by the size of t: how far releases of a truth of this size go astray, whatever is seen of them;
 - t - r by the size of r: how far the truth is from a release of this size;
 - |r - t| in standard errors by the size of r, for releases so far above zero that non-negativity does not bite.
+
+Errors of simulated runs of reports, counted by cell, by the number of persons in the area, and by released size.
+
+What a count from reports says of the truth depends on both: see `postprocess.downward.intervals`.
+
+How often errors of each size were seen, of counts of each size: whole numbers in classes, sparse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, owners
-from postprocess.downward.sized_errors import ERROR_CLASSES, SizedErrors, distinct_sums
+from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places, owners
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.marginal import Marginal
 from postprocess.statistics import EXACT_STANDARD
+
+#: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
+ALONE, _PER_OCTAVE = 30, 8
+#: Lower ends of the size classes of counts.
+SIZE_CLASSES: IntArray = np.unique(
+    np.concatenate([np.arange(ALONE + 1), np.ceil(ALONE * 2.0 ** (np.arange(1, 26 * _PER_OCTAVE) / _PER_OCTAVE))])
+).astype(np.int64)
+#: The middles of the size classes; the last one has no end, and its least size.
+MIDDLES: FloatArray = np.append(0.5 * (SIZE_CLASSES[:-1] + SIZE_CLASSES[1:] - 1), SIZE_CLASSES[-1])
+_CLASS_OF_SMALL = np.searchsorted(SIZE_CLASSES, np.arange(1 << 12), side="right") - 1
+#: Errors are counted in this many classes of a whole number of persons on each side of 0; larger ones in the last.
+ERROR_CLASSES = 512
+#: Simulated errors that a quantile needs.
+ENOUGH = 400
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """How often each of some places was seen, `(n,)` distinct and in order; those of several geounits can be added."""
+
+    places: IntArray
+    times: IntArray
+
+    @classmethod
+    def none(cls) -> Self:
+        """Nothing."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def __add__(self, other: Self) -> Self:
+        pairs = (self.places, other.places), (self.times, other.times)
+        return type(self)(*distinct_sums(*map(np.concatenate, pairs)))
+
+
+class SizedErrors(Seen):
+    """How often each error was seen in each cell and size class.
+
+    Attributes:
+        places: sorted, distinct: (cell * size classes + size class) * (2 * ERROR_CLASSES + 1) + error class.
+        times: how often, the same shape.
+    """
+
+    @classmethod
+    def of(cls, cells: IntArray, sizes: IntArray, errors: IntArray) -> SizedErrors:
+        """Those of single errors, all arrays of one shape: cell, count whose size matters, class of the error."""
+        error_class = np.clip(errors, -ERROR_CLASSES, ERROR_CLASSES) + ERROR_CLASSES
+        places = (cells * len(SIZE_CLASSES) + size_class(sizes)) * (2 * ERROR_CLASSES + 1) + error_class
+        return cls(*distinct_sums(places, np.ones(len(places), dtype=np.int64)))
+
+    @classmethod
+    def of_zeros(cls, zeros: IntArray) -> SizedErrors:
+        """No error of counts of 0, so many times in each cell, `(n_cells,)`."""
+        none = cls.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
+        return cls(none.places[zeros > 0], zeros[zeros > 0])
+
+    def is_of(self, n_cells: int) -> bool:
+        """Whether places and times are such as those of a table with so many cells."""
+        most = n_cells * len(SIZE_CLASSES) * (2 * ERROR_CLASSES + 1)
+        arrays = (self.places, self.times)
+        if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays) or len(self.places) != len(self.times):
+            return False
+        inside = not len(self.places) or (self.places[0] >= 0 and self.places[-1] < most)
+        return bool(inside and (np.diff(self.places) > 0).all() and (self.times > 0).all())
+
+    def parts(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Cell, size class and error class (from -ERROR_CLASSES) of each place."""
+        rest, error_class = np.divmod(self.places, 2 * ERROR_CLASSES + 1)
+        cells, sizes = np.divmod(rest, len(SIZE_CLASSES))
+        return cells, sizes, error_class - ERROR_CLASSES
+
+
+def distinct_sums(places: IntArray, times: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct places in order, and the sums of their times."""
+    distinct, which = distinct_places(places)
+    return distinct, np.bincount(which, weights=times, minlength=len(distinct)).astype(np.int64)
+
+
+def size_class(counts: IntArray) -> IntArray:
+    """The size class of each count."""
+    out = _CLASS_OF_SMALL[np.minimum(counts, len(_CLASS_OF_SMALL) - 1)]
+    large = counts >= len(_CLASS_OF_SMALL)
+    out[large] = np.searchsorted(SIZE_CLASSES, counts[large], side="right") - 1
+    return out
+
 
 #: What intervals that are to cover 90 % of true counts hold of simulated errors: a run that starts from a release,
 #: which has more zeros than the truth and fewer counts of one or two, errs a little less than one that starts from the
@@ -183,3 +272,96 @@ def evenly(*numbers: IntArray) -> FloatArray:
     such a quantile is rounded with it to a whole number, down or up.
     """
     return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)
+
+
+#: Octaves of numbers of persons.
+PERSON_CLASSES = 40
+
+
+class OwnErrors(Protocol):
+    """By what the standard errors of counts differ from those of an average cell."""
+
+    def __call__(
+        self, answers: IntArray, cells: IntArray, counts: IntArray, persons: IntArray, standard: FloatArray, /
+    ) -> FloatArray:
+        """Factors: answer of each cell, answers that the counts are of, counts, persons in the geounit, these errors.
+
+        All but the first are of one shape, or are broadcast to one.
+        """
+        ...
+
+    def variances(self, answers: IntArray, cells: IntArray, persons: IntArray, /) -> FloatArray:
+        """Of counts from reports alone, by the average cell."""
+        ...
+
+
+def person_class(persons: IntArray) -> IntArray:
+    """The octave of each number of persons; 0 where there are none."""
+    return octave_of(np.maximum(persons, 1).astype(np.float64))
+
+
+def octave_of(numbers: FloatArray) -> IntArray:
+    """The exponent of the power of 2 that each number, above 0, is at or above: exact, unlike a logarithm."""
+    return np.asarray(np.frexp(numbers)[1] - 1, dtype=np.int64)
+
+
+def owners_of(cells: IntArray, persons: IntArray, size: int) -> IntArray:
+    """By what errors are told apart: a number for each cell and octave of persons."""
+    return person_class(persons) * size + cells
+
+
+def n_owners(marginal: Marginal) -> int:
+    """Numbers of `owners_of`."""
+    return PERSON_CLASSES * marginal.size
+
+
+def units_of(marginal: Marginal, own: OwnErrors) -> IntArray:
+    """Persons in a class of errors, `(n_owners,)`: as fine as the largest error that is likely there allows."""
+    largest = np.sqrt(variances_of(marginal, own)) * REACH / ERROR_CLASSES
+    return np.maximum(1, np.ceil(largest)).astype(np.int64)
+
+
+def variances_of(marginal: Marginal, own: OwnErrors) -> FloatArray:
+    """The variance of each owner's counts, `(n_owners,)`, at the most persons that it has."""
+    persons = 2 ** np.arange(1, PERSON_CLASSES + 1, dtype=np.int64)[:, None]
+    found = own.variances(marginal.cell_answer, np.arange(marginal.size)[None, :], persons)
+    return np.broadcast_to(found, (PERSON_CLASSES, marginal.size)).ravel()
+
+
+def count_reported(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances | AnswerVariances,
+    released: sp.csr_array,
+    simulated: sp.csr_array,
+    own: OwnErrors,
+) -> ErrorCounts:
+    """Errors t - r of one simulated run in one table, of some geounits of a level, as `count_errors`; by owner.
+
+    Areas without persons have no errors.
+
+    Args:
+        table: whose.
+        basis: of the problem.
+        variances: of the geounits.
+        released: `(n, n_cells)` what stands in for the truth.
+        simulated: `(n, n_cells)` released anew.
+        own: of the reports.
+    """
+    nothing, size = ErrorCounts.empty(table, basis, variances), table.marginal.size
+    by_release = SizedErrors.none()
+    persons: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
+    units = units_of(table.marginal, own)
+    by_class = standard_errors(table, basis, variances)
+    uncertain = by_class >= EXACT_STANDARD
+    some = persons > 0
+    places = person_class(persons[some]) * len(uncertain) + variances.classes[some]
+    areas = np.bincount(places, minlength=PERSON_CLASSES * len(uncertain)).reshape(PERSON_CLASSES, -1)
+    zeros = (areas @ uncertain.astype(np.int64)).ravel()
+    for rows, cells, truth, seen in pairs_of(table.marginal, released, simulated):
+        counted = uncertain[variances.classes[rows], cells] & some[rows]
+        rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
+        owner = owners_of(cells, persons[rows], size)
+        zeros -= np.bincount(owner, minlength=len(zeros))
+        by_release += SizedErrors.of(owner, seen, (truth - seen) // units[owner])
+    return replace(nothing, by_release=by_release + SizedErrors.of_zeros(zeros))

@@ -23,9 +23,8 @@ import scipy.sparse as sp
 from geography.spine import Level, Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, members, owners
+from postprocess.downward.batch import Pass, SolverReport
 from postprocess.downward.level import downward_level
-from postprocess.downward.passes import Pass
-from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
 from postprocess.problem import MeasuredAnswers, Problem

@@ -1,7 +1,11 @@
-"""One parent and its children: the least-squares problem that a solver is given, and the checks of its solution."""
+"""One parent and its children: the least-squares problem that a solver is given, and the checks of its solution.
+
+Families of similar size with their children stacked, so that one array call serves them all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -9,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.arrays import FloatArray, IntArray, largest_of
+from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.precisions import Dense, Precisions, kinds_of
 
 
@@ -184,3 +188,215 @@ def violations(family: Family, x: FloatArray) -> FloatArray:
         sums = x @ limits.matrix
         worst = np.maximum(worst, np.maximum(limits.lower - sums, sums - limits.upper).max(axis=1, initial=0.0))
     return worst
+
+
+#: Cells above which families are stacked only if they have the same number of cells.
+ALONE = 256
+#: Cells from which on a family is large, or more than `ALONE` with so many numbers in matrices over all cells of all
+#: children. Of 1,000 cells the first-order method and what is left for the exact one take a sixth of the time.
+LARGE_CELLS, LARGE_NUMBERS = 400, 1 << 25
+#: Cells from which on an area without a parent is worked on in single precision first, as large families are.
+LARGE_ALONE = 4096
+#: Bytes per number of the matrices of families that are solved together: in double precision, some copies at a time.
+STACK_BYTES = 36.0
+
+
+def is_large(n_children: int, n_cells: int, *, has_parent: bool) -> bool:
+    """Whether matrices over all cells of all children would take much memory or time."""
+    return has_parent and (n_cells > LARGE_CELLS or (n_cells > ALONE and n_children * n_cells**2 > LARGE_NUMBERS))
+
+
+def matrix_numbers(n_children: int, n_cells: float, positive: float, *, matrices: bool) -> float:
+    """Numbers of the matrices of a family that has a parent, of `STACK_BYTES` each.
+
+    Args:
+        n_children: of the parent.
+        n_cells: that are in the family.
+        positive: of these, those of a child in the solution.
+        matrices: whether large families have matrices, too: in single precision one of all cells and two more, and one
+            of the positive cells of each child.
+    """
+    if not is_large(n_children, int(n_cells), has_parent=True):
+        return n_children * n_cells**2
+    return (3 * n_cells**2 + n_children * positive**2) / 8 if matrices else 0.0
+
+
+def padded(n: int) -> int:
+    """Sizes rounded up, so that few different ones remain and little is wasted; large ones as they are."""
+    if n > ALONE:
+        return n
+    step = 4 if n <= 16 else 8 if n <= 64 else 32
+    return -(-n // step) * step
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What families of one stack share: numbers of cells and of sums over groups of cells, rounded up."""
+
+    cells: int
+    rows: int
+    has_parent: bool
+
+    @classmethod
+    def of(cls, family: Family) -> Shape:
+        """The shape of a family."""
+        rows = sum(sums.size for sums in family.sums)
+        return cls(padded(family.n_cells), rows if rows < 2 else padded(rows), family.parent is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """F families with N children together, k cells and g sums; what is padding is impossible, and has no limits.
+
+    Limits that other constraints imply are infinite: as equalities they would contradict each other, and their
+    multipliers would not be unique.
+
+    Attributes:
+        families: as they were given.
+        first: `(F,)` the first child of each.
+        family: `(N,)` the family of each child.
+        precision: K different ones of all families, zero in the padding; of one family as it has them.
+        kind: `(N,)` which precision a child has.
+        linear: `(N, k)`.
+        upper: `(N, k)` limits of single cells.
+        parent: `(F, k)`; zeros where there is none.
+        matrix: `(F, g, k)` the cells of each sum: held ones, then ranges.
+        row_lower: `(N, g)`.
+        row_upper: `(N, g)`.
+        held: `(F, g)` True for sums that are always active.
+    """
+
+    families: tuple[Family, ...]
+    shape: Shape
+    first: IntArray
+    family: IntArray
+    precision: Precisions
+    kind: IntArray
+    linear: FloatArray
+    upper: FloatArray
+    parent: FloatArray
+    matrix: FloatArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    held: BoolArray
+
+    @classmethod
+    def of(cls, families: Sequence[Family], shape: Shape) -> Stack:
+        """Families of one shape, padded to it."""
+        sizes = [family.n_children for family in families]
+        kinds = [len(family.precision) for family in families]
+        n, k, g = sum(sizes), shape.cells, shape.rows
+        alone = len(families) == 1 and families[0].n_cells == k
+        numbers = np.zeros((0 if alone else sum(kinds), k, k))
+        stack = cls(
+            families=tuple(families),
+            shape=shape,
+            first=np.cumsum([0, *sizes[:-1]]),
+            family=np.repeat(np.arange(len(families)), sizes),
+            precision=families[0].precision if alone else Dense(numbers),
+            kind=np.zeros(n, dtype=np.int64),
+            linear=np.zeros((n, k)),
+            upper=np.zeros((n, k)),
+            parent=np.zeros((len(families), k)),
+            matrix=np.zeros((len(families), g, k)),
+            row_lower=np.full((n, g), -np.inf),
+            row_upper=np.full((n, g), np.inf),
+            held=np.zeros((len(families), g), dtype=bool),
+        )
+        first_kind = 0
+        for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
+            cells = family.n_cells
+            if not alone:
+                numbers[first_kind : first_kind + kinds[i], :cells, :cells] = family.matrices
+            stack.kind[rows] = first_kind + family.kinds
+            first_kind += kinds[i]
+            stack.linear[rows, :cells] = family.linear
+            stack.upper[rows, :cells] = _not_implied(family)
+            if family.parent is not None:
+                stack.parent[i, :cells] = family.parent
+            _put_sums(family, stack.matrix[i, :, :cells], stack.row_lower[rows], stack.row_upper[rows], stack.held[i])
+        return stack
+
+    @property
+    def large(self) -> bool:
+        """Whether the families are large; these are alone."""
+        return is_large(len(self.family), self.shape.cells, has_parent=self.shape.has_parent)
+
+    @property
+    def single(self) -> bool:
+        """Whether the one family is worked on in single precision first."""
+        return self.large or self.shape.cells > LARGE_ALONE
+
+    @property
+    def children(self) -> list[slice]:
+        """The children of each family."""
+        ends = [*self.first[1:], len(self.family)]
+        return [slice(int(first), int(end)) for first, end in zip(self.first, ends, strict=True)]
+
+    def keep(self, alive: BoolArray) -> Stack:
+        """The stack without the families that are not `alive` `(F,)`."""
+        rows = alive[self.family]
+        sizes = np.bincount(self.family, minlength=len(self.first))[alive]
+        return Stack(
+            families=tuple(family for family, stays in zip(self.families, alive, strict=True) if stays),
+            shape=self.shape,
+            first=np.cumsum([0, *sizes[:-1]]),
+            family=np.repeat(np.arange(len(sizes)), sizes),
+            precision=self.precision,
+            kind=self.kind[rows],
+            linear=self.linear[rows],
+            upper=self.upper[rows],
+            parent=self.parent[alive],
+            matrix=self.matrix[alive],
+            row_lower=self.row_lower[rows],
+            row_upper=self.row_upper[rows],
+            held=self.held[alive],
+        )
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """Each child's precision times its row of `x` `(N, k)`."""
+        out = np.zeros_like(x)
+        for family, rows in zip(self.families, self.children, strict=True):
+            out[rows, : family.n_cells] = family.times(x[rows, : family.n_cells])
+        return out
+
+    def row_sums(self, x: FloatArray) -> FloatArray:
+        """The sums `(N, g)` of cells `(N, k)`."""
+        out = np.zeros((len(x), self.shape.rows))
+        for matrix, rows in zip(self.matrix, self.children, strict=True):
+            out[rows] = x[rows] @ matrix.T
+        return out
+
+    def on_cells(self, of_rows: FloatArray) -> FloatArray:
+        """The values at the sums `(N, g)` spread over their cells: `(N, k)`."""
+        out = np.zeros((len(of_rows), self.shape.cells))
+        for matrix, rows in zip(self.matrix, self.children, strict=True):
+            out[rows] = of_rows[rows] @ matrix
+        return out
+
+    def over_children(self, values: FloatArray) -> FloatArray:
+        """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
+        return np.add.reduceat(values, self.first, axis=0)
+
+
+def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:
+    """Write the sums of a family side by side: held sums, then its ranges."""
+    end = 0
+    for limits in family.sums:
+        rows, groups = slice(end, end + limits.size), limits.matrix
+        matrix[rows] = groups.T
+        held[rows] = limits is family.held
+        fixed = limits.lower >= limits.upper
+        lower[:, rows] = np.where(fixed | (limits.lower > 0), limits.lower, -np.inf)
+        upper[:, rows] = np.where(fixed | (limits.upper < family.upper @ groups), limits.upper, np.inf)
+        end = rows.stop
+
+
+def _not_implied(family: Family) -> FloatArray:
+    """Upper limits `(C, k)`, infinite where non-negative cells with the parent's or the held sums are below them."""
+    implied = np.zeros(family.upper.shape, dtype=bool)
+    if family.parent is not None:
+        implied |= family.upper >= family.parent
+    if family.held is not None:
+        implied |= family.upper >= family.held.lower[:, family.held.group]
+    return np.where(implied & (family.upper > 0), np.inf, family.upper)

@@ -23,9 +23,8 @@ import numpy as np
 
 from postprocess.arrays import Arrays, BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import Guess
-from postprocess.families.cholesky import Matrices
 from postprocess.families.family import Family
-from postprocess.families.inverses import inverse
+from postprocess.families.precisions import Matrices, inverse
 from postprocess.families.progress import Standing, Watch
 
 RELAXATION = 1.6

@@ -25,13 +25,11 @@ import numpy as np
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.active_set import MANY, ExactSolution, Guess, solve_exactly
-from postprocess.families.family import Family, GroupRange, Solution
-from postprocess.families.few_sums import FewSums
+from postprocess.families.family import Family, GroupRange, Solution, is_large
+from postprocess.families.few_sums import FewSums, may_be_projected, solve_by_projection
 from postprocess.families.large import balance
 from postprocess.families.large import guesses as guesses_of
-from postprocess.families.projected import may_be_projected, solve_by_projection
 from postprocess.families.reference_solvers import solve_with_cvxpy
-from postprocess.families.stack import is_large
 
 RELAXATION = 1.7
 #: Iterations after which the exact solution is tried; after the last one the family is given up.

@@ -17,7 +17,6 @@ import numpy as np
 
 from postprocess.algebra import Basis, chunks, symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.information import (
     BLIND,
     fixed_answers,
@@ -26,7 +25,14 @@ from postprocess.linear.information import (
     learns_from_family,
     off_known,
 )
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, known_to_children
+from postprocess.linear.upward import (
+    CHUNK_CELLS,
+    ChildGroups,
+    LevelEstimate,
+    estimates_of,
+    known_to_children,
+    summed_over,
+)
 from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 

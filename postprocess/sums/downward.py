@@ -5,7 +5,7 @@ are weights on the sums of queries (`weights`), so that no matrix of cells is ne
 solution is further than 1e-5 persons from the exact one.
 
 At the lower levels nothing is measured but few sums, and cells in which all these agree are solved as one, in the same
-way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.completion`),
+way; what the sums do not determine is drawn to the completion of the children (`postprocess.downward.level`),
 which is fitted to each child's own estimates. The persons of such a cell are then divided among its children as they
 were solved, in proportion to what the parent has of each of its cells: nothing says more of them. That is the table of
 maximum entropy with these sums, and whole numbers next to it with the same sums are found by minimum-cost flow.
@@ -23,9 +23,16 @@ import scipy.sparse as sp
 
 from postprocess.algebra import symmetrise
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.batch import UNBOUNDED, Batch, Entries, assert_kept, stored_row, with_free
-from postprocess.downward.report import SolverReport
-from postprocess.downward.tasks import PassTerms
+from postprocess.downward.batch import (
+    UNBOUNDED,
+    Batch,
+    Entries,
+    PassTerms,
+    SolverReport,
+    assert_kept,
+    stored_row,
+    with_free,
+)
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.precisions import Dense, Precisions

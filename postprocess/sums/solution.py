@@ -3,7 +3,7 @@
 Which cells are 0 is found by the primal-dual active set method, from all possible cells free: negative ones are fixed
 at 0, and those released whose multiplier has the wrong sign. With the free cells given, the stationary point is found
 by conjugate gradients among the directions that change no fixed sum: of an area without a parent with the inverse of
-its precision (`Inverse`), so that they end after a step or two; of a family as `postprocess.families.projected` does.
+its precision (`Inverse`), so that they end after a step or two; of a family as `postprocess.families.few_sums` does.
 A round goes on from the one before, and leaves a thousandth of what it began with; the last one is to rounding error.
 Where rounds go round in a circle, only the worst half of the cells are changed, then the worst quarter, and so on; and
 what free cells in several parts leave open is settled (`Parts`).
@@ -49,8 +49,8 @@ from scipy.sparse.csgraph import connected_components
 from postprocess.arrays import BoolArray, FloatArray, IntArray, largest_of
 from postprocess.families.active_set import MET, ExactSolution
 from postprocess.families.family import Family, clipped
+from postprocess.families.few_sums import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.families.progress import Standing, Watch
-from postprocess.families.projected import FreeSums, in_proportion, may_be_projected, round_of
 from postprocess.sums.weights import SumWeights
 
 

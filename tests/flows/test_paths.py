@@ -15,7 +15,7 @@ from releases.small import SPEC
 from features.registry import installed_features
 from geography.errors import SpinewiseError
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.small_files import read_small
+from pipeline.storage.paths import read_small
 
 SECONDS = 10
 PROJECT = Path(__file__).parents[2]

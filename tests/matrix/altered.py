@@ -12,10 +12,10 @@ from typing import Final
 
 from oracles.how_many import OF_A_VERSION
 
-import postprocess.downward.tasks
+import postprocess.downward.batch
 from matrix.case import ATTEMPT
 from pipeline.cost import memory
-from pipeline.execution.perform import Checkpoints
+from pipeline.execution.job import Checkpoints
 from pipeline.execution.steps import Notes, Step
 
 
@@ -27,7 +27,7 @@ def _cut() -> None:
 
 def _small_batches() -> None:
     """Each level is so many tasks that workers share it; a small release is one task else."""
-    postprocess.downward.tasks.BATCH_CELLS = 60
+    postprocess.downward.batch.BATCH_CELLS = 60
 
 
 def _killed() -> None:

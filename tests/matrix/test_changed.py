@@ -17,7 +17,7 @@ from matrix.case import Case
 from matrix.content import content_of, differences, is_form
 from matrix.store import stored
 from matrix.table import of_cases
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.metadata.products import Product, ReleaseScope, products_of
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory

@@ -16,7 +16,7 @@ from auditor.check.release import check_release
 from matrix.case import KEY, Case
 from matrix.shown import SHOWN, export_has_the_numbers
 from matrix.table import USES, cells
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.updates import update_release

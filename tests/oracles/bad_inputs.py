@@ -39,7 +39,7 @@ from pipeline.model.memory_table import MemoryTable
 from pipeline.questions.text import parse
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec
 
 JUNK: tuple[str, ...] = (

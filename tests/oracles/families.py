@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from oracles.random_problems import random_marginals
 from postprocess.algebra import Basis
 from postprocess.downward.batch import UNBOUNDED
-from postprocess.families import stack
+from postprocess.families import family as family_module
 from postprocess.families.family import Family, GroupRange, Solution, violation
 from postprocess.families.few_sums import FewSums
-from postprocess.families.in_blocks import InBlocks
 from postprocess.families.precisions import Dense, Precisions
 from postprocess.families.solve import solve_families
-from postprocess.families.wide import AnswerLimits, WideArea
+from postprocess.families.wide import AnswerLimits, InBlocks, WideArea
 from postprocess.marginal import Marginal, detail_of
 
 #: What the precisions of a measured family can be kept as.
@@ -194,8 +193,8 @@ def objective(family: Family, x: np.ndarray) -> float:
 def as_large(family: Family) -> Solution:
     """The solution if every family counts as large."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack, "ALONE", 0)
-        patch.setattr(stack, "LARGE_NUMBERS", 0)
+        patch.setattr(family_module, "ALONE", 0)
+        patch.setattr(family_module, "LARGE_NUMBERS", 0)
         return solve_families([family], "batched")[0]
 
 

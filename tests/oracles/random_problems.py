@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
-from geography.bypass import last_levels
-from geography.spine import Level, Spine
+from geography.spine import Level, Spine, last_levels
+from postprocess.downward.batch import SolverReport
 from postprocess.downward.level import downward_level
-from postprocess.downward.report import SolverReport
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, MeasuredAnswers, Problem

@@ -14,7 +14,7 @@ import typer.main
 
 import flows.cli
 from oracles.how_many import seed_of
-from pipeline.execution.interrupts import STATUS
+from pipeline.execution.faults import STATUS
 
 #: Seconds that one input may take.
 PATIENCE = 120

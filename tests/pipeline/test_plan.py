@@ -13,7 +13,7 @@ import pytest
 from releases.small import write_town
 
 import pipeline.plan
-from geography.bypass import last_levels
+from geography.spine import last_levels
 from pipeline.inputs.geography import read_spine
 from pipeline.metadata.products import MEASUREMENTS, TABLES, ReleaseScope, products_of
 from pipeline.model.universe import Universe

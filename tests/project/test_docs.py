@@ -19,8 +19,8 @@ from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
 from features.registry import slots
 from flows.cli import app
-from pipeline.execution.progress import Silent
 from pipeline.execution.settings import Settings
+from pipeline.execution.steps import Silent
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_of

@@ -37,7 +37,7 @@ PLANTED = {
     ),
     "the wall in features": ("features.fitness", "features.fitness.confidential"),
     "Prefect is known in one room": ("pipeline.runs", "prefect"),
-    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.batch"),
 }
 
 

@@ -18,11 +18,11 @@ PACKAGES: Final = ("geography", "postprocess", "pipeline", "features", "flows", 
 #: module -> how often it names `unchecked` beyond its import, and why.
 UNCHECKED: Final[dict[str, tuple[int, str]]] = {
     "pipeline/execution/job.py": (1, "a run reads what it has just written itself; no manifest lists it yet"),
-    "pipeline/pages/facts.py": (1, "the report is written by the run that has written what it shows"),
+    "pipeline/pages/templates.py": (1, "the report is written by the run that has written what it shows"),
     "pipeline/release/layout.py": (2, "files of restricted/, which no manifest lists"),
     "pipeline/questions/manifest.py": (1, "the manifest of an answer, with whose hashes the others are compared"),
     "pipeline/questions/released/combined.py": (1, "combined.json, which states the hash of combined.csv"),
-    "pipeline/runs/questions/public_files.py": (1, "verify, which has compared the hash before"),
+    "pipeline/runs/answers.py": (1, "verify, which has compared the hash before"),
     "pipeline/runs/receipts.py": (1, "manifests of answers, whose receipts are compared with the ledger"),
     "pipeline/runs/updates.py": (1, "the manifest of an answer, of which all files are verified next"),
     "features/questions/answering.py": (1, "an answer reads what was just drawn; its manifest follows"),
@@ -31,7 +31,7 @@ UNCHECKED: Final[dict[str, tuple[int, str]]] = {
 
 #: module -> how often it says of a path that it is readable, after it has compared a hash.
 COMPARED: Final = {
-    "pipeline/storage/readable.py": 1,  # `unchecked`
+    "pipeline/storage/paths.py": 1,  # `unchecked`
     "pipeline/release/published_files.py": 1,
     "pipeline/questions/manifest.py": 1,
     "pipeline/questions/released/combined.py": 1,
@@ -49,23 +49,23 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "pipeline/questions/manifest.py", "pipeline/release/manifest.py", "pipeline/signatures/statement.py",
     ),
     "verify and rerun, which compare bytes or say what differs": (
-        "pipeline/runs/questions/combining.py", "pipeline/runs/questions/public_files.py", "pipeline/runs/rerun.py",
+        "pipeline/runs/answers.py", "pipeline/runs/rerun.py",
         "features/questions/answering.py",
     ),
     "what a run has written itself, or an audit in a copy of its own": (
         "features/audit/questions_asked.py", "features/exports/maps.py", "features/local/survey.py",
     ),
     "restricted/, checkpoints, logs and ledgers": (
-        "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batch_store.py",
-        "pipeline/execution/perform.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
+        "pipeline/confidential/custody.py", "pipeline/errors.py", "pipeline/execution/batches.py",
+        "pipeline/execution/job.py", "pipeline/execution/cluster.py", "pipeline/execution/console.py",
         "pipeline/privacy/ledger/notes.py",
         "pipeline/privacy/ledger/report.py", "pipeline/privacy/ledger/store.py",
-        "pipeline/release/run_directory.py", "pipeline/runs/added_up.py", "pipeline/runs/finished.py",
-        "pipeline/runs/kept_inputs.py", "features/local/confidential.py", "features/years/confidential.py",
+        "pipeline/release/run_directory.py", "pipeline/runs/finished.py",
+        "features/local/confidential.py", "features/years/confidential.py",
         "spinewise/runs.py",
     ),
     "files of others: records, lists of areas, measurements that were made elsewhere, plans": (
-        "pipeline/exchange/nmf.py", "pipeline/reading/area_files.py", "pipeline/records/record_files.py",
+        "pipeline/exchange/nmf.py", "pipeline/reading/question.py", "pipeline/records/record_files.py",
         "features/audit/trials.py", "features/imports/pl94171/summary_file.py",
         "features/imports/tables/databases.py", "features/imports/tables/description.py",
         "features/imports/tables/files.py", "features/imports/tables/workbook_child.py",
@@ -75,9 +75,9 @@ OPENERS: Final[dict[str, tuple[str, ...]]] = {
         "features/amounts/keys.py", "features/years/vintage.py",
     ),
     "files of the program and of the system": (
-        "pipeline/execution/memory.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
+        "pipeline/execution/settings.py", "pipeline/model/texts/catalogue.py", "pipeline/pages/templates.py",
         "pipeline/spec/preset.py", "features/example/example.py",
-        "flows/orchestration/environment.py",
+        "flows/orchestration/server.py",
     ),
 }  # fmt: skip
 
@@ -96,7 +96,7 @@ def _modules() -> tuple[tuple[str, ast.Module], ...]:
 def _unchecked(tree: ast.Module) -> int:
     """How often a module that imports `unchecked` names it."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    if not any(node.module == "pipeline.storage.readable" for node in imports):
+    if not any(node.module == "pipeline.storage.paths" for node in imports):
         return 0
     return sum(isinstance(node, ast.Name) and node.id == "unchecked" for node in ast.walk(tree))
 

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import Batches
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.publishing.files import input_files
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @contextmanager

@@ -24,10 +24,10 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, manifest_bytes, read_answer
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from releases.small import write_spec
 
 SPEC = """

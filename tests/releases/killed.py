@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.steps import Silent, Step
 from pipeline.release.measurements import MeasurementWriter
 from pipeline.runs.updates import update_release
 from releases.command import module_in_a_fork

@@ -10,7 +10,7 @@ import pandas as pd
 from features.registry import part_of
 from geography.spine import Level
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders

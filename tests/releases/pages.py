@@ -14,7 +14,7 @@ from project.report_texts import wanted
 
 from features.registry import part_of
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.published import open_finished
@@ -48,7 +48,7 @@ def report_in(root: Path, language: str, texts: Texts | None = None, **changes: 
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
     job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
     written, page = (part_of("report", module) for module in ("written", "page"))
-    with patch("pipeline.pages.facts.texts_in", lambda _: texts or texts_in(language)):
+    with patch("pipeline.pages.templates.texts_in", lambda _: texts or texts_in(language)):
         return cast("str", page.report_page(written.report_sources(job)))
 
 

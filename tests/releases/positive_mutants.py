@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipeline.confidential.measure
-from pipeline.estimation.positive import PositiveSource
+from pipeline.estimation.measurement_files import PositiveSource
 from pipeline.release.histograms import read_histogram
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from releases.mutant import Mutant, Patch, mutant, rewritten
 
 

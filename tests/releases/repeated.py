@@ -6,10 +6,9 @@ from pathlib import Path
 
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import RecordHolder
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.record_sources import universes_to_rerun
-from pipeline.runs.rerun import Rerun, rerun_release
+from pipeline.runs.rerun import Rerun, rerun_release, universes_to_rerun
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Progress, Silent
-from pipeline.execution.steps import Perform, perform_here
+from pipeline.execution.steps import Perform, Progress, Silent, perform_here
 from pipeline.runs.request import CheckedRequest, Request, check_request
 from pipeline.runs.run import run_release
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.confidential.custody import KeySource
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.runs.updates import Updated, update_release
 from releases.asked import ask, ledger_of, write_workers

@@ -16,7 +16,7 @@ from releases.series_town import YEARS, write_series_town
 from releases.small import run, run_period
 from releases.surveyed import write_surveyed
 
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import open_finished
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.layout import RunDirectory

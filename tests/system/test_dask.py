@@ -14,8 +14,7 @@ from releases.small import public_bytes, write_town
 
 from geography.errors import InputError
 from pipeline.execution.cluster import _read, _write
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.steps import Silent, Step
 from pipeline.runs.request import Engine, Request, check_request
 from pipeline.runs.run import run_release
 

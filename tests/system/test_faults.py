@@ -21,12 +21,11 @@ from releases.killed import kill_at
 from releases.small import public_bytes, run
 
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step
+from pipeline.execution.batches import Batches
+from pipeline.execution.steps import Silent, Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files
-from postprocess.downward import tasks as level_task
+from postprocess.downward import batch as level_task
 
 
 class StoppedError(Exception):

@@ -20,14 +20,14 @@ from features.imports.pl94171.importer import import_pl94171
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import TableStatement
 from pipeline.estimation.sum_margins import LinearVariances
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import Release, reader_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, read_table
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from spinewise.runs import run as run_by_python
 
 

@@ -24,14 +24,13 @@ import scipy.sparse as sp
 from releases.command import PROJECT, feature_module
 from releases.made_case import made_case
 
-import postprocess.downward.tasks
+import postprocess.downward.batch
 from features.registry import is_installed
-from pipeline.execution.batch_store import Batches
+from pipeline.execution.batches import Batches
 from pipeline.execution.cluster import Portable, _arrays_in
-from pipeline.execution.immutable import immutable
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
-from pipeline.execution.workers import Workers, apart
+from pipeline.execution.steps import Silent
+from pipeline.execution.workers import Workers, apart, immutable
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
 from postprocess.arrays import Arrays
@@ -43,9 +42,8 @@ ALL_TASKS = {
     "features/report/workers.py": ["features.report.table_numbers.packed_table", "alike_numbers"],
     "pipeline/estimation/by_subtree.py": ["estimate_top", "estimate_below"],
     "pipeline/estimation/draws.py": ["run_draw", "draw_below"],
-    "pipeline/estimation/linear_parts.py": ["linear_below"],
     "pipeline/estimation/margins.py": ["run_simulation", "postprocess.downward.intervals.Intervals.prepared"],
-    "pipeline/estimation/subtree_answers.py": ["estimate_answers", "estimate_answers"],
+    "pipeline/estimation/subtree_answers.py": ["linear_below", "estimate_answers", "estimate_answers"],
     "pipeline/estimation/whole_spine.py": ["postprocess.downward.level.solve_task"],
 }
 #: The same without features whose folders are not there.
@@ -241,7 +239,7 @@ def test_each_kind_could_be_done_elsewhere(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of a release is computed again, whole and cut: the same bytes, of tasks that share nothing with any other."""
-    monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)  # several tasks of each level
+    monkeypatch.setattr(postprocess.downward.batch, "BATCH_CELLS", 60)  # several tasks of each level
     kept_as_arrays(monkeypatch)
     seen: set[str] = set()
     for case, name in RELEASES.items():

@@ -22,8 +22,8 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
-from postprocess.downward.samples import PRECISION, Rates
+from pipeline.storage.paths import unchecked
+from postprocess.downward.simulation import PRECISION, Rates
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"

@@ -15,7 +15,7 @@ from features.imports.folder import Imported, import_folder
 from features.imports.pl94171.check import check_summary, mismatch_messages
 from features.imports.pl94171.spec_text import spec_text
 from features.imports.pl94171.summary_file import BLOCK, GEO_LEVELS, SPINE_LEVELS, SummaryFile, find_files, read_summary
-from geography.codes import counted
+from geography.spine import counted
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import race_lines
 from pipeline.spec.wording.fields import unfit

@@ -15,7 +15,7 @@ import numpy as np
 
 from features.imports.tables.table import RecordTable
 from features.imports.toml_text import read_toml_of
-from geography.codes import counted
+from geography.spine import counted
 from pipeline.errors import InputError
 from pipeline.model.schema import RESERVED_NAMES
 from pipeline.release.tables import is_count

@@ -11,7 +11,7 @@ import numpy as np
 from features.imports.tables.statement import RowCondition, TableStatement
 from features.imports.tables.table import Coded, RecordTable, keys_of, read_table
 from features.imports.tables.words import is_total
-from geography.codes import counted
+from geography.spine import counted
 from pipeline.errors import InputError
 from postprocess.arrays import IntArray
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.missing import install_command
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 
 
 def write_batches(batches: Iterator[pa.RecordBatch], target: Path) -> int:

@@ -18,10 +18,10 @@ from features.imports.tables.databases import is_database
 from features.imports.tables.files import STATISTICS, WORKBOOKS, open_source, open_text, sheet_rows, text_format
 from features.imports.tables.statement import TableStatement
 from features.imports.tables.words import AGES, COUNTS, HOUSEHOLDS, KINDS, LEVELS, NAMES, folded, is_total
-from geography.codes import counted
+from geography.spine import counted
 from pipeline.errors import InputError
 from pipeline.records.record_files import is_text_file
-from pipeline.storage.local_name import local_name
+from pipeline.storage.paths import local_name
 
 _ROWS, _SHOWN, _WIDTH = 20_000, 4, 79
 

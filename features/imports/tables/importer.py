@@ -26,7 +26,7 @@ from features.imports.tables.files import HeaderRows, Opened, open_source, text_
 from features.imports.tables.spec_text import RecordsOf, table_spec
 from features.imports.tables.statement import RowCondition, TableStatement, parse_names
 from features.imports.tables.table import Coded, RecordTable, column_names_of, keys_of, normal, read_table
-from geography.codes import counted, first_few
+from geography.spine import counted, first_few
 from pipeline.errors import InputError
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 from pipeline.spec.slots import fields_of, installed_slots

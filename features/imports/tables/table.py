@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from features.imports.tables.files import Opened
-from geography.codes import first_few
+from geography.spine import first_few
 from pipeline.errors import InputError
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import column_names, open_records

@@ -1,7 +1,7 @@
 """What households imply for the numbers of persons, exactly and in expectation.
 
 The persons' queries of joins are nested, so the whole numbers of members that a household of one kind may have in each
-group form a generalised polymatroid (see `bounds.set_bounds`). Those of many households add up to another, whose bounds
+group form a generalised polymatroid (see `bounds.declare`). Those of many households add up to another, whose bounds
 on every set are the sums of theirs. So bounds on sets, added up over released households, say exactly which persons
 these can consist of; and as they add up from children to parents, too, children can always meet them where their parent
 does.
@@ -33,8 +33,7 @@ from numpy.typing import NDArray
 from features.joins.mathematics.membership import MOST_GROUPS, NO_MOST, Membership
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds
-from postprocess.bounds.subtree_bounds import merged, query_of_set
+from postprocess.bounds.declare import UNBOUNDED, SetBounds, merged, query_of_set
 from postprocess.errors import InfeasibleError
 from postprocess.linear.information import BLIND
 from postprocess.linear.upward import LevelEstimate, estimated_answers

@@ -16,7 +16,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
 from pipeline.storage.files import canonical_json, sha256_file
-from pipeline.storage.readable import Readable, unchecked
+from pipeline.storage.paths import Readable, unchecked
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.statistics import EXACT_VARIANCE, NORMAL_QUANTILE, typical_half_width
 

@@ -20,7 +20,7 @@ from pipeline.model.universe import Universe
 from pipeline.reading.release import open_release
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.kept_inputs import kept_inputs
+from pipeline.runs.finished import kept_inputs
 from pipeline.spec.release_spec import load_spec
 
 _LEVELS: Final = {"county": 1, "tract": 2, "block": 3}

@@ -28,7 +28,7 @@ from features.amounts.means import means_of
 from pipeline.confidential.charge import _layout
 from pipeline.errors import RecordsError, SpecError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import AmountAttribute

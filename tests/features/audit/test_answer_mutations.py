@@ -26,7 +26,7 @@ from features.audit.whole_trial import own_settings
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 
 if (found := installed_questions()) is None:
     pytest.skip("no feature asks questions", allow_module_level=True)

@@ -19,7 +19,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 
 
 @pytest.fixture

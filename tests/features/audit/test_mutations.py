@@ -30,7 +30,7 @@ from features.audit.finished import noise_findings
 from features.audit.second_opinion import second_findings
 from features.audit.units import unit_findings
 from features.audit.whole_trial import QUICK, whole_findings, written
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory

@@ -25,7 +25,7 @@ from auditor.check.release import check_release
 from features.cumulative.cumulated import Cumulated, cumulated_in
 from features.cumulative.files import _cumulated
 from pipeline.errors import InputError, SpecError
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
@@ -33,7 +33,7 @@ from pipeline.reading.release import open_release
 from pipeline.release.long_tables import is_long
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, write_table
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @pytest.fixture

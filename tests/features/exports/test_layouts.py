@@ -49,7 +49,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
 from pipeline.release.reliability import CLASSES
 from pipeline.release.status import EXAMPLE, TEST_KEY, Status
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @pytest.fixture(scope="module")

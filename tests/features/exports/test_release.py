@@ -26,7 +26,7 @@ from geography.build import spine_from_prefixes
 from pipeline.confidential.custody import check_made_here
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import GEO_HEADER, SINGLE_RACES
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.universe import Universe
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory

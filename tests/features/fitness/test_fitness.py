@@ -28,7 +28,7 @@ from features.fitness.table import TableFitness
 from geography.spine import Level, Spine
 from geography.sums import roll_up
 from pipeline.errors import InputError, RefusedError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.labels import Labels
 from pipeline.model.measure import COUNTS
 from pipeline.model.query import Query
@@ -41,7 +41,7 @@ from pipeline.release.area_sizes import SIZE_LABELS, SIZES
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.spec.release_spec import parse_spec
 from pipeline.spec.sections import PostprocessSection
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.largest_group import fits
 from postprocess.statistics import NORMAL_QUANTILE, Moments
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from features.imports.flows import FlowsRequest, import_flows
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.run import run_release
 from pipeline.spec.release_spec import load_spec

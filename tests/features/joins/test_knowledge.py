@@ -25,7 +25,7 @@ from features.joins.link import Households
 from flows.checks.validation import validate
 from pipeline.confidential import measure
 from pipeline.errors import InputError, RefusedError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.request import Request, check_request

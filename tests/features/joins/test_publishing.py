@@ -33,7 +33,7 @@ from features.joins.mathematics.membership import NO_MOST
 from features.joins.publishing import AssignedHouseholds, JoinedRecords, publish_joined_records, write_joined_microdata
 from pipeline.errors import SpecError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Attribute, Schema

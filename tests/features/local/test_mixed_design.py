@@ -25,7 +25,7 @@ from features.local.collected import CollectedAnswers
 from features.local.confidential import allowed_difference
 from features.local.survey import ErrorsOfReports, Survey, survey_of
 from pipeline.errors import InputError, RefusedError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statements import privacy_statements

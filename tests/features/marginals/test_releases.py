@@ -31,7 +31,7 @@ from auditor.statements import parts_problems
 from features.marginals.cliques import AttributeSizes, junction_tree
 from features.marginals.zeros import are_carried, carried
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.reading.release import open_release
 from pipeline.records.tabulate import tabulate
 from pipeline.release.layout import RunDirectory

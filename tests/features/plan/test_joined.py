@@ -10,7 +10,7 @@ import pytest
 from releases.small import request_of
 
 from features.plan.release_plan import plan_release
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import noise_for
 from pipeline.reading.release import open_release
 from pipeline.runs.run import run_release

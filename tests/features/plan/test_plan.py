@@ -25,10 +25,10 @@ from features.plan.write_spec import write_divided
 from geography.errors import SpinewiseError
 from geography.off_spine import OffSpineAreas, off_spine_distances
 from pipeline.errors import InputError
-from pipeline.estimation.computed import Computed
 from pipeline.estimation.expectation import Expectation
+from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.area_numbers import read_facilities
 from pipeline.inputs.geography import read_listed_spine, read_spine
@@ -37,7 +37,7 @@ from pipeline.reading.reader import open_reader
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass

@@ -15,7 +15,7 @@ from auditor.keys import read_key
 from auditor.ledger import read_ledger
 from auditor.program import audit_with
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 
 #: A question of each statistic, with its budget.
 _ASKED = (

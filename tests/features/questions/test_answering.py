@@ -24,7 +24,7 @@ from pipeline.questions.manifest import read_answer
 from pipeline.questions.plan import QuestionPlan
 from pipeline.questions.text import STATISTICS, parse
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 
 
 @pytest.fixture

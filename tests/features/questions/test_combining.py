@@ -25,10 +25,9 @@ from pipeline.questions.released.cells import NoSumOfCellsError, sums_of_answer
 from pipeline.questions.released.combined import read_combination
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
-from pipeline.runs.questions.combining import combine_answer, is_combined, release_of
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import combine_answer, is_combined, release_of, verify_answer
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from spinewise.answers import Answer
 
 #: What makes of the spec of questions that of a release with a test key, which is quick.

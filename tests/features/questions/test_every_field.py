@@ -23,7 +23,7 @@ from releases.updated import answer_to, charged_release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import read_answer
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import form_alone, verify_answer
+from pipeline.runs.answers import form_alone, verify_answer
 from pipeline.signatures.statement import sign_release, signature_problems
 
 RECODES = (

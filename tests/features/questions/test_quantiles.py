@@ -27,14 +27,14 @@ from auditor.release import Release as SecondRelease
 from auditor.statements import noise_problems
 from features.questions.explaining import explain_question
 from pipeline.errors import InputError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.model.schema import ClippedAttribute
 from pipeline.privacy.budget import Framework
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
 from pipeline.records.columns import AmountNumbers
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.questions.public_files import verify_answer
+from pipeline.runs.answers import verify_answer
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.request import Request, check_request
 from pipeline.runs.verify import verify_release

@@ -25,12 +25,10 @@ from releases.small import QUICK, request_of, run, write_town
 from typer.testing import CliRunner
 
 import features.report.moments
-import pipeline.pages.areas
-import pipeline.pages.chunks
+import pipeline.pages.data
 from flows.cli import app
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Notes, Step
+from pipeline.execution.steps import Notes, Silent, Step
 from pipeline.published import release_at
 from pipeline.reading.compare import compare, comparison_html
 from pipeline.reading.reader import open_reader
@@ -470,11 +468,11 @@ def test_a_name_is_found_and_shown_as_it_is(shown_names: Opened) -> None:
 
 #: A page with room for little, and pieces of a few areas.
 SMALL = (
-    (pipeline.pages.chunks, "LARGEST", 700),
+    (pipeline.pages.data, "LARGEST", 700),
     (features.report.moments, "LARGEST", 2000),
-    (pipeline.pages.areas, "WHOLE", 12),
-    (pipeline.pages.areas, "_AREAS", 4),
-    (pipeline.pages.areas, "_NUMBERS", 70),
+    (pipeline.pages.data, "WHOLE", 12),
+    (pipeline.pages.data, "_AREAS", 4),
+    (pipeline.pages.data, "_NUMBERS", 70),
 )
 
 

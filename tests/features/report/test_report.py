@@ -24,7 +24,7 @@ from features.report.moments import Reported
 from features.report.table_numbers import MarginSummary
 from pipeline.cost import memory
 from pipeline.cost.memory import memory_of
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Numerals
 from pipeline.reading.question import WantedNumbers

@@ -24,7 +24,7 @@ from features.shares.forecast import SpreadGuess, guesses_like, places_of, share
 from features.shares.knowledge import SharedIntervals
 from features.shares.public_share import shares_of
 from pipeline.errors import InputError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import noise_for
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

@@ -16,7 +16,7 @@ from oracles.histories import farthest
 from releases.series_town import INDEPENDENT, YEARS, MadeSeries, drawn_again, true_counts, write_series_town
 
 from pipeline.release.measurements import read_measurement
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 _LEVELS: Final = (("county", 1, Fraction(1, 4)), ("tract", 3, Fraction(1, 4)), ("block", 5, Fraction(1, 2)))
 

@@ -25,7 +25,7 @@ from geography.errors import InputError
 from geography.spine import Level, Spine
 from pipeline.confidential.measure import Carried, measure_level
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.model.series import FIRST, SeriesPeriod
 from pipeline.privacy.keys import MasterKey
@@ -34,7 +34,7 @@ from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import Measurement, read_measurement
 from pipeline.spec.release_spec import parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 Ints = NDArray[np.int64]

@@ -24,12 +24,12 @@ from features.years.plan import series_plan
 from features.years.series import Series, Step, independent_terms
 from flows.checks.validation import validate
 from geography.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 UNITS = ('rho = "2"', 'rho = "2"\nunit = "person"\nat_most = 1')
 RECORDS = (("spells = 2\n", "records = 2\n"), UNITS)

@@ -29,7 +29,7 @@ from features.years.best import best
 from features.years.chain import released
 from geography.errors import InputError
 from pipeline.errors import RefusedError, ReleaseError, SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
@@ -39,7 +39,7 @@ from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 Changes = tuple[tuple[str, str], ...]
 _TABLES = "[tables]"

@@ -19,12 +19,12 @@ from releases.command import printed
 from releases.named import TRACTS
 from releases.small import run
 
-from flows.commands.queries.shown import larger_of
+from flows.commands.query_output import larger_of
 from geography.errors import SpinewiseError
 from pipeline.errors import ReleaseError
 from pipeline.reading.release import open_release, reader_of
 from pipeline.release.tables import read_table, read_table_parts
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 def invoke(*arguments: object) -> str:
@@ -70,7 +70,7 @@ def test_areas(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     same(frame(town, "sex", "--areas", file), expected)
-    monkeypatch.setattr("flows.commands.queries.options.MOST_ROWS", 3)
+    monkeypatch.setattr("flows.commands.query_output.MOST_ROWS", 3)
     assert "more; --format csv prints all" in invoke(town, "sex", "--at", "block")
     assert frame(town, "sex", "--area", first).index.tolist() == [first]  # called by what it was asked for by
 

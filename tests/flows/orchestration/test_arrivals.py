@@ -12,7 +12,7 @@ from releases.series_town import YEARS, write_series_town
 from releases.small import write_town
 
 from flows.orchestration import release_flow
-from flows.orchestration.arrivals import Arrivals
+from flows.orchestration.deployed import Arrivals
 from geography.errors import InputError
 from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import RecordHolder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.environment import set_up_prefect
+from flows.orchestration.server import set_up_prefect
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 

@@ -18,7 +18,7 @@ from releases.small import QUICK, write_town
 from releases.web import answering
 
 from flows.orchestration import probe
-from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
+from flows.orchestration.deployed import DEPLOYED, check_allowed, deployed_folders
 from flows.orchestration.deployments import DeploymentPlan, check_cron, job_template, queue_of
 from pipeline.errors import InputError
 from pipeline.execution.settings import Settings, load_settings

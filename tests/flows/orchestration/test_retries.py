@@ -17,15 +17,14 @@ from releases.command import needs, spinewise
 from releases.small import QUICK, request_of, write_town
 from releases.web import answering
 
-import flows.orchestration.artifacts
-import flows.orchestration.retries
-from flows.orchestration.artifacts import ReleaseArtifacts
-from flows.orchestration.retries import on_crash, on_failure, tries_before
+import flows.orchestration.release_flow
+import flows.orchestration.tasks
+from flows.orchestration.release_flow import ReleaseArtifacts
+from flows.orchestration.tasks import on_crash, on_failure, tries_before
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
-from pipeline.execution.progress import Listeners
-from pipeline.execution.retries import may_be_retried
+from pipeline.execution.faults import may_be_retried
 from pipeline.execution.settings import Settings, load_settings
-from pipeline.execution.steps import perform_here
+from pipeline.execution.steps import Listeners, perform_here
 from pipeline.execution.workers import WorkerError
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.runs.run import run_release
@@ -106,7 +105,7 @@ def test_a_lost_process_is_followed_by_as_many_runs_as_there_are_retries(monkeyp
         told.append(run)
 
     monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client())
-    monkeypatch.setattr(flows.orchestration.retries, "tell_operator", note)
+    monkeypatch.setattr(flows.orchestration.tasks, "tell_operator", note)
     monkeypatch.setenv("SPINEWISE_RETRIES", "2")
     run = run_of("nightly")
     for tries in (1, 2):
@@ -194,11 +193,13 @@ class Pages:
 @pytest.fixture
 def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
     found = Pages()
-    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
+    monkeypatch.setattr(flows.orchestration.release_flow, "_OFTEN", 0.0)
     for name in ("create_table_artifact", "create_progress_artifact", "create_markdown_artifact"):
-        monkeypatch.setattr(flows.orchestration.artifacts, name, found.make)
-    monkeypatch.setattr(flows.orchestration.artifacts, "update_progress_artifact", found.update)
-    monkeypatch.setattr(flows.orchestration.artifacts, "get_run_logger", lambda: logging.getLogger("spinewise.tests"))
+        monkeypatch.setattr(flows.orchestration.release_flow, name, found.make)
+    monkeypatch.setattr(flows.orchestration.release_flow, "update_progress_artifact", found.update)
+    monkeypatch.setattr(
+        flows.orchestration.release_flow, "get_run_logger", lambda: logging.getLogger("spinewise.tests")
+    )
     return found
 
 

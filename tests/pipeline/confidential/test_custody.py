@@ -21,7 +21,7 @@ from releases.small import public_bytes, run, write_town
 
 from pipeline.confidential.custody import KeySource, destroy_key, key_of_release
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory

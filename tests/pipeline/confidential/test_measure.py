@@ -34,11 +34,11 @@ from pipeline.confidential.refusals import shielded
 from pipeline.confidential.steps import ConfidentialSteps
 from pipeline.errors import RecordsError, RefusedError, SpinewiseError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.inputs.geography import read_spine
 from pipeline.model.texts.catalogue import Texts
-from pipeline.pages.words import Called
+from pipeline.pages.templates import Called
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.choices import Select
 from pipeline.privacy.noise.sampler import sampler_for
@@ -49,7 +49,7 @@ from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 from postprocess.marginal import Marginal
 
 

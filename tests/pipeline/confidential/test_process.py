@@ -25,16 +25,15 @@ from pipeline.confidential.custody import KeySource
 from pipeline.confidential.process import ASKED, MeasuringProcess, RecordHolder
 from pipeline.confidential.refusals import described, restored
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
-from pipeline.execution.progress import Silent
-from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.steps import Silent, Step, perform_here
 from pipeline.execution.workers import WorkerError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
-from pipeline.runs.measured import holder_here, measuring_process
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import release_run, run_release
+from pipeline.runs.run import holder_here, release_run, run_release
+from pipeline.runs.run_here import measuring_process
 
 #: Serves one question, and says whether this process may be dumped (PR_GET_DUMPABLE), and how large a core may be.
 SERVING = """
@@ -66,7 +65,8 @@ import sys
 from pathlib import Path
 from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
-from pipeline.runs.measured import holder_here, measuring_process
+from pipeline.runs.run import holder_here
+from pipeline.runs.run_here import measuring_process
 from pipeline.runs.record_sources import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
 from pipeline.runs.rerun import rerun_process, rerun_release

@@ -29,7 +29,7 @@ from flows.cli import app
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError
 from pipeline.estimation.constraints import LARGEST_TOTAL
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.accounting import statements
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError

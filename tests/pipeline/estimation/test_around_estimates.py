@@ -15,13 +15,12 @@ from releases.small import public_bytes, run
 
 from pipeline.estimation import around_estimates, subtree_answers
 from pipeline.estimation.around_estimates import AllAround, Around, LargeAround
-from pipeline.estimation.knowledge import IntervalRule
+from pipeline.estimation.constraints import IntervalRule
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
-from postprocess.downward import compared
-from postprocess.downward.compared import SmallNumbers
-from postprocess.downward.moved import Distances, MovedErrors
+from postprocess.downward import moved
+from postprocess.downward.moved import Distances, MovedErrors, SmallNumbers
 
 SPEC = """name = "spread-town"
 privacy = {{ rho = "{rho}", key = "insecure-test:{key}" }}
@@ -327,7 +326,7 @@ def not_moved_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, with the fault that all intervals are those of simulated runs."""
     folder = tmp_path_factory.mktemp("simulated")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compared, "MOVED", np.inf)
+        patch.setattr(moved, "MOVED", np.inf)
         return run(write_spread_town(folder / "in", 3), folder / "out")
 
 

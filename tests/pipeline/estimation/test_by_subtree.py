@@ -21,7 +21,7 @@ from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
 from pipeline.estimation.draws import DrawBelowTask
 from pipeline.estimation.margins import Simulation
 from pipeline.execution.cluster import Portable, _arrays_in
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

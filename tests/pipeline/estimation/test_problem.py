@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from pipeline.errors import ReleaseError
-from pipeline.estimation.computed import Computed
 from pipeline.estimation.margins import PublicNoise
 from pipeline.estimation.measurement_files import read_compact
 from pipeline.estimation.problem import measurement_files
+from pipeline.estimation.whole_spine import Computed
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.execution.workers import Workers
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 def job_of(root: Path, spec_path: Path) -> Job:

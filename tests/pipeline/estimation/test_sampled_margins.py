@@ -13,7 +13,7 @@ from releases.small import run
 from pipeline.estimation import margins
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
-from postprocess.downward.samples import Rates
+from postprocess.downward.simulation import Rates
 
 #: Of three runs, each simulates some of the tracts.
 RATES = Rates(3, (3.0, 3.0, 1.3), 1)

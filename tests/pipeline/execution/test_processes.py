@@ -17,9 +17,7 @@ from releases.command import environment
 
 from pipeline.errors import InputError, MemoryShortError
 from pipeline.execution.cluster import check_encrypted
-from pipeline.execution.interrupts import interruption_of
-from pipeline.execution.machine_faults import fault_of
-from pipeline.execution.retries import may_be_retried
+from pipeline.execution.faults import fault_of, interruption_of, may_be_retried
 from pipeline.records.record_files import open_records
 
 
@@ -56,7 +54,7 @@ def test_an_error_of_its_own_was_not(error: Exception) -> None:
 
 
 LATER = """
-from pipeline.execution.light_arrow import spare_pandas
+from pipeline.execution.threads import spare_pandas
 spare_pandas()
 import sys
 import numpy as np

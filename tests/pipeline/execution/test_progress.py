@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline.execution.memory import memory_now
-from pipeline.execution.run_log import RunLog
+from pipeline.execution.job import RunLog
+from pipeline.execution.settings import memory_now
 from pipeline.execution.steps import Step
 
 MEGABYTES = 400

@@ -18,7 +18,7 @@ from pipeline.execution.settings import (
     where_set,
 )
 from pipeline.privacy.keys import MasterKey
-from pipeline.storage.toml import read_toml_text
+from pipeline.storage.paths import read_toml_text
 
 
 @pytest.fixture(autouse=True)

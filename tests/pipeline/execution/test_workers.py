@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import pipeline.execution.batch_store
+import pipeline.execution.batches
 from pipeline.errors import ReleaseError
-from pipeline.execution.batch_store import Batches
-from pipeline.execution.batches import run_kept
-from pipeline.execution.perform import Checkpoints
+from pipeline.execution.batches import Batches, run_kept
+from pipeline.execution.job import Checkpoints
 from pipeline.execution.steps import Step
 from pipeline.execution.workers import WorkerError, Workers
 from pipeline.release.layout import RunDirectory
@@ -252,7 +251,7 @@ def test_a_batch_of_another_run_records_or_software_is_not_used(
     assert Batches(directory).has("simulate", "0")
     assert not Batches(directory, "another").has("simulate", "0")
     other = software().model_copy(update={"version": "0.0.0"})
-    monkeypatch.setattr(pipeline.execution.batch_store, "software", lambda: other)
+    monkeypatch.setattr(pipeline.execution.batches, "software", lambda: other)
     assert not Batches(directory).has("simulate", "0")
 
 

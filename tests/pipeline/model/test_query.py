@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
-from pipeline.estimation.released import sparse_answers
+from pipeline.estimation.constraints import sparse_answers
 from pipeline.model.exact import epsilon_text, parse_exact, parse_shares
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema

@@ -24,7 +24,7 @@ from pipeline.privacy.noise.choices import affordable_epsilon
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, read_measurement
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 SELECT = """
 [select.detail]

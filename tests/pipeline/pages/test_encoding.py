@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.pages.encoding import LARGEST, packed_lines, packed_numbers
+from pipeline.pages.data import LARGEST, packed_lines, packed_numbers
 from pipeline.pages.templates import script_json
 
 

@@ -16,13 +16,13 @@ from releases.small import write_spec
 
 from auditor.check.release import check_release, examine
 from features.exports.release import export_release
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import open_finished
 from pipeline.reading.release import Release, open_release, reader_of
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: 2,100 numbers an area, most of them zeros, on five tracts of two counties with names.
 AGES, GROUPS, SEXES = tuple(f"a{age}" for age in range(70)), tuple(f"g{group}" for group in range(15)), ("f", "m")

@@ -20,7 +20,7 @@ from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.records.tabulate import read_units, tabulate
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import open_parquet
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: What is done to a text that stands in a file; none of the results is the text.
 CHANGES: dict[str, Callable[[str], str]] = {

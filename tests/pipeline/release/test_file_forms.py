@@ -43,7 +43,7 @@ from pipeline.release.measurements import (
 from pipeline.release.spine import read_public_spine, write_spine
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 RNG = np.random.default_rng(4)
 CODES = np.array([f"1{tract}{block:02d}" for tract in "12" for block in range(6)])

@@ -24,7 +24,7 @@ from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, 
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, long_terms, read_table, rows_at_once, write_table
 from pipeline.storage.files import HEADER_KEY, canonical_json
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 SCHEMA = Schema((Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
 LABELS = [*product(("male", "female"), ("young", "middle", "old"))]

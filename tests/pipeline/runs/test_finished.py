@@ -19,9 +19,8 @@ from releases.small import QUICK, request_of, run, run_period, write_town
 from releases.updated import charged_release, key_of
 
 import pipeline
-from pipeline.execution.progress import Silent
 from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Step, perform_here
+from pipeline.execution.steps import Silent, Step, perform_here
 from pipeline.model.exact import epsilon_text
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.keys import MasterKey
@@ -29,12 +28,10 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs import finished
-from pipeline.runs.added_up import added_up
-from pipeline.runs.finished import is_finished
-from pipeline.runs.measured import holder_here
+from pipeline.runs.finished import added_up, is_finished
 from pipeline.runs.receipts import chosen_elsewhere, chosen_uncharged
 from pipeline.runs.request import CheckedRequest
-from pipeline.runs.run import Records, release_run
+from pipeline.runs.run import Records, holder_here, release_run
 from pipeline.runs.run_here import run_here
 
 

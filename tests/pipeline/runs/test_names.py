@@ -15,7 +15,7 @@ from auditor.check.release import examine
 from features.imports.tables.importer import import_table
 from features.imports.tables.statement import TableStatement
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at

@@ -17,12 +17,12 @@ from releases.small import public_bytes, request_of, run
 
 import auditor.noise
 import pipeline.confidential.measure as positive
-import pipeline.estimation.by_sums
+import pipeline.estimation.whole_spine
 from auditor.draws import Due
 from auditor.noise import Noise
 from auditor.release import Release
 from pipeline.errors import InputError, ReleaseError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.privacy.noise.streams import Stream
@@ -108,8 +108,8 @@ def test_on_sums_the_estimates_are_those_of_all_cells(tmp_path: Path, monkeypatc
     """A schema of few cells, estimated as one of more than a million: the same numbers, but for ties."""
     spec = write_positive(tmp_path, TOPDOWN, ('"sex * race" = "1/4"', 'sex = "1/4"'))
     of_cells = run(spec, tmp_path / "a")
-    monkeypatch.setattr(pipeline.estimation.by_sums, "MOST_CELLS_AT_ONCE", 50)
-    monkeypatch.setattr(pipeline.estimation.by_sums, "KnownSums", partial(KnownSums, most=40))
+    monkeypatch.setattr(pipeline.estimation.whole_spine, "MOST_CELLS_AT_ONCE", 50)
+    monkeypatch.setattr(pipeline.estimation.whole_spine, "KnownSums", partial(KnownSums, most=40))
     on_sums = run(spec, tmp_path / "b")
     assert verify_release(RunDirectory(on_sums), 1, Silent()) == []
     for level in ("county", "block"):

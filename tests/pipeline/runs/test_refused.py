@@ -13,8 +13,8 @@ from pipeline.errors import InputError, RecordsError, RefusedError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.limits import beyond_limits
 from pipeline.records.tabulate import tabulate
-from pipeline.runs.measured import measuring_process
 from pipeline.runs.request import check_request
+from pipeline.runs.run_here import measuring_process
 from pipeline.spec.release_spec import load_spec, parse_spec
 
 

@@ -21,7 +21,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.confidential.measure import measure_level, tabulate_universe
 from pipeline.errors import InputError, RefusedError
 from pipeline.execution.job import Job
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
@@ -30,7 +30,7 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.runs.verify import verify_release
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @pytest.fixture

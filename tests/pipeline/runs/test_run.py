@@ -21,10 +21,9 @@ from releases.small import QUICK, public_bytes, request_of, run, write_town
 from features.registry import is_installed
 from pipeline.confidential.custody import KeySource
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError
-from pipeline.execution.progress import Silent
-from pipeline.execution.retries import TimedOutError
+from pipeline.execution.faults import TimedOutError
 from pipeline.execution.settings import load_settings
-from pipeline.execution.steps import Notes, Step
+from pipeline.execution.steps import Notes, Silent, Step
 from pipeline.execution.workers import WorkerError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger

@@ -19,9 +19,8 @@ from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 import pipeline.model.draw
 from auditor.program import audit
 from geography.build import spine_from_table
-from geography.bypass import NOT_MEASURED, last_levels
-from geography.spine import Spine
-from pipeline.execution.progress import Silent
+from geography.spine import NOT_MEASURED, Spine, last_levels
+from pipeline.execution.steps import Silent
 from pipeline.inputs.geography import read_spine
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statements import _most_on_queries, privacy_statements
@@ -35,7 +34,7 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import load_spec
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
 LIGHT = ("replicates = 3\nunbiased = true", "margins = false")

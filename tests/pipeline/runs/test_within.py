@@ -12,7 +12,7 @@ from releases.small import request_of
 from features.registry import is_installed
 from flows.checks.validation import validate
 from pipeline.errors import RefusedError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.runs.run import run_release

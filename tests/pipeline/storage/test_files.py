@@ -23,12 +23,13 @@ from pipeline.storage.files import (
     make_restricted,
     open_parquet,
     read_header,
+    remove_leftovers,
     rows_per_group,
+    temporary_folder,
     write_bytes,
     write_parquet,
 )
-from pipeline.storage.readable import unchecked
-from pipeline.storage.temporary import remove_leftovers, temporary_folder
+from pipeline.storage.paths import unchecked
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -174,7 +175,7 @@ def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Pat
 HOLDS = """
 import sys, time
 from pathlib import Path
-from pipeline.storage.temporary import temporary_folder
+from pipeline.storage.files import temporary_folder
 with temporary_folder("test", Path(sys.argv[1])) as folder:
     (folder / "counts").write_text("confidential")
     print(folder, flush=True)

@@ -16,7 +16,7 @@ from pipeline.errors import ReleaseError
 from pipeline.storage import guard
 from pipeline.storage.files import HEADER_KEY, open_parquet, reading
 from pipeline.storage.guard import GuardedFile, PageError, pages
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: Megabytes that a process may take to refuse a file of gigabytes; an interpreter with Arrow has 120.
 _MEGABYTES = 400

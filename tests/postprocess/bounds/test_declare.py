@@ -15,10 +15,8 @@ from geography.build import spine_from_prefixes
 from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.bounds import declare as declare_module
-from postprocess.bounds import set_bounds
-from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, declare, propagation
+from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, SetBounds, declare, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.bounds.set_bounds import SetBounds
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds
 
@@ -233,12 +231,11 @@ def test_a_level_of_many_rows_has_the_same_bounds_some_rows_at_a_time(monkeypatc
     bound = FacilityBounds("beds", spine.level_names[-1], SECOND, counts, 2, 9)
     starts = spine.child_offsets(spine.n_levels - 2)[:-1]
     for at_once in (1, 7, 1 << 22):
-        for module in (declare_module, set_bounds):
-            monkeypatch.setattr(module, "_CHUNK", at_once)
+        monkeypatch.setattr(declare_module, "_CHUNK", at_once)
         declared = declare(spine, NOTHING, (), [bound]).bounds[-1][0]
         assert np.array_equal(declared.lower, np.where(counts < 0, 0, 2 * counts))
         assert np.array_equal(declared.upper, np.where(counts < 0, UNBOUNDED, 9 * counts))
-        sums = set_bounds.bounded_sum(declared.upper, starts)
+        sums = declare_module.bounded_sum(declared.upper, starts)
         for row, family in enumerate(np.split(counts, starts[1:])):
             for answer in range(2):
                 open_ended = (family[:, answer] < 0).any()

@@ -13,13 +13,16 @@ from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.ranges import FEWER, central, inverted
 from postprocess.downward.simulated_margins import (
+    ENOUGH,
     LARGE_COVERAGE,
     SIMULATED_COVERAGE,
+    SIZE_CLASSES,
     ErrorCounts,
     PublishedTable,
+    SizedErrors,
     count_errors,
+    size_class,
 )
-from postprocess.downward.sized_errors import ENOUGH, SIZE_CLASSES, SizedErrors, size_class
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 

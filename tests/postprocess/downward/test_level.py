@@ -21,14 +21,13 @@ from postprocess.algebra import Basis
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.downward import assembly, tasks
+from postprocess.downward import assembly, batch
 from postprocess.downward import level as downward
-from postprocess.downward import tasks as level_task
-from postprocess.downward.completion import FittedSums, determined, fitted
-from postprocess.downward.origin import Clipped, only_below
-from postprocess.downward.report import SolverReport
+from postprocess.downward.batch import SolverReport
+from postprocess.downward.level import Clipped, FittedSums, determined, fitted, only_below
 from postprocess.errors import SolverError
-from postprocess.families import active_set, solve, stack, wide
+from postprocess.families import active_set, solve, wide
+from postprocess.families import family as family_module
 from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.families.reference_solvers import solve_again
@@ -87,7 +86,7 @@ def test_areas_without_a_parent_do_not_depend_on_those_beside_them(
     problem, _ = random_problem(7, n_levels=1, roots=100, shape=(3, 2), **kind)
     (together,), report = release(problem)
     assert_kept(problem, [together])
-    monkeypatch.setattr(level_task, "BATCH_CELLS", 100)
+    monkeypatch.setattr(batch, "BATCH_CELLS", 100)
     (cut,), _ = release(problem)
     monkeypatch.setattr(active_set, "PATIENCE", 2)
     (few_rounds,), _ = release(problem)
@@ -177,17 +176,17 @@ def by_projection(patch: pytest.MonkeyPatch) -> list[str]:
 
 def wide_at_the_top(patch: pytest.MonkeyPatch) -> list[str]:
     """As if the schema had too many cells for matrices."""
-    patch.setattr(tasks, "WIDE", 0)
+    patch.setattr(batch, "WIDE", 0)
     patch.setattr(assembly, "WIDE", 0)
     return counting(patch, assembly, "positive_cells")
 
 
 def in_blocks(patch: pytest.MonkeyPatch, widest: int) -> list[str]:
     """Families leave their precisions in blocks and count as large."""
-    patch.setattr(tasks, "WIDE", widest)
+    patch.setattr(batch, "WIDE", widest)
     patch.setattr(assembly, "LEAST_IN_BLOCKS", 0)
-    patch.setattr(stack, "ALONE", 0)
-    patch.setattr(stack, "LARGE_NUMBERS", 0)
+    patch.setattr(family_module, "ALONE", 0)
+    patch.setattr(family_module, "LARGE_NUMBERS", 0)
     return counting(patch, assembly, "InBlocks")
 
 

@@ -11,8 +11,7 @@ import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray
 from postprocess.downward import moved
-from postprocess.downward.compared import LEAST_COMPARED, TOLD, SmallNumbers, Squares
-from postprocess.downward.moved import HELD, Distances, MovedErrors, taken
+from postprocess.downward.moved import HELD, LEAST_COMPARED, TOLD, Distances, MovedErrors, SmallNumbers, Squares, taken
 from postprocess.downward.simulated_margins import LARGE
 from postprocess.marginal import Marginal
 from postprocess.problem import MeasuredAnswers

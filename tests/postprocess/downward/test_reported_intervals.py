@@ -9,12 +9,19 @@ import pytest
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward import reported_errors
+from postprocess.downward import simulated_margins
+from postprocess.downward.intervals import ReportedIntervals
 from postprocess.downward.ranges import narrowest
-from postprocess.downward.reported_errors import count_reported, n_owners, octave_of, person_class
-from postprocess.downward.reported_intervals import ReportedIntervals
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
-from postprocess.downward.sized_errors import SIZE_CLASSES, size_class
+from postprocess.downward.simulated_margins import (
+    SIZE_CLASSES,
+    ErrorCounts,
+    PublishedTable,
+    count_reported,
+    n_owners,
+    octave_of,
+    person_class,
+    size_class,
+)
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 
@@ -156,7 +163,7 @@ def test_large_counts_of_large_areas_are_held(
     truth, published, intervals = world
     large = (truth[:, 1] >= 15)[:, None] & (np.arange(CELLS) == 1)
     assert held(intervals, truth, published)[large].mean() > 0.85
-    monkeypatch.setattr(reported_errors, "person_class", np.zeros_like)
+    monkeypatch.setattr(simulated_margins, "person_class", np.zeros_like)
     together = ReportedIntervals(TABLE, errors_of(people(7, areas(6, 12_000)), 4), Reports(), 12_000)
     assert held(together, truth, published)[large].mean() < 0.75
 

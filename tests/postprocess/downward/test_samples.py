@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from geography.spine import Level, Spine
-from postprocess.downward import samples
-from postprocess.downward.samples import ERRORS, PRECISION, Rates, rates_of, visited, work_of
+from postprocess.downward import simulation
+from postprocess.downward.simulation import ERRORS, PRECISION, Rates, rates_of, visited, work_of
 
 
 def country(states: int = 20, counties: int = 15, tracts: int = 8, blocks: int = 3) -> Spine:
@@ -68,18 +68,18 @@ def test_the_sample_below_few_geounits_is_in_more_than_one_run() -> None:
     spine = country(5, 40, 10, 20)
     filled = [np.full(len(level), k) for level, k in zip(spine.levels[:-1], (1500, 900, 400, 80), strict=True)]
     rates = rates_of(spine, [0.0, 0.0, 0.6, 0.6, 0.6], work_of(spine, 2016, filled), 20)
-    assert rates.visits[2] == samples.SPREAD
+    assert rates.visits[2] == simulation.SPREAD
     assert rates.visits[3] == pytest.approx(0.6)
     runs = visited(spine, rates, 3)[rates.cut or 0].sum(axis=1)
     assert np.sort(runs)[-2:].tolist() == pytest.approx([runs.sum() / 2] * 2, rel=0.1)
 
 
 @pytest.mark.parametrize("filled", [2, 300])
-@pytest.mark.parametrize("needed", [0.0, ERRORS / samples.NOTABLE])
+@pytest.mark.parametrize("needed", [0.0, ERRORS / simulation.NOTABLE])
 def test_leaves_are_simulated_no_more_often_than_is_said_before(filled: int, needed: float) -> None:
     """Also where work is little, so that more of it is done, and where the rarest size that is notable is published."""
     spine = country(5, 40, 10, 20)
     work = work_of(spine, 300, [np.full(len(level), filled) for level in spine.levels[:-1]])
-    most = samples.most_visits(spine.n_leaves, 300)
+    most = simulation.most_visits(spine.n_leaves, 300)
     assert 0 < rates_of(spine, [needed] * spine.n_levels, work, 20).visits[-1] <= most < 20
     assert rates_of(spine, [1.2 * most] * spine.n_levels, work, 20).visits[-1] > most

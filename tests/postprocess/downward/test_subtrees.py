@@ -16,11 +16,10 @@ from oracles.random_problems import ESTIMATORS, KINDS, bypassed, random_problem,
 
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagation
+from postprocess.downward.batch import SolverReport, passes_of
 from postprocess.downward.level import checked_parents, downward_level
-from postprocess.downward.passes import passes_of
-from postprocess.downward.report import SolverReport
+from postprocess.downward.simulation import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of
-from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, silent_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Problem

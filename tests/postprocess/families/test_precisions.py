@@ -14,10 +14,9 @@ from scipy.linalg import lapack
 from postprocess import algebra
 from postprocess.algebra import Basis
 from postprocess.families import few_sums
-from postprocess.families.cholesky import factor, inverse_of_factored, solve_factored
 from postprocess.families.few_sums import FewSums, few_sums_of
-from postprocess.families.in_blocks import InBlocks
-from postprocess.families.precisions import LARGE, Dense, Precisions
+from postprocess.families.precisions import LARGE, Dense, Precisions, factor, inverse_of_factored, solve_factored
+from postprocess.families.wide import InBlocks
 from postprocess.marginal import Marginal, detail_of
 from postprocess.sums.weights import SumWeights
 

@@ -11,9 +11,9 @@ from oracles.sums_world import solved
 
 from postprocess.arrays import Arrays
 from postprocess.families import progress
+from postprocess.families.few_sums import solve_by_projection
 from postprocess.families.large import guesses
 from postprocess.families.progress import kept_in
-from postprocess.families.projected import solve_by_projection
 from postprocess.families.wide import positive_cells
 from postprocess.sums.solution import solve_on_sums
 

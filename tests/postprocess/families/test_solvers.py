@@ -25,11 +25,12 @@ from oracles.families import (
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families import equalities, projected, reference_solvers, solve, stack, wide
+from postprocess.families import active_set, few_sums, reference_solvers, solve, wide
+from postprocess.families import family as family_module
 from postprocess.families.active_set import ExactSolution, Guess
 from postprocess.families.family import Family, GroupRange, Solution, violation
+from postprocess.families.few_sums import solve_by_projection
 from postprocess.families.precisions import Dense
-from postprocess.families.projected import solve_by_projection
 from postprocess.families.reference_solvers import solve_again, solve_with_cvxpy
 from postprocess.families.solve import finished, solve_batched, solve_by_admm, solve_families
 from postprocess.families.wide import positive_cells
@@ -158,7 +159,7 @@ def test_the_conditions_notice_another_point(monkeypatch: pytest.MonkeyPatch, co
     moved = right.x.copy()
     moved[[first, second], cell] += 1e-3, -1e-3
     assert off(family, moved) > 1e-5
-    monkeypatch.setattr(projected, constant, value)
+    monkeypatch.setattr(few_sums, constant, value)
     wrong = solve_by_projection(family)
     assert wrong is not None
     assert off(family, wrong.x) > 1e-5
@@ -190,11 +191,11 @@ def only_near(family: Family, near: FloatArray | None = None) -> ExactSolution |
 @pytest.mark.parametrize(
     ("form", "faults"),
     [
-        ("dense", [(stack, "LARGE_CELLS", 0)]),  # single precision, corrected
-        ("dense", [(stack, "LARGE_CELLS", 0), (equalities, "_corrected", unsolved)]),
-        ("dense", [(equalities, "CORRECTIONS", 0), (equalities, "RIDGE", 10.0)]),  # eigenvectors
-        ("few sums", [(projected, "MOST_ROUNDS", 1)]),
-        ("few sums", [(projected, "MOST_STEPS", 1)]),
+        ("dense", [(family_module, "LARGE_CELLS", 0)]),  # single precision, corrected
+        ("dense", [(family_module, "LARGE_CELLS", 0), (active_set, "_corrected", unsolved)]),
+        ("dense", [(active_set, "CORRECTIONS", 0), (active_set, "RIDGE", 10.0)]),  # eigenvectors
+        ("few sums", [(few_sums, "MOST_ROUNDS", 1)]),
+        ("few sums", [(few_sums, "MOST_STEPS", 1)]),
         ("few sums", [(solve, "solve_by_projection", only_near)]),
         ("few sums", [(solve, "solve_by_projection", unsolved)]),
     ],

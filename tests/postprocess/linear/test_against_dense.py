@@ -17,21 +17,25 @@ from oracles.random_problems import KINDS, bypassed, random_marginals, random_pr
 from geography.spine import Spine
 from postprocess import algebra
 from postprocess.algebra import Basis
-from postprocess.linear import weighted
-from postprocess.linear.areas import area_variances
-from postprocess.linear.classes import LevelClasses, geounit_classes
-from postprocess.linear.downward import SumCovariances, answer_variances_of, unbiased_estimates, variances_of
-from postprocess.linear.expected import (
+from postprocess.linear import covariances as covariances_module
+from postprocess.linear.covariances import (
+    LevelClasses,
     LevelCovariances,
     answer_variances,
+    area_variances,
     covariances,
     error_by_final,
     expected_errors,
+    geounit_classes,
     gradient,
+    moments,
+    of_leaves,
+    of_level,
+    pair_factors,
+    product_form,
 )
-from postprocess.linear.pairs import pair_factors
+from postprocess.linear.downward import SumCovariances, answer_variances_of, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, own_precisions, upward_pass
-from postprocess.linear.weighted import moments, of_leaves, of_level, product_form
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Problem
 
@@ -291,7 +295,7 @@ def test_moments_of_weighted_sums(seed: int) -> None:
 
 def test_sums_that_differ_in_symmetric_attributes_alone_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As blocks of many rows do: compared with the matrices of all cells."""
-    monkeypatch.setattr(weighted, "LARGE", 0)
+    monkeypatch.setattr(covariances_module, "LARGE", 0)
     rng, shape = np.random.default_rng(0), (5, 3, 2)
     basis = Basis(shape, (1, 2))
     blocks = rng.normal(size=(3, basis.n_blocks, 5, 5))

@@ -11,10 +11,9 @@ from oracles.random_problems import level_sums, random_problem
 from geography.spine import Level, Spine
 from postprocess import algebra
 from postprocess.linear import information as information_module
-from postprocess.linear.child_groups import ChildGroups, summed_over
 from postprocess.linear.downward import variances_of
 from postprocess.linear.information import information
-from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.linear.upward import ChildGroups, basis_of, summed_over, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, MeasuredAnswers, Problem
 

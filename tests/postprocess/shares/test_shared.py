@@ -11,8 +11,7 @@ from oracles.dense import query_matrix, subtree_gls
 from oracles.random_problems import level_sums, random_problem, released
 
 from postprocess.downward.assembly import member_of, targets_of
-from postprocess.downward.passes import Pass, passes_of, possible_groups
-from postprocess.downward.tasks import LevelTask, level_tasks
+from postprocess.downward.batch import LevelTask, Pass, level_tasks, passes_of, possible_groups
 from postprocess.linear.upward import answers_of_subtrees, basis_of, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem

@@ -15,7 +15,7 @@ from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
 from auditor.check.release import check_release
 from pipeline.errors import SpecError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.questions.domain import Domain
@@ -30,7 +30,7 @@ from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.verify import verify_release
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import sha256_file
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 #: A recode, and few replicates.
 PUBLISH = """[schema.recodes.grown]

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.published import open_finished
 from pipeline.questions.manifest import read_answer
 from pipeline.questions.released.added import added_section
@@ -28,7 +28,7 @@ from pipeline.questions.released.combined import Combined
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import open_run
-from pipeline.runs.questions.combining import combine_answer
+from pipeline.runs.answers import combine_answer
 from pipeline.runs.updates import doubt_of_records, update_release
 from pipeline.runs.verify import verify_release
 

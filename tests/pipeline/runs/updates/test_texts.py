@@ -15,7 +15,7 @@ from releases.small import public_bytes
 from releases.updated import charged_release, seal
 
 from pipeline.errors import InputError
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
@@ -23,7 +23,7 @@ from pipeline.release.tables import read_table, write_table
 from pipeline.runs.receipts import KnownLedger, compare_receipts, find_manifests
 from pipeline.runs.updates import Updated, update_release
 from pipeline.signatures.statement import is_signed, sign_release, signature_problems
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 PUBLISH = """[publish]
 replicates = 2

@@ -22,7 +22,7 @@ from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_re
 from auditor.check.release import check_release
 from pipeline.confidential.custody import KeySource
 from pipeline.estimation.by_subtree import SubtreeEstimation, estimation_of
-from pipeline.execution.progress import Silent
+from pipeline.execution.steps import Silent
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished, release_at
 from pipeline.publishing.steps import perform_public_steps
@@ -30,7 +30,7 @@ from pipeline.release.changes import read_changes
 from pipeline.release.measurements import read_measurement
 from pipeline.runs.updates import Updated
 from pipeline.runs.verify import verify_release
-from pipeline.storage.readable import unchecked
+from pipeline.storage.paths import unchecked
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.commands.queries.options import Form, QueryOptions, Show, check
-from flows.commands.queries.shown import show_counts, show_derived, show_frame
+from flows.commands.query_output import Form, QueryOptions, Show, check, show_counts, show_derived, show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -269,7 +268,7 @@ def _areas(opened: Reader, area: Sequence[str], file: Path | None) -> dict[str, 
     from pipeline.errors import InputError
 
     if file is not None:
-        from pipeline.reading.area_files import areas_of_file, picked
+        from pipeline.reading.question import areas_of_file, picked
 
         return picked(areas_of_file(file), area, file) if area else areas_of_file(file)
     named: dict[str, list[str]] = {}

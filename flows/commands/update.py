@@ -66,13 +66,12 @@ def update(
 
         spinewise update releases/example --texts corrections.toml --out corrected
     """
-    from pipeline.execution.light_arrow import spare_pandas
+    from pipeline.execution.threads import spare_pandas
 
     spare_pandas()
     from pipeline.confidential.custody import signing_key
-    from pipeline.execution.interrupts import stopping_loses_nothing
+    from pipeline.execution.faults import stopping_loses_nothing
     from pipeline.execution.settings import load_settings
-    from pipeline.execution.workers import default_workers
     from pipeline.published import release_at
     from pipeline.runs.updates import update_release
     from pipeline.signatures.signing_keys import PublicKey
@@ -87,8 +86,7 @@ def update(
         key = PublicKey.read(signed_by) if signed_by is not None else None
         if key is None and signer is not None and is_signed(release_at(release)):
             key = signer.public()
-        count = settings.workers or default_workers()
-        made = update_release(release, answers or (), out, count, progress, key, texts)
+        made = update_release(release, answers or (), out, settings.processes, progress, key, texts)
     finally:
         progress.close()
     changes = made.changes

@@ -1,4 +1,17 @@
-"""The areas of a level and the rows of a table in a page, as `decode.js`, `figures.js` and `search.js` read them.
+"""The data of a page: arrays as text, areas and rows as its scripts read them, and packed texts by number.
+
+Arrays as text in a page: whole numbers byte plane by byte plane, compressed, in base64.
+
+The low bytes of all numbers come first, then the next bytes, and so on: most planes of a table of counts are nearly all
+zero. The compression is that of pyarrow, whose version the manifest states, so that the same numbers give the same
+text. `explorer.js` reads it back with the browser's own decompression.
+
+The report's data: packed texts by number, in the page while they fit, else in files of their own beside it.
+
+A file is a script, `report/NUMBER.js`, so that a page that was opened from a disk can load it, too. `decode.js` does so
+when its number is first asked for.
+
+The areas of a level and the rows of a table in a page, as `decode.js`, `figures.js` and `search.js` read them.
 
 What fits is in the page, the rest in files beside it (`chunks`); large levels and tables are cut into pieces, a file
 each.
@@ -6,16 +19,105 @@ each.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.pages.chunks import Chunks
-from pipeline.pages.encoding import packed_lines, packed_numbers
 from postprocess.arrays import IntArray
+
+#: Whole numbers beyond this are not exact in a browser.
+LARGEST_NUMBER = 2**53
+_LEVEL = 4
+
+
+def packed_numbers(numbers: IntArray) -> str:
+    """Whole numbers from 0, of any shape, in C order; compressed, in base64.
+
+    The first byte says how many bytes a number has.
+
+    Raises:
+        ValueError: a number is negative or larger than 2^53.
+    """
+    flat = np.ascontiguousarray(numbers, dtype="<i8").ravel()
+    largest = int(flat.max()) if flat.size else 0
+    if largest > LARGEST_NUMBER or (flat.size and int(flat.min()) < 0):
+        raise ValueError(f"whole numbers from 0 to 2^53 can be packed, got {int(flat.min())} to {largest}")
+    width = max(1, (largest.bit_length() + 7) // 8)
+    planes = flat.view(np.uint8).reshape(-1, 8)[:, :width].T
+    return _packed(bytes([width]) + np.ascontiguousarray(planes).tobytes())
+
+
+def packed_lines(lines: Sequence[str]) -> str:
+    """Lines of text, compressed, in base64."""
+    return _packed("\n".join(lines).encode())
+
+
+def _packed(data: bytes) -> str:
+    codec = pa.Codec("gzip", compression_level=_LEVEL)  # one of its own: threads must not share one
+    return base64.b64encode(codec.compress(data, asbytes=True)).decode("ascii")
+
+
+#: Characters of all tables, names and outlines in the page.
+LARGEST = 3_000_000
+
+#: Writes the file of a number; its text is whole.
+Write = Callable[[int, str], None]
+
+
+def nowhere(number: int, text: str) -> None:
+    """Writes nothing: for a page without what is beside it."""
+
+
+@dataclass
+class Chunks:
+    """What is in the page, by number, and how much there is.
+
+    Attributes:
+        write: of what does not fit.
+        in_page: number -> packed text.
+        size: characters in the page that count for `LARGEST`.
+        beside: how many are in files.
+    """
+
+    write: Write = nowhere
+    in_page: dict[int, str] = field(default_factory=dict)
+    size: int = 0
+    beside: int = 0
+
+    def fit(self, *texts: str) -> bool:
+        """Whether the page has room for these."""
+        return self.size + sum(map(len, texts)) <= LARGEST
+
+    def add(self, text: str) -> int:
+        """The number of a text: in the page if it fits, else in a file."""
+        if not self.fit(text):
+            return self.add_beside([text])
+        self.size += len(text)
+        return self.add_in_page(text)
+
+    def add_in_page(self, text: str) -> int:
+        """The number of a text that has a limit of its own."""
+        number = self._next()
+        self.in_page[number] = text
+        return number
+
+    def add_beside(self, texts: Iterable[str]) -> int:
+        """The number of the first of some texts in files; those of the others follow."""
+        first = self._next()
+        for number, text in enumerate(texts, first):
+            self.write(number, f'held({number},"{text}")\n')
+            self.beside += 1
+        return first
+
+    def _next(self) -> int:
+        return len(self.in_page) + self.beside
+
 
 #: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
 _MOST_IN_PAGE = 12_000_000

@@ -1,1 +1,0 @@
-"""`spinewise query`: its options, its answers, and how they are shown."""

@@ -1,1 +1,0 @@
-"""Questions on the records: asked, explained, verified and drawn again."""
