@@ -248,12 +248,12 @@ def publish_joined_records(job: Job, links: Sequence[Households], counts: sp.csr
         assigned = assigned_spans(link.joins, counts, homes, job.spec.postprocess.seed)
         records = JoinedRecords(folder.microdata, schema, homes)
         households.append(AssignedHouseholds(records, link.column, assigned, link.tables))
-    place = (job.run.staging, leaves.name, leaves.geocodes)
+    written = (job.run.staging, leaves.name, leaves.geocodes)
     try:
-        write_joined_microdata(persons, households, *place, published=job.spec.publish.microdata)
+        write_joined_microdata(persons, households, *written, published=job.spec.publish.microdata)
     except AssignmentError as error:
-        where = f"{leaves.name} {leaves.geocodes[error.leaf]}"
-        raise SolverError(f"{where}: its persons cannot be assigned to its households: {error.why}") from error
+        place = f"{leaves.name} {leaves.geocodes[error.leaf]}"
+        raise SolverError(f"{place}: its persons cannot be assigned to its households: {error.why}") from error
     for each in households:
         for table in each.tables:
             _write_table(job, table, sp.csr_array(sp.vstack(each.counts[table.name], format="csr")))
