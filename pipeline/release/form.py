@@ -311,29 +311,35 @@ def open_form(path: Readable, form: Form | Callable[[FormFile], Form], rows: int
         yield opened
 
 
-def label_numbers(column: pa.DictionaryArray, of_label: IntArray, path: Path, name: str) -> IntArray:
+def label_numbers(
+    column: pa.DictionaryArray, of_label: IntArray, path: Path, name: str, *, nullable: bool = False
+) -> IntArray:
     """The numbers of a column's rows, `(n_rows,)`, -1 where a row has no label.
 
     Args:
         column: of labels.
         of_label: the number of each label of its dictionary; -1 where it is not known.
         path, name: of file and column, for messages.
+        nullable: whether a row may have none.
 
     Raises:
-        ReleaseError: a row has a label that is not known.
+        ReleaseError: a row has a label that is not known, or none.
     """
     none = len(of_label)
     indices = column.indices.fill_null(none).to_numpy(zero_copy_only=False)
-    if len(indices) and not 0 <= indices.min() <= indices.max() <= none:
+    if len(indices) and not 0 <= indices.min() <= indices.max() <= none - (not nullable):
         raise ReleaseError(f"{path} is damaged: column {name} has rows without a label")
     numbers: IntArray = np.append(of_label, -1)[indices]
-    if (unknown := (numbers < 0) & (indices < none)).any():
-        raise ReleaseError(f"{path}, column {name}: {column[int(np.argmax(unknown))].as_py()!r} is not known")
+    without = np.flatnonzero(numbers < 0)
+    if len(unknown := without[indices[without] < none]):
+        raise ReleaseError(f"{path}, column {name}: {column[int(unknown[0])].as_py()!r} is not known")
     return numbers
 
 
-def value_numbers(column: pa.DictionaryArray, values: Sequence[str], path: Path, name: str) -> IntArray:
+def value_numbers(
+    column: pa.DictionaryArray, values: Sequence[str], path: Path, name: str, *, nullable: bool = False
+) -> IntArray:
     """The place of each row's label among `values`; see `label_numbers`."""
     number = {value: index for index, value in enumerate(values)}
     of_label = np.array([number.get(label, -1) for label in column.dictionary.to_pylist()], dtype=np.int64)
-    return label_numbers(column, of_label, path, name)
+    return label_numbers(column, of_label, path, name, nullable=nullable)

@@ -142,7 +142,7 @@ def dense_rows(
     answers = np.zeros(len(counts), dtype=np.int64)
     missing = np.zeros(len(counts), dtype=np.int64)
     for (name, values), label in zip(terms, labels, strict=True):
-        codes = value_numbers(label, values, path, name)
+        codes = value_numbers(label, values, path, name, nullable=True)
         answers, missing = answers * len(values) + np.maximum(codes, 0), missing + (codes < 0)
     of_zeros = missing == len(terms)
     answers[of_zeros] = -1
