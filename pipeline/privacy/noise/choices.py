@@ -398,6 +398,10 @@ class Select:
             raise ValueError(f"select {self.name}: found a negative population")
         return self.mechanism.draw(stream_key, self.losses(populations), start)
 
+    def names(self, chosen: Sequence[int] | NDArray[np.int64]) -> list[str]:
+        """The versions' names for the numbers that `choose` gave."""
+        return [self.versions[int(number)][0] for number in chosen]
+
 
 def affordable_epsilon(framework: Framework, amount: Fraction, neighbours: Neighbours) -> Fraction:
     """The largest epsilon of the exponential mechanism that `amount` pays for, exact.
