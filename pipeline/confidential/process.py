@@ -7,12 +7,6 @@ text of an error. It sends no objects, so that nothing in it can travel by accid
 `RecordHolder` is what it then does, there or, for audits of made-up records, in this very process.
 
 Records that a caller has in memory, on their way to the process that counts them: by a pipe, never by a file.
-
-A column that the records do not have is said openly, and before anything is counted: its name is in the spec.
-
-Only the process that counts looks for it: the footer of a Parquet file holds least and greatest values, and the first
-block of a CSV file its first records. What a file has instead is shown of a table and of a Parquet file; the first line
-of a CSV file that lacks its header is a record.
 """
 
 from __future__ import annotations
@@ -37,7 +31,7 @@ from pipeline.confidential.fingerprints import Ingredients, is_counted, seal_of
 from pipeline.confidential.parts import RecordQuestion, answering
 from pipeline.confidential.refusals import described, restored
 from pipeline.confidential.steps import ConfidentialSteps, RepeatedSteps
-from pipeline.errors import InputError, RecordsError
+from pipeline.errors import RecordsError
 from pipeline.execution.batches import Batches
 from pipeline.execution.faults import without_interrupts
 from pipeline.execution.job import Job
@@ -47,9 +41,7 @@ from pipeline.execution.workers import WorkerContext, WorkerError, Workers, begi
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
 from pipeline.publishing.public_inputs import inputs_to_measure
-from pipeline.records.cells import needed_columns
-from pipeline.records.problems import list_allowed, quote
-from pipeline.records.record_files import column_names, is_text_file
+from pipeline.records.cells import refuse_missing_columns
 from pipeline.release.layout import RunDirectory
 
 #: Rows that are sent at a time.
@@ -144,36 +136,6 @@ class _Receiving:
 
     def close(self) -> None:
         self.closed = True
-
-
-#: Forms of records with a column for each attribute.
-_FORMS = ("microdata", "long")
-
-
-def refuse_missing_columns(universes: Sequence[Universe]) -> None:
-    """Look at the names of the columns alone; what cannot be read is told by whoever reads it.
-
-    Raises:
-        InputError: a file of records has not the columns that it needs.
-    """
-    for universe in universes:
-        records = universe.require_input()
-        if records.form not in _FORMS or not universe.source.has_truth:
-            continue
-        with suppress(RecordsError):
-            present = column_names(records.file, text=records.text_format)
-            missing = [name for name in needed_columns(records, universe.schema) if name not in present]
-            if missing:
-                named = ", ".join(map(quote, missing))
-                raise InputError(f"{records.file}: no column {named}; {_instead(records.file, present)}")
-
-
-def _instead(source: object, present: Sequence[str]) -> str:
-    if isinstance(source, MemoryTable):
-        return f"the table's columns are {list_allowed(present)}"
-    if is_text_file(source):  # type: ignore[arg-type]
-        return "the first line of the file names its columns; [input] says which of them is which"
-    return f"the file's columns are {list_allowed(present)}"
 
 
 #: The longest answer, in bytes.

@@ -43,9 +43,8 @@ _NEGLIGIBLE_BITS = 32  # a weight of at most 2^32 units is left to the bound on 
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """`lower[k] <= 2^bits T(k) <= upper[k]` for k = 0, 1, ..., both falling in k; the last T(k) is below 2^-depth."""
+    """`lower[k] <= 2^bits T(k) <= upper[k]` for k = 0, 1, ..., both falling in k; the last one is below 2^-depth."""
 
-    depth: int
     bits: int
     lower: list[int]
     upper: list[int]
@@ -114,7 +113,7 @@ def _gaussian_tails(sigma2: Fraction, depth: int) -> Tails:
     total = (lower[0] + lower[1], upper[0] + upper[1])
     for k in range(len(lower)):
         lower[k], upper[k] = divide((lower[k], upper[k]), total, bits)
-    return Tails(depth, bits, lower, upper)
+    return Tails(bits, lower, upper)
 
 
 def _laplace_tails(b: Fraction, depth: int) -> Tails:
@@ -128,7 +127,7 @@ def _laplace_tails(b: Fraction, depth: int) -> Tails:
         tail = multiply(tail, ratio, bits)
         lower.append(tail[0])
         upper.append(tail[1])
-    return Tails(depth, bits, lower, upper)
+    return Tails(bits, lower, upper)
 
 
 POSITIONS: Final = 2**63  # of one stream
