@@ -44,15 +44,11 @@ def reviewed_table() -> str:
     folders: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for path in sorted(PROJECT.glob(f"{folder}/*.py" if (PROJECT / folder).is_dir() else folder)):
-            if any(not is_prose(node) for node in ast.parse(path.read_text("utf-8")).body):
+            body = ast.parse(path.read_text("utf-8")).body
+            if not all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body):
                 folders.setdefault(path.parent.relative_to(PROJECT).as_posix(), []).append(path.stem)
     rows = ["| folder | files |", "|---|---|"]
     return "\n".join([*rows, *(f"| `{name}` | {', '.join(files)} |" for name, files in folders.items())]) + "\n"
-
-
-def is_prose(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 if __name__ == "__main__":
