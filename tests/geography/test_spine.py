@@ -294,8 +294,10 @@ def test_find_leaves_finds_each_leaf_and_nothing_else(tree: list[Path], others: 
     assert spine.find_leaves(np.array(unknown, dtype=np.str_)).tolist() == [-1] * len(unknown)
 
 
-def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) -> None:
-    top, leaves = two_states.levels
+def test_the_fingerprint_changes_with_names_codes_and_tree() -> None:
+    top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))
+    leaves = Level("block", np.array(["a1", "a2", "b1"]), np.array([0, 0, 1]))
+    two_states = Spine((top, leaves))
     others = [
         Spine((Level("nation", top.geocodes, top.parents), leaves)),
         Spine((top, Level("block", np.array(["a1", "a2", "b9"]), leaves.parents))),
@@ -303,12 +305,6 @@ def test_the_fingerprint_changes_with_names_codes_and_tree(two_states: Spine) ->
         two_states.slice(0, 0),
     ]
     assert len({spine.fingerprint() for spine in [two_states, *others]}) == 5
-
-
-@pytest.fixture
-def two_states() -> Spine:
-    top = Level("state", np.array(["a", "b"]), np.array([-1, -1]))
-    return Spine((top, Level("block", np.array(["a1", "a2", "b1"]), np.array([0, 0, 1]))))
 
 
 def test_it_is_the_spine_of_the_leaves_in_the_areas() -> None:

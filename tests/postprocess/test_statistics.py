@@ -46,19 +46,12 @@ def test_covers_nine_in_ten_of_whole_errors() -> None:
         assert 0.89 <= inside <= 0.96, standard
 
 
-def normal_pairs(
-    rng: np.random.Generator, x: float, y: float, covariance: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray, Moments]:
-    drawn = rng.multivariate_normal([x, y], covariance, n)
-    of = (np.full(n, covariance[0, 0]), np.full(n, covariance[1, 1]), np.full(n, covariance[0, 1]))
-    return drawn[:, 0], drawn[:, 1], Moments(*of)
-
-
 @pytest.mark.parametrize(("x", "y"), [(40.0, 100.0), (5.0, 8.0), (-3.0, 20.0), (2.0, 5.0)])
 def test_fieller_covers_also_where_the_denominator_is_small(x: float, y: float) -> None:
     """Where it has no end it covers; the usual interval, by the derivative, does not keep 90 % there."""
-    covariance = np.array([[9.0, 6.0], [6.0, 16.0]])
-    found_x, found_y, moments = normal_pairs(np.random.default_rng(1), x, y, covariance, 100_000)
+    n = 100_000
+    found_x, found_y = np.random.default_rng(1).multivariate_normal([x, y], [[9.0, 6.0], [6.0, 16.0]], n).T
+    moments = Moments(np.full(n, 9.0), np.full(n, 16.0), np.full(n, 6.0))
     square = 1.6448536**2
     # By the definition: which ratios the test does not exclude.
     inside = (found_x - x / y * found_y) ** 2 <= square * (9 - 2 * x / y * 6 + (x / y) ** 2 * 16)
@@ -83,20 +76,15 @@ def test_shares_stay_within_their_limits_and_nothing_known_is_everything_possibl
     assert [float(one[0]) for one in share_interval(np.array([1.0]), np.array([4.0]), exact)] == [25.0, 25.0, 25.0]
 
 
-def noisy_values(rng: np.random.Generator, truth: np.ndarray, variance: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Counts with independent noise, and the variances of the sums that medians are tested by."""
-    counts = np.rint(truth + rng.normal(0, variance**0.5, (n, len(truth)))).astype(np.int64)
-    weights = median_weights(len(truth))
-    return counts, np.broadcast_to((weights**2).sum(axis=1) * (variance + 1 / 12), counts.shape)
-
-
 @pytest.mark.parametrize("near", [0, 1, 4, 30])
 def test_the_median_is_covered(near: int) -> None:
     """Half of all is `near` people short of the third value; a third of the noise's standard error is not enough."""
     truth = np.array([40, 60, 50 + near, 60, 40, 50])
     truth[0] += truth[3:].sum() - truth[:3].sum() + near
     true_median = int((np.cumsum(truth) >= truth.sum() / 2).argmax())
-    counts, variances = noisy_values(np.random.default_rng(near), truth, 25.0, 40_000)
+    noise = np.random.default_rng(near).normal(0, 5.0, (40_000, len(truth)))
+    counts, weights = np.rint(truth + noise).astype(np.int64), median_weights(len(truth))
+    variances = np.broadcast_to((weights**2).sum(axis=1) * (25.0 + 1 / 12), counts.shape)
     _, low, high = median_interval(counts, variances)
     covered = ((low <= true_median) & (true_median <= high)).mean()
     assert covered >= 0.9 - 0.006

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import typer.main
 from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 
@@ -92,19 +93,12 @@ def test_tables_of_keys() -> None:
     assert sorted(tables_of(page)) == sorted(models())
 
 
-def _program() -> Any:
-    """The program as a group of commands."""
-    import typer.main
-
-    return typer.main.get_command(app)
-
-
 def _check_command(words: list[str], block: object) -> None:
     """The command of a line of shell is one that there is, with options that there are."""
     if words[0] == "make":
         subprocess.run(["make", "--dry-run", *words[1:]], cwd=PROJECT, check=True, capture_output=True)
     elif words[0].endswith("spinewise"):
-        command = _program()
+        command: Any = typer.main.get_command(app)
         for before, word in pairwise(words):
             below = {name: one for name, one in getattr(command, "commands", {}).items() if not one.hidden}
             if word.startswith("--"):

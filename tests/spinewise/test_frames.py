@@ -27,10 +27,6 @@ from spinewise.frames import as_source
 SCHEMA = Schema((Attribute("sex", ("female", "male")), Attribute("age", ("young", "old"))), ())
 
 
-def polars_frame(frame: pd.DataFrame) -> object:
-    return pytest.importorskip("polars").DataFrame({name: frame[name].tolist() for name in frame})
-
-
 KINDS: dict[str, Callable[[pd.DataFrame], object]] = {
     "pandas": lambda frame: frame,
     "pandas objects": lambda frame: frame.astype(object),
@@ -39,7 +35,7 @@ KINDS: dict[str, Callable[[pd.DataFrame], object]] = {
     "pandas, other columns that Arrow cannot hold": lambda frame: frame.assign(other=frame["sex"].map(lambda _: {1})),
     "Arrow": pa.Table.from_pandas,
     "Arrow in chunks": lambda frame: pa.Table.from_pandas(frame).to_reader(7),
-    "polars": polars_frame,
+    "polars": lambda frame: pytest.importorskip("polars").DataFrame({one: frame[one].tolist() for one in frame}),
     "duckdb": lambda frame: pytest.importorskip("duckdb").from_df(frame),
 }
 

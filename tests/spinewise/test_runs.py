@@ -23,19 +23,15 @@ from spinewise.runs import named_ledger
 Changed = Callable[..., sw.Spec]
 
 
-def frames_of(folder: Path) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
-    persons, units, blocks = (
-        pd.read_csv(folder / f"{name}.csv", dtype={"block": str}) for name in ("persons", "units", "blocks")
-    )
-    return {"": persons, "units": units}, blocks
-
-
 @pytest.mark.slow
 def test_frames_give_the_bytes_of_files(tmp_path: Path) -> None:
     """A town with bounds, invariants and a companion: from its files by the flow's function, from frames by the API."""
     path = write_town(tmp_path / "town", *QUICK)
     expected = public_bytes(run(path, tmp_path / "files"))
-    records, blocks = frames_of(path.parent)
+    persons, units, blocks = (
+        pd.read_csv(path.with_name(f"{name}.csv"), dtype={"block": str}) for name in ("persons", "units", "blocks")
+    )
+    records = {"": persons, "units": units}
     release = sw.run(path, records, blocks, out=tmp_path / "frames", workers=1, progress=False)
     assert public_bytes(release.directory) == expected
     assert len(expected) > 20

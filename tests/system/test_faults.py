@@ -68,12 +68,6 @@ def stop(spec: Path, out: Path, step: str, *, within: bool = False) -> RunDirect
     return RunDirectory(out / "town")
 
 
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch for each family."""
-    monkeypatch.setattr(level_task, "BATCH_OPERATIONS", 1.0)
-
-
 @contextlib.contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
     """A file system of that size; skips where none can be made."""
@@ -127,11 +121,11 @@ def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("damage", ["none", "flipped", "swapped", "empty"])
 def test_altered_batches_are_computed_again(
     town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(level_task, "BATCH_OPERATIONS", 1.0)  # a batch for each family
     directory = stop(town_spec, tmp_path, "estimate block", within=True)
     kept = sorted((directory.main.checkpoints / "batches").rglob("*.npz"))
     assert len(kept) == 2

@@ -16,14 +16,10 @@ from pipeline.release.layout import RunDirectory
 FLAGS = Path("/proc/cpuinfo")
 
 
-def able(flag: str) -> bool:
-    """Whether this machine can run what needs the flag."""
-    return platform.machine() == "x86_64" and FLAGS.exists() and flag in FLAGS.read_text(encoding="utf-8")
-
-
 def needs(core: str, flag: str) -> object:
     """The kernels of one processor family, where this machine can run them."""
-    return pytest.param(core, marks=pytest.mark.skipif(not able(flag), reason=f"this processor has no {flag}"))
+    able = platform.machine() == "x86_64" and FLAGS.exists() and flag in FLAGS.read_text(encoding="utf-8")
+    return pytest.param(core, marks=pytest.mark.skipif(not able, reason=f"this processor has no {flag}"))
 
 
 #: Every set of kernels that a processor of this family can have, and the flag that a machine needs to run it.

@@ -115,10 +115,6 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
         os.close(one.descriptor)
 
 
-def all_below(process: int) -> list[psutil.Process]:
-    return psutil.Process(process).children(recursive=True)
-
-
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("example") / "demo"
@@ -137,7 +133,7 @@ def test_in_the_middle_of_a_batch(
     """Workers are at work: the status is 130 soon, with one line, and no process and file is left."""
     terminal = begin("run", str(example), "--out", str(tmp_path / "out"), "--workers", "2", *way)
     terminal.wait_for(lambda: len(terminal.workers()) == 2)
-    below = all_below(terminal.process)
+    below = psutil.Process(terminal.process).children(recursive=True)
     assert len(below) >= 2
     status, took = terminal.interrupt()
     text = terminal.text

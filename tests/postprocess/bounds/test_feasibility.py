@@ -154,30 +154,17 @@ def test_both_verdicts_occur() -> None:
     assert 4 < verdicts.count(False) < 28
 
 
-def single(n_geounits: int, marginal: Marginal, lower: int, upper: int, name: str = "") -> GroupBounds:
-    shape = (n_geounits, marginal.size)
-    return GroupBounds(name or marginal.name, marginal, np.full(shape, lower), np.full(shape, upper))
-
-
-ONE = spine_from_prefixes(["1"], {"state": 1})
-
-
-def by_attribute(shape: tuple[int, ...]) -> list[Marginal]:
-    names = ("sex", "age", "race")
-    return [
-        Marginal(names[kept], tuple(np.arange(n) * (kept == j) for j, n in enumerate(shape)))
-        for kept in range(len(shape))
-    ]
-
-
 def test_what_only_fractions_of_persons_keep_is_refused() -> None:
     """One person of each value of three attributes; possible are cells with an odd number of ones: only halves fit."""
     impossible = np.array([sum(cell) % 2 == 0 for cell in itertools.product(range(2), repeat=3)])
-    bounds = tuple(single(1, marginal, 1, 1) for marginal in by_attribute((2, 2, 2)))
+    names, one = ("sex", "age", "race"), np.ones((1, 2), dtype=np.int64)
+    marginals = [Marginal(name, tuple(np.arange(2) * (kept == j) for j in range(3))) for kept, name in enumerate(names)]
+    bounds = tuple(GroupBounds(marginal.name, marginal, one, one) for marginal in marginals)
+    state = spine_from_prefixes(["1"], {"state": 1})
     with pytest.raises(InfeasibleError) as error:
-        check_feasible(ONE, (2, 2, 2), Constraints(impossible, (bounds,)))
+        check_feasible(state, (2, 2, 2), Constraints(impossible, (bounds,)))
     assert str(error.value) == (
         "the constraints contradict each other:\n"
         "  state 1: fractions of persons would keep them all (sex, age, race), but no whole numbers do"
     )
-    check_feasible(ONE, (2, 2, 2), Constraints(np.zeros(8, dtype=bool), (bounds,)))
+    check_feasible(state, (2, 2, 2), Constraints(np.zeros(8, dtype=bool), (bounds,)))

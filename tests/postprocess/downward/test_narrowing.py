@@ -19,10 +19,6 @@ BASIS = Basis.of((CELLS,), [MARGINAL], [])
 OCTAVES = FIRST * 2 ** np.arange(7)
 
 
-def variances(noise: float, n: int) -> AnswerVariances:
-    return AnswerVariances(np.zeros(n, dtype=np.int64), {MARGINAL.key: np.full((1, CELLS), noise**2)})
-
-
 def population(seed: int, n: int = N) -> np.ndarray:
     """Small areas: two groups with some 30 persons in each, and one of whom few areas have any."""
     rng = np.random.default_rng(seed)
@@ -36,7 +32,7 @@ def release(truth: np.ndarray, seed: int, noise: float = NOISE) -> np.ndarray:
 
 
 def errors_of(truth: np.ndarray, noise: float = NOISE) -> ErrorCounts:
-    known = variances(noise, len(truth))
+    known = AnswerVariances(np.zeros(len(truth), dtype=np.int64), {MARGINAL.key: np.full((1, CELLS), noise**2)})
     return count_errors(TABLE, BASIS, known, sp.csr_array(truth), sp.csr_array(release(truth, 3, noise)))
 
 

@@ -134,16 +134,12 @@ def test_sums_are_few_or_not_made_and_those_that_are_remembered_are_the_same(mon
 ROUTINES = {"d": (lapack.dpotrf, lapack.dpotri, lapack.dpotrs), "f": (lapack.spotrf, lapack.spotri, lapack.spotrs)}
 
 
-def definite(n: int, precision: str) -> np.ndarray:
-    """A random matrix with eigenvalues from 1 on."""
-    root = np.random.default_rng(n).normal(size=(n, n // 2))
-    return (root @ root.T + np.eye(n)).astype(precision)
-
-
 @pytest.mark.parametrize("precision", ["d", "f"])
 @pytest.mark.parametrize("n", [1, 70, 301])
 def test_numbers_are_those_of_scipy(n: int, precision: str) -> None:
-    matrix, right = definite(n, precision), np.arange(n, dtype=np.float64)
+    """Of a random matrix with eigenvalues from 1 on."""
+    root, right = np.random.default_rng(n).normal(size=(n, n // 2)), np.arange(n, dtype=np.float64)
+    matrix = (root @ root.T + np.eye(n)).astype(precision)
     factored, inverted, solved = ROUTINES[precision]
     expected, _ = factored(matrix.T, lower=1, clean=0)
     own = matrix.copy()

@@ -151,7 +151,8 @@ def test_the_top_is_solved_as_by_another_solver(nests: bool) -> None:
     rng, cells = np.random.default_rng(5), 240
     fine, coarse = np.arange(cells) // 3, np.arange(cells) // (12 if nests else 7)
     root = rng.normal(size=(4, 4))
-    weights = SumWeights.made(np.array([0.3]), [(fine, 0.5), (coarse, 0.2)], _groups(cells, 4), (root @ root.T)[None])
+    sums = sums_over(np.arange(cells) % 4, 4)
+    weights = SumWeights.made(np.array([0.3]), [(fine, 0.5), (coarse, 0.2)], sums, (root @ root.T)[None])
     group = np.arange(cells) % 2
     upper = np.full((1, cells), 1e9) if nests else np.where(group == 1, 0.0, 1e9)[None]
     held = np.array([[70.0, 40.0 * nests]])
@@ -160,10 +161,6 @@ def test_the_top_is_solved_as_by_another_solver(nests: bool) -> None:
     assert exact is not None
     assert np.abs(exact.x - solve_again(family.with_matrices()).x).max() < 1e-4
     assert exact.x.sum() == pytest.approx(held.sum())
-
-
-def _groups(cells: int, size: int) -> sp.csr_array:
-    return sp.csr_array((np.arange(cells)[None, :] % size == np.arange(size)[:, None]).astype(np.float64))
 
 
 def large_family(persons: int, weight: float, k: int = 10_000, n: int = 5) -> Family:
