@@ -304,7 +304,7 @@ class Counting(Workers):
 
 
 def started(
-    workers: Workers, batches: Batches, tasks: Iterable[int], done: Callable[[int], object] = lambda _: None
+    workers: Workers, batches: Batches, tasks: Iterable[int], done: Callable[[int], None] = lambda _: None
 ) -> Iterator[int]:
     def packed(result: int) -> Arrays:
         return {"result": np.array(result)}
