@@ -109,7 +109,7 @@ def test_however_it_is_estimated(tmp_path: Path, changes: tuple[tuple[str, str],
     few = ("replicates = 2", "replicates = 1")
     spec = write_homes(tmp_path, NOTHING_EXACT, *rho_of_both("1/3"), few, *changes)
     for path in tmp_path.glob("*.csv") if codes else ():
-        path.write_text(path.read_text().replace(*codes))
+        path.write_text(path.read_text().replace(codes[0], codes[1]))
     assert broken(released(spec, tmp_path / "out")) == []
 
 
