@@ -17,7 +17,7 @@ FOLDERS = (
     "pipeline/model/source.py",
     "pipeline/model/draw.py",
     "pipeline/model/selection.py",
-    "geography/bypass.py",
+    "geography/spine.py",
     "pipeline/privacy/accounting",
     "pipeline/privacy/noise",
     "pipeline/privacy/ledger",

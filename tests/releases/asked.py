@@ -189,10 +189,10 @@ def forge(root: Path, change: Callable[[dict[str, Any]], None]) -> list[str]:
     return verify_answer(run)
 
 
-def truth(spec: Path, *, high: float = 60_000, unit: float = 100) -> pd.DataFrame:
+def truth(spec: Path) -> pd.DataFrame:
     """The records, with `units`: what each wage counts as, computed apart from the program."""
     frame = pd.read_csv(spec.parent / "workers.csv", dtype={"area": str})
-    clipped = frame["pay"].fillna(0).clip(0, high)
+    clipped = frame["pay"].fillna(0).clip(0, 60_000)
     return frame.assign(
-        units=np.floor(clipped / unit + 0.5).astype(int), county=frame["area"].str[:1], tract=frame["area"]
+        units=np.floor(clipped / 100 + 0.5).astype(int), county=frame["area"].str[:1], tract=frame["area"]
     )

@@ -29,7 +29,7 @@ class BrowserHangsError(AssertionError):
 
 
 @contextmanager
-def _within(call: str, seconds: float, processes: set[psutil.Process]) -> Iterator[threading.Timer]:
+def _within(call: str, processes: set[psutil.Process]) -> Iterator[threading.Timer]:
     """At the limit, end the processes of the browser and of Playwright, so that what waits for them fails."""
     over = threading.Event()
 
@@ -41,7 +41,7 @@ def _within(call: str, seconds: float, processes: set[psutil.Process]) -> Iterat
                     with suppress(psutil.NoSuchProcess):
                         one.kill()
 
-    limit = threading.Timer(seconds, kill)
+    limit = threading.Timer(CALL_LIMIT, kill)
     limit.daemon = True
     limit.start()
     failure: Exception | None = None
@@ -54,7 +54,9 @@ def _within(call: str, seconds: float, processes: set[psutil.Process]) -> Iterat
     finally:
         limit.cancel()
     if over.is_set():  # also where the call takes the end of the browser for its own
-        raise BrowserHangsError(f"`{call}` had no answer from the browser in {seconds:g} s; it was killed") from failure
+        raise BrowserHangsError(
+            f"`{call}` had no answer from the browser in {CALL_LIMIT:g} s; it was killed"
+        ) from failure
 
 
 @dataclass
@@ -93,10 +95,10 @@ def chromium() -> Iterator[Any]:
 
     def limited(self: SyncBase, awaitable: Any) -> Any:
         call = f"{type(self).__name__}.{sys._getframe(1).f_code.co_name}"
-        with _within(call, CALL_LIMIT, started):
+        with _within(call, started):
             return unlimited(self, awaitable)
 
-    with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", CALL_LIMIT, started) as start:
+    with pytest.MonkeyPatch.context() as patched, _within("sync_playwright", started) as start:
         patched.setattr(SyncBase, "_sync", limited)
         manager = sync_api.sync_playwright()
         playwright = manager.__enter__()
@@ -105,7 +107,7 @@ def chromium() -> Iterator[Any]:
         try:
             yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         finally:  # ends the browser too
-            with _within("playwright.stop", CALL_LIMIT, started):
+            with _within("playwright.stop", started):
                 manager.__exit__(None, None, None)
 
 

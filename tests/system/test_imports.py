@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import spinewise
-from releases.made_case import made_case
 from releases.small import run
 from scipy import stats
 
@@ -23,11 +21,9 @@ from pipeline.estimation.sum_margins import LinearVariances
 from pipeline.execution.steps import Silent
 from pipeline.published import release_at
 from pipeline.reading.release import Release, reader_of
-from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, read_table
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 from pipeline.runs.verify import verify_release
-from pipeline.storage.paths import unchecked
 from spinewise.runs import run as run_by_python
 
 
@@ -211,19 +207,3 @@ def test_sums_of_small_areas_are_covered(tmp_path: Path, monkeypatch: pytest.Mon
     without = {kind: float(np.mean(inside)) for kind, inside in wrong.items()}
     assert without["neighbours"] < 0.8, without
     assert without["rare"] < 0.6, without
-
-
-@pytest.mark.slow
-def test_intervals_of_a_sampled_spine_cover(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The case of the matrix whose margins are of a sample, with no leaf in the first run: each size is covered."""
-    folder = made_case(tmp_path_factory, "sampled")
-    table = read_table(unchecked(RunDirectory(folder / "out" / "sampled").main.table("group", "leaf")))
-    assert table.lows is not None
-    assert table.highs is not None
-    true = pd.read_csv(folder / "people.csv").set_index("leaf").loc[list(table.geocodes)].to_numpy()
-    inside = (table.lows <= true) & (true <= table.highs)
-    for sizes in (true, table.counts):
-        for least, most in ((5, 10), (10, 100), (100, 1000), (1000, math.inf)):
-            of_size = (sizes >= least) & (sizes < most)
-            assert of_size.sum() > 1000
-            assert 0.88 <= inside[of_size].mean() <= 0.95, (least, inside[of_size].mean())

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.made_case import made_case
 from releases.small import run
 
 from pipeline.estimation import margins
 from pipeline.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import read_table
+from pipeline.storage.paths import unchecked
 from postprocess.downward.simulation import Rates
 
 #: Of three runs, each simulates some of the tracts.
@@ -29,64 +33,41 @@ def for_a_town(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("pipeline.estimation.margins.GROUP_CELLS", 1)
 
 
-def computed(town: Path, root: Path) -> Path:
-    """The release computed again in parts of some villages."""
-    with computed_again(town, root, 1, 500) as job:
-        perform_public_steps(job)
-    return root
-
-
-def write_villages(folder: Path) -> tuple[Path, pd.DataFrame]:
-    """A spec of 60 villages of 25 blocks, some dense and some sparse, and the people of each block by kind."""
-    rng = np.random.default_rng(3)
-    folder.mkdir()
-    codes = [f"1{village:02}{block:02}" for village in range(60) for block in range(25)]
-    dense = np.repeat(np.where(np.arange(60) % 3 == 0, 40.0, 3.0), 25)
-    counts = rng.poisson(rng.gamma(0.5, dense)[:, None] * np.array([0.6, 0.3, 0.08, 0.02]))
-    truth = pd.DataFrame(counts, columns=["a", "b", "c", "d"]).assign(block=codes)
-    truth.to_csv(folder / "blocks.csv", index=False)
-    spec = folder / "release.toml"
-    spec.write_text(VILLAGES)
-    return spec, truth
-
-
-VILLAGES = """
-name = "villages"
-privacy = { rho = "0.5", key = "insecure-test:1" }
-geography = { file = "blocks.csv", column = "block", levels = { district = 1, village = 3, block = 5 } }
-schema.attributes.kind = ["a", "b", "c", "d"]
-input = { file = "blocks.csv", form = "wide", geocode = "block", cells = [ { counts = "{kind}" } ] }
-tables.kind = "kind"
-[strategy]
-queries = { total = "1/3", detailed = "2/3" }
-levels = { district = "1/4", village = "1/4", block = "1/2" }
-"""
-
-
-def share_covered(root: Path, truth: pd.DataFrame, level: str, length: int, least: int = 0) -> float:
-    """The share of a level's true counts, of `least` or more, that are within the margin of the published ones."""
-    table = pd.read_parquet(RunDirectory(root).main.table("kind", level)).set_index("geocode")
-    true = truth.groupby(truth["block"].str[:length])[["a", "b", "c", "d"]].sum()
-    published = table.loc[true.index]
-    kinds = [str(column) for column in true]
-    off = (published[kinds] - true).abs().to_numpy()
-    inside = off <= published[[f"{kind}:moe90" for kind in kinds]].to_numpy()
-    return float(inside[true.to_numpy() >= least].mean())
+def read_groups(root: Path, truth: pd.DataFrame, level: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the groups of a level the true counts, those released, and which of the true ones are in their intervals."""
+    table = read_table(unchecked(RunDirectory(root).main.table("group", level)))
+    assert table.lows is not None
+    assert table.highs is not None
+    true = truth.groupby(truth.index.str[: len(table.geocodes[0])]).sum().loc[list(table.geocodes)].to_numpy()
+    return true, table.counts, (table.lows <= true) & (true <= table.highs)
 
 
 @pytest.mark.slow
-def test_margins_of_a_cut_spine_cover_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, truth = write_villages(tmp_path / "in")
-    released = run(spec, tmp_path / "out")
-    monkeypatch.setattr("pipeline.estimation.margins.rates_of", lambda *_: Rates(8, (8.0, 8.0, 1.5), 1))
-    cut = computed(released, tmp_path / "cut")
-    for level, length in (("village", 3), ("block", 5)):
-        assert share_covered(cut, truth, level, length) >= 0.87
-    right = share_covered(cut, truth, "block", 5, least=3)
-    assert right >= 0.87
-    # Power: without noise in what is simulated, they do not.
-    monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
-    assert share_covered(computed(released, tmp_path / "silent"), truth, "block", 5, least=3) < right - 0.05
+def test_intervals_of_a_sampled_spine_cover(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The case of the matrix whose margins are of a sample, with no leaf in the first run: each size is covered.
+
+    In parts of one area it has the same intervals; without noise in what is simulated they hold far less.
+    """
+    folder = made_case(tmp_path_factory, "sampled")
+    released, truth = folder / "out" / "sampled", pd.read_csv(folder / "people.csv").set_index("leaf")
+    true, counts, inside = read_groups(released, truth, "leaf")
+    for sizes in (true, counts):
+        for least, most in ((5, 10), (10, 100), (100, 1000), (1000, math.inf)):
+            of_size = (sizes >= least) & (sizes < most)
+            assert of_size.sum() > 1000
+            assert 0.88 <= inside[of_size].mean() <= 0.95, (least, inside[of_size].mean())
+    assert read_groups(released, truth, "area")[2].mean() > 0.85
+    for name in ("cut", "silent"):
+        with computed_again(released, tmp_path / name, 1, 500) as job:
+            perform_public_steps(job)
+        held = read_groups(tmp_path / name, truth, "leaf")[2]
+        if name == "cut":
+            assert np.array_equal(held, inside)
+            monkeypatch.setattr(margins.PublicNoise, "draw", lambda *a: np.zeros(a[-1], dtype=np.int64))
+        else:
+            assert held[true >= 5].mean() < inside[true >= 5].mean() - 0.05
 
 
 #: Counties of one district of one ward each.
