@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.pages.data import LARGEST, packed_lines, packed_numbers
+from pipeline.pages.data import LARGEST_NUMBER, packed_lines, packed_numbers
 from pipeline.pages.templates import script_json
 
 
@@ -20,7 +20,7 @@ def unpacked(text: str) -> list[int]:
     return [sum(planes[plane * n + i] << 8 * plane for plane in range(width)) for i in range(n)]
 
 
-@given(st.lists(st.integers(0, LARGEST), max_size=40), st.text())
+@given(st.lists(st.integers(0, LARGEST_NUMBER), max_size=40), st.text())
 def test_numbers_and_text_come_back(numbers: list[int], text: str) -> None:
     """A matrix row by row."""
     assert unpacked(packed_numbers(np.array(numbers, dtype=np.int64))) == numbers
@@ -34,7 +34,7 @@ def test_json_cannot_end_its_script() -> None:
     assert "<" not in script_json({"a": "</script><!--"})
 
 
-@pytest.mark.parametrize("numbers", [[-1], [LARGEST + 1]])
+@pytest.mark.parametrize("numbers", [[-1], [LARGEST_NUMBER + 1]])
 def test_what_a_browser_cannot_hold_is_refused(numbers: list[int]) -> None:
     with pytest.raises(ValueError, match="from 0 to 2"):
         packed_numbers(np.array(numbers))
