@@ -67,7 +67,7 @@ from pipeline.confidential.custody import KeySource
 from pipeline.execution.progress import Silent
 from pipeline.runs.run import holder_here
 from pipeline.runs.run_here import measuring_process
-from pipeline.runs.record_sources import universes_to_rerun
+from pipeline.runs.rerun import universes_to_rerun
 from pipeline.runs.request import Request, check_request, check_stated
 from pipeline.runs.rerun import rerun_process, rerun_release
 from pipeline.runs.run import run_release
