@@ -283,7 +283,6 @@ def _output(out: Path) -> Iterator[Examined]:
 
 def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
     """The ledger, if the spec needs one or there is one, is sound and has the spec's datasets."""
-    from flows.checks.doctor import undeclared_numbers
     from pipeline.privacy.ledger.ledger import Ledger, UndeclaredError
     from pipeline.spec.release_spec import load_spec
 
