@@ -92,7 +92,7 @@ def open_dataset(
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact, parse_shares
-    from pipeline.privacy.ledger.ledger import amount_text
+    from pipeline.privacy.ledger.ledger import amount_text, check_dataset
 
     text = rho if rho is not None else epsilon
     if text is None or (rho is not None and epsilon is not None):
@@ -106,8 +106,9 @@ def open_dataset(
         shares = parse_shares(aside or ())
     except ValueError as error:
         raise InputError(f"--for: {error}") from None
+    framework = "zcdp" if rho is not None else "pure"
+    check_dataset(dataset, population, framework, budget, neighbours)  # or a ledger would be made for nothing
     with _opened(context, create=True) as opened:
-        framework = "zcdp" if rho is not None else "pure"
         opened.open_dataset(
             dataset,
             population=population,

@@ -151,6 +151,21 @@ def record_key(writing: Writing, state: DatasetState, charge: Charge, use: KeyUs
 _NAME: Final = re.compile(r"\w[\w.-]{0,99}")
 
 
+def check_dataset(name: str, population: str, framework: str, budget: Fraction, neighbours: str) -> None:
+    """InputError where a dataset cannot be opened so, see `Ledger.open_dataset`; no ledger is needed to say it."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"ledger: {name!r} cannot name a dataset; allowed are letters, digits, _ - and . (to 100)")
+    if not population.strip():
+        raise InputError(f"ledger: the dataset {name!r} needs a description of its population")
+    if framework not in FRAMEWORKS or neighbours not in NEIGHBOURS:
+        raise InputError(
+            f"ledger: found the framework {framework!r} and the neighbours {neighbours!r}; allowed are "
+            f"{', '.join(FRAMEWORKS)}, and {', '.join(NEIGHBOURS)}"
+        )
+    if budget <= 0:
+        raise InputError(f"ledger: found the budget {budget}; it must be above 0")
+
+
 class Ledger:
     """The budgets of datasets and what was spent of them.
 
@@ -248,17 +263,7 @@ class Ledger:
         Raises:
             InputError: a value is not allowed, or there is a dataset of that name.
         """
-        if not _NAME.fullmatch(name):
-            raise InputError(f"ledger: {name!r} cannot name a dataset; allowed are letters, digits, _ - and . (to 100)")
-        if not population.strip():
-            raise InputError(f"ledger: the dataset {name!r} needs a description of its population")
-        if framework not in FRAMEWORKS or neighbours not in NEIGHBOURS:
-            raise InputError(
-                f"ledger: found the framework {framework!r} and the neighbours {neighbours!r}; allowed are "
-                f"{', '.join(FRAMEWORKS)}, and {', '.join(NEIGHBOURS)}"
-            )
-        if budget <= 0:
-            raise InputError(f"ledger: found the budget {budget}; it must be above 0")
+        check_dataset(name, population, framework, budget, neighbours)
         subjects, aside = _subjects(exact), purpose_events(purposes or {}, Fraction(budget))
         with self._writing() as writing:
             if name in self._checked(writing):

@@ -137,3 +137,15 @@ def test_a_closed_dataset_stays_closed(file: str) -> None:
     assert _run("close", "persons", answer="y\n").endswith("persons: closed\n")
     assert "(closed)" in _run("show")
     assert isinstance(call("close", "persons", "--yes").exception, InputError)
+
+
+@pytest.mark.parametrize(
+    "wrong", [("a name",), ("d", "--population", " "), ("d", "--neighbours", "all"), ("d", "--rho", "0")]
+)
+def test_what_cannot_be_opened_leaves_no_ledger(wrong: tuple[str, ...], tmp_path: Path) -> None:
+    place = tmp_path / "ledger.sqlite"
+    name, *stated = wrong
+    given = {"--population": "all", "--rho": "1"} | dict(zip(stated[::2], stated[1::2], strict=True))
+    result = call("--ledger", str(place), "open", name, *(word for pair in given.items() for word in pair))
+    assert isinstance(result.exception, InputError) or result.exit_code == 2
+    assert not place.exists()
