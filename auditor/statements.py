@@ -95,7 +95,8 @@ def noise_problems(universe: Universe, stated: Stated) -> list[str]:
     alone = not universe.invariants or changes_alone(universe, "record", "")
     budget = universe.budget if alone else 2 * universe.record_budget  # of two that swap
     is_stated = _near_above if universe.zcdp else is_rounded_up
-    spent = [number for number in map(Decimal, _NUMBER.findall(words)) if is_stated(number, budget)]
+    figures = (Decimal(text) for text in _NUMBER.findall(words) if _DECIMAL.fullmatch(text))
+    spent = [number for number in figures if is_stated(number, budget)]
     if not spent and (alone or not words.startswith("Nothing is promised")):
         problems.append(f"its words do not state {budget}, which is spent")
     paid_apart = "" if words.startswith("Nothing is promised") else universe.chosen

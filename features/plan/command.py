@@ -107,14 +107,14 @@ def plan(
         spinewise plan examples/us2000_housing.toml --like releases/us2000-housing
     """
     from features.plan.release_plan import plan_release
-    from pipeline.execution.settings import default_workers
+    from pipeline.execution.settings import load_settings
 
     output = Output.of(context, json=json)
     if spine:
         _show_spine(spec, write)
         return
     _check(target, weights, rho, write)
-    planned = plan_release(spec, default_workers() if workers is None else workers, like)
+    planned = plan_release(spec, load_settings(workers=workers).processes, like)
     divided = _universe_plan(planned, universe)
     best = None
     if target is not None or weights is not None:

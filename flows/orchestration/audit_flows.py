@@ -27,7 +27,7 @@ from flows.orchestration.tasks import SETTINGS, WorkerCount, on_crash, on_failur
 from pipeline.confidential.custody import KeySource  # noqa: E402
 from pipeline.confidential.process import RecordHolder  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
-from pipeline.execution.settings import default_workers, load_settings  # noqa: E402
+from pipeline.execution.settings import load_settings  # noqa: E402
 from pipeline.execution.steps import Silent  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
 from pipeline.runs.rerun import (  # noqa: E402
@@ -68,9 +68,8 @@ def rerun(
     run = release_at(release)
     universes = universes_to_rerun(run, data, spec)
     begun = repeating.get()
-    workers = load_settings(workers=workers).workers
     progress = progress_of_run.get(Silent())
-    count = default_workers() if workers is None else workers
+    count = load_settings(workers=workers).processes
     try:
         with (
             temporary_server_ends_with_us(),
@@ -105,10 +104,9 @@ def audit(
         workers: Number of processes; by default that of the worker's settings, or all cores.
     """
     settings = load_settings(workers=workers)
-    workers = settings.workers
     if runtime.deployment.id:
         check_allowed(settings, {}, {"out": out})
-    count = default_workers() if workers is None else workers
+    count = settings.processes
     feature = part_of("audit", "installed")
     with temporary_server_ends_with_us():
         result, html = feature.audit_to(out, quick=quick, seed=seed, workers=count)
